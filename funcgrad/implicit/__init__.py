@@ -1,4 +1,4 @@
-"""Solutions as functions: what solves an equation, with the derivative of the solution.
+"""Solutions of equations as functions of their parameters, with derivatives.
 
 ``root``, ``minimize``, ``least_squares`` and ``fixed_point`` take an equation with parameters and a
 solver from any library, and return a function of the parameters:
@@ -11,9 +11,9 @@ solver from any library, and return a function of the parameters:
 >>> solution(1.0, 8.0), fg.grad(solution, argnums=1)(1.0, 8.0)
 (Tensor(2.0), Tensor(0.08333333))
 
-They are made of ``fg.custom_root`` and ``fg.custom_linear_solve``, as is ``fg.fixed_point``, which
-brings its own iteration; ``cg``, ``gmres`` and ``bicgstab`` solve linear systems without a matrix.
-The README tells how.
+They are built on ``fg.custom_root`` and ``fg.custom_linear_solve``, as is ``fg.fixed_point``, which
+has its own iteration; ``cg``, ``gmres`` and ``bicgstab`` solve linear systems without a matrix. The
+README explains how.
 """
 
 from typing import TYPE_CHECKING
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers know the names
     __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

@@ -1,4 +1,4 @@
-"""Linear systems solved by their matrix, which is made of the images of the unit vectors.
+"""Solve linear systems by their matrix, whose columns are the images of the unit vectors.
 
 >>> import funcgrad.numpy as fnp
 >>> dense_solve(lambda x: {"u": 2.0 * x["u"] + x["v"], "v": x["v"]}, {"u": 4.0, "v": 1.0})
@@ -24,32 +24,32 @@ from funcgrad.transforms.batch import vmap
 
 
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
-    """The solution x of ``matvec(x) = b``, by a dense matrix.
+    """Solve ``matvec(x) = b`` for x by a dense matrix.
 
     Parameters
     ----------
     matvec : callable
-        Linear, from a pytree like ``b`` to one like it; of complex numbers it need not be more than
-        real-linear.
+        A linear function from a pytree like ``b`` to one like it; if it takes complex numbers, it
+        may be linear over the real numbers only.
     b : pytree of floating or complex arrays
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN.
+        Whether a singular matrix raises an error or makes the solution NaN.
 
     Returns
     -------
     pytree
-        Like ``b``.
+        The solution, a pytree like ``b``.
 
     Raises
     ------
     TreeError, ShapeError, DtypeError
-        What ``matvec`` returns is not like ``b``, or ``b`` is an integer.
+        The result of ``matvec`` is not like ``b``, or ``b`` is an integer.
     MatrixError
         The matrix is singular.
 
     Notes
     -----
-    With n numbers in ``b`` this calls ``matvec`` once, on a batch of n, and then takes n³/3
+    For n numbers in ``b`` it calls ``matvec`` once, on a batch of n vectors, and then needs n³/3
     multiplications.
 
     Examples
@@ -58,7 +58,7 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
     Tensor([1., 2.])
     """
     check_function("dense_solve", matvec)
-    unknown, values = Unknown.of("dense_solve", "b", b)
+    unknown, values = Unknown.read("dense_solve", "b", b)
     parts, join = _real_parts(unknown.tree(values))
     vector, unravel = tree.ravel(parts)
 
@@ -74,20 +74,20 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
         solution = fnp.linalg.solve(matrix, vector, failed=failed_as(failed, "dense_solve"))
     except MatrixError as error:
         raise MatrixError(
-            "dense_solve: the linear system is singular, so it determines no solution. Where it"
-            " gives the derivative of a root or an optimum, that is no isolated one, as where an"
-            " unknown has no influence, or a double one."
+            "dense_solve: the linear system is singular, so it has no unique solution. If it is the"
+            " system for the derivative of a root or an optimum, that root or optimum is not"
+            " isolated (an unknown has no influence), or it is a double one."
         ) from error
     return join(unravel(solution))
 
 
 def failing_as(solve: Solve, failed: str) -> Solve:
-    """A linear solver, which is made to follow ``failed`` if it is ``dense_solve``."""
+    """Pass ``failed`` on to a linear solver if it is ``dense_solve``; return other solvers."""
     return partial(dense_solve, failed=failed) if solve is dense_solve else solve
 
 
 def _real_parts(complex_tree: Tree) -> tuple[Any, Callable[[Any], Any]]:
-    """A tree with a pair of parts for each complex leaf, and the function that joins them."""
+    """Split complex leaves into (real, imaginary); return the tree and the inverse function."""
     leaves, structure = tree.flatten(complex_tree)
     tensors = [fnp.asarray(leaf) for leaf in leaves]
     flags = [x.dtype.kind == "c" for x in tensors]
@@ -103,5 +103,5 @@ def _real_parts(complex_tree: Tree) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _unit(x: Tensor) -> Any:
-    """The imaginary unit in the precision of real numbers."""
+    """The imaginary unit in the precision of a real tensor."""
     return np.result_type(x.dtype, np.complex64).type(1j)

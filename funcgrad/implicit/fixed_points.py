@@ -1,4 +1,4 @@
-"""``fixed_point``: a fixed point, found by repeating the function.
+"""``fixed_point``: find a fixed point by iterating the function.
 
 >>> import funcgrad as fg
 >>> def root(a):  # Heron's method
@@ -59,40 +59,39 @@ def fixed_point(
     tangent_solve: Solve = dense_solve,
     failed: str = "raise",
 ) -> Any:
-    """The fixed point x = f(x, *args), by repeating ``f``, with the fixed point's derivative.
+    """Find the fixed point x = f(x, *args) by iterating ``f``; differentiate it implicitly.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *args)``, from a pytree like ``init`` to one like it; a contraction, or something
-        that comes close to one. Derivatives flow into what it closes over as well.
+        ``f(x, *args)`` returns a pytree like ``init``; a contraction, or a function close to one.
+        Derivatives also flow into the values that it closes over.
     init : pytree of floating or complex arrays
-        Where to start; it has no influence on derivatives.
+        The starting point; it has no influence on derivatives.
     *args : pytrees
     tol : float, optional
-        The iteration ends when no element changes by more than ``tol * (1 + |x|)``. Without it that
-        is 16 units of rounding.
+        The iteration ends when no element changes by more than ``tol * (1 + |x|)``. The default is
+        16 times the machine epsilon.
     max_steps : int
-        How often ``f`` is called at most.
+        The most calls of ``f``.
     tangent_solve : callable
-        See ``custom_root``: what solves (1 - ∂f/∂x) dx = db.
+        The solver for (1 - ∂f/∂x) dx = db; see ``custom_root``.
     failed : {"raise", "nan"}
-        What becomes of an iteration that does not come to its end, and of a singular 1 - ∂f/∂x: an
-        error where the numbers are known, or NaN everywhere.
+        Whether an iteration that does not converge, or a singular 1 - ∂f/∂x, raises an error (if
+        numbers are known) or makes the result NaN.
 
     Returns
     -------
     pytree
-        Like ``init``.
+        The fixed point, a pytree like ``init``.
 
     Raises
     ------
     ConvergenceError
-        The iteration has not come to its end. In a program and in a batch, where nothing can be
-        raised for numbers that come later, every element is NaN instead, and so is every
-        derivative.
+        The iteration has not converged. In a program and in a batch, where numbers are not known,
+        every element is NaN instead, and so is every derivative.
     TreeError, ShapeError, DtypeError
-        What ``f`` returns is not like ``init``, or ``init`` is an integer.
+        The result of ``f`` is not like ``init``, or ``init`` is an integer.
     ArgumentError
         ``tol`` is negative, or ``max_steps`` less than 1.
     MatrixError
@@ -100,8 +99,8 @@ def fixed_point(
 
     Notes
     -----
-    The derivative is that of the implicit function theorem, so the iteration is neither recorded
-    nor differentiated, in both modes and at every order. The error of the fixed point is at most
+    Derivatives of every order, in both modes, follow from the implicit function theorem, so the
+    iteration is neither recorded nor differentiated. The error of the fixed point is at most
     q / (1 - q) times the last change, where q is the factor of contraction.
 
     Examples
@@ -125,14 +124,14 @@ def fixed_point(
 
 
 def tolerance(name: str, word: str, number: object) -> float:
-    """A tolerance that has been found to be a number from 0 on."""
+    """Check that a tolerance is a number from 0 on, and return it as a float."""
     if not isinstance(number, Real) or not float(number) >= 0:
         raise ArgumentError(placed(f"{name}: {word} has to be a number from 0 on, got {number!r}."))
     return float(number)
 
 
 def check_count(name: str, word: str, number: Tree) -> None:
-    """Refuse a number of steps that is no integer from 1 on."""
+    """Check that a number of steps is an integer from 1 on."""
     if not is_whole(number) or index(number) < 1:
         raise ArgumentError(
             placed(f"{name}: {word} has to be an integer from 1 on, got {number!r}.")
@@ -140,7 +139,7 @@ def check_count(name: str, word: str, number: Tree) -> None:
 
 
 def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function whose root is the fixed point of another."""
+    """The function f(x) - x, whose root is the fixed point of f."""
     return lambda x: trees.map(fnp.subtract, f(x), x)
 
 
@@ -165,16 +164,16 @@ def _repeated(
     return converged_or_nan(
         x,
         size <= 1.0,
-        f"{name}: after {max_steps} steps the iteration has not come to its end, or it has left the"
-        " finite numbers. Start closer to the fixed point, give more steps by max_steps or a"
-        " greater tol; where the function is no contraction, find the fixed point by"
-        " fg.implicit.fixed_point with another solver.",
+        f"{name}: after {max_steps} steps the iteration has not come to its end, or its numbers are"
+        " not finite any more. Start closer to the fixed point, or raise max_steps or tol; if the"
+        " function is no contraction, find the fixed point by fg.implicit.fixed_point with another"
+        " solver.",
         failed,
     )
 
 
 def _change(new: Tensor, old: Tensor, tol: float | None) -> Tensor:
-    """The greatest change of an array, by what is allowed."""
+    """The greatest ratio of an element's change to the allowed change."""
     allowed = 16 * np.finfo(old.dtype).eps if tol is None else tol
     scale = float(allowed) if allowed else np.finfo(np.float64).tiny
     ratio = fnp.abs(new - old) / (scale * (1.0 + fnp.abs(old)))

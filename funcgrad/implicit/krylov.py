@@ -1,7 +1,7 @@
 """Linear systems without a matrix: conjugate gradients, GMRES and BiCGSTAB, on pytrees.
 
-Each is ``custom_linear_solve`` by an iteration that is written with funcgrad's functions, so it is
-staged and batched; derivatives solve one more system each, to the same tolerance.
+Each is a ``custom_linear_solve`` with an iteration written in funcgrad's functions, so it is staged
+and batched; each derivative solves one more system, to the same tolerance.
 
 Saad, Iterative Methods for Sparse Linear Systems, 2nd edition 2003: algorithms 9.1, 6.9 and 7.7.
 
@@ -52,46 +52,47 @@ def cg(
     Parameters
     ----------
     A : callable, or array_like of shape (n, n)
-        A linear function of a pytree like ``b``, or a matrix. Derivatives flow into what it closes
-        over.
+        A linear function of a pytree like ``b``, or a matrix. Derivatives flow into the values that
+        it closes over.
     b : pytree of floating or complex arrays
     x0 : pytree, optional
-        Like ``b``: where to start; zero without it. It has no influence on derivatives.
+        The starting point, a pytree like ``b``; zero by default. It has no influence on
+        derivatives.
     rtol, atol : float
         The iteration ends when ``norm(b - A x) <= max(rtol * norm(b), atol)``.
     maxiter : int, optional
-        The most steps; ten times the number of unknowns without it.
+        The most steps; by default ten times the number of unknowns.
     M : callable, or array_like of shape (n, n), optional
-        The preconditioner: about the inverse of A, and like it its own adjoint and positive
-        definite. It has no influence on derivatives.
+        The preconditioner, an approximate inverse of A, also self-adjoint and positive definite. It
+        has no influence on derivatives.
     failed : {"raise", "nan"}
-        What becomes of an iteration that does not come to its end. With "raise" x is where it
-        stands, as SciPy's, and a derivative is an error where the numbers are known; with "nan" x
-        and all of its derivatives are NaN.
+        How to treat an iteration that does not converge. With "raise", x is the last iterate, as in
+        SciPy, and a derivative raises an error if numbers are known; with "nan", x and all of its
+        derivatives are NaN.
 
     Returns
     -------
     x : pytree
-        Like ``b``.
+        The solution, a pytree like ``b``.
     info : Tensor of int, shape ()
-        0 where the iteration came to its end, and else the number of steps that it took without.
+        0 if the iteration converged, else the number of steps.
 
     Raises
     ------
     ConvergenceError
-        A system that a derivative solves did not come to its end. In a program and in a batch the
-        derivative is NaN instead.
+        The iteration for a derivative did not converge. In a program and in a batch the derivative
+        is NaN instead.
     MatrixShapeError
         ``A`` or ``M`` is no square matrix.
     ArgumentError
-        A tolerance is negative, ``maxiter`` less than 1, or ``failed`` another word.
+        A tolerance is negative, ``maxiter`` is less than 1, or ``failed`` is another word.
     TreeError, ShapeError, DtypeError
-        What ``A`` returns is not like ``b``, or ``b`` is an integer.
+        The result of ``A`` is not like ``b``, or ``b`` is an integer.
 
     Notes
     -----
-    The derivative is that of the solution, by systems with the same A (see
-    ``fg.custom_linear_solve``), so it is as accurate as ``rtol`` says.
+    Derivatives solve systems with the same A (see ``fg.custom_linear_solve``), to the accuracy that
+    ``rtol`` asks for.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def bicgstab(
     -------
     x : pytree
     info : Tensor of int, shape ()
-        See ``cg``. Where the method breaks down it counts as one that has not come to its end.
+        See ``cg``. A breakdown of the method counts as no convergence.
 
     Raises
     ------
@@ -166,21 +167,21 @@ def gmres(
     A, b, x0, rtol, atol, M, failed
         See ``cg``; neither A nor M has to be its own adjoint.
     restart : int, optional
-        How many vectors are kept before it starts anew; 20, or the number of unknowns if that is
-        less, without it.
+        The number of vectors that are stored before a restart; by default 20, or the number of
+        unknowns if that is less.
     maxiter : int, optional
-        The most restarts, as SciPy counts; ten times the number of unknowns without it.
+        The most restarts, as SciPy counts; by default ten times the number of unknowns.
 
     Returns
     -------
     x : pytree
     info : Tensor of int, shape ()
-        See ``cg``; it counts restarts.
+        See ``cg``; ``info`` counts restarts.
 
     Raises
     ------
     ConvergenceError, MatrixShapeError, ArgumentError, TreeError, ShapeError, DtypeError
-        See ``cg``; also where ``restart`` is less than 1.
+        See ``cg``; also if ``restart`` is less than 1.
 
     Examples
     --------
@@ -204,7 +205,7 @@ class _Problem:
     matvec, precondition : callable
     b, x0 : Tensor
     bound : Tensor
-        The norm of residuals at which the iteration ends.
+        The norm of the residual at which the iteration ends.
     maxiter : int
     """
 
@@ -217,7 +218,7 @@ class _Problem:
 
 
 Method: TypeAlias = Callable[[_Problem], tuple[Tensor, Tensor, Tensor]]
-"""To x, the norm of its residual, and how many steps it took."""
+"""From a problem to x, the norm of its residual, and the number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,8 @@ class _Solver:
     def solve(
         self, matvec: Linear, b: Tree, x0: Tree = None, inverse: Linear | None = None
     ) -> tuple[Tree, Tensor, Tensor]:
-        """The solution, whether the method came to its end, and how many steps it took."""
-        unknown, values = Unknown.of(self.name, "b", b)
+        """Return the solution, whether the method converged, and the number of steps."""
+        unknown, values = Unknown.read(self.name, "b", b)
         vector, unravel = tree.ravel(unknown.tree(values))
         start = fnp.zeros_like(vector)
         if x0 is not None:
@@ -248,25 +249,25 @@ class _Solver:
         bound = fnp.maximum(self.rtol * fnp.linalg.norm(vector), self.atol)
         most = 10 * vector.size if self.maxiter is None else index(self.maxiter)
         precondition = flat(inverse) if inverse is not None else lambda x: x
-        with quiet():  # what a method divides by zero is no solution, which it says
+        with quiet():  # after a division by zero the residual is not small
             x, size, count = self.method(
                 _Problem(flat(matvec), precondition, vector, start, bound, most)
             )
         return unravel(x), size <= bound, count
 
     def flagged(self, x0: Tree, matvec: Linear, b: Tree) -> tuple[Tree, Tensor]:
-        """The solution, and 0 or the number of steps."""
+        """Return the solution, and 0 or the number of steps."""
         x, converged, count = self.solve(matvec, b, x0, self.precondition)
         info = fnp.where(converged, 0, fnp.maximum(count, 1))
         return (self._checked(x, converged) if self.failed == "nan" else x), info
 
     def sure(self, matvec: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
-        """The solution of a system that a derivative solves."""
+        """Solve a system for tangents; it has to converge."""
         x, converged, _ = self.solve(matvec, b, None, self.precondition)
         return self._checked(x, converged), ()
 
     def adjoint(self, vecmat: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
-        """The solution of the adjoint system, with the adjoint of the preconditioner."""
+        """Solve the adjoint system, with the adjoint of the preconditioner."""
         inverse = self.precondition
         if inverse is not None:
             transposed = linear_transpose(inverse, b)
@@ -276,9 +277,9 @@ class _Solver:
 
     def _checked(self, x: Tree, converged: Tensor) -> Tree:
         message = (
-            f"{self.name}: the linear system that a derivative solves has not come to its end"
-            " within the steps that maxiter allows. Allow more, or a greater rtol, or use a"
-            " preconditioner M; a singular matrix has no solution at all."
+            f"{self.name}: the linear system for a derivative has not come to its end within the"
+            " steps that maxiter allows. Raise maxiter or rtol, or use a preconditioner M; with a"
+            " singular matrix there may be no solution at all."
         )
         return converged_or_nan(x, converged, message, self.failed)
 
@@ -311,7 +312,7 @@ def _solved(
 
 
 def _operator(name: str, word: str, a: Tree) -> Callable[[Any], Any]:
-    """A linear function, or a matrix as one."""
+    """Convert a matrix to a linear function; return a function unchanged."""
     if callable(a) and not isinstance(a, Tensor):
         return a  # type: ignore[no-any-return]  # what users give
     matrix = fnp.asarray(a)
@@ -395,10 +396,10 @@ def _minimal_residuals(problem: _Problem, restart: int | None) -> tuple[Tensor, 
 
 
 def _least_in_krylov_space(problem: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
-    """The change of x with the least residual, before the preconditioner; by Arnoldi's method."""
+    """The change of x with the least residual, before preconditioning, by Arnoldi's method."""
     dtype, tiny = problem.b.dtype, np.finfo(problem.b.dtype).eps
     basis = fnp.zeros((most + 1, problem.b.size), dtype).at[0].set(r / size)
-    # Column k of H is row k here. What is not reached stays a unit, whose coefficient is zero.
+    # Column k of H is row k here. Rows that are not reached stay unit vectors with coefficient 0.
     rows = fnp.eye(most, most + 1, dtype=dtype)
 
     def goes_on(state: Tree) -> Any:
@@ -420,7 +421,7 @@ def _least_in_krylov_space(problem: _Problem, r: Tensor, size: Tensor, most: int
 
     basis, rows, _, _ = while_loop(goes_on, step, (basis, rows, 0, fnp.asarray(False)))
     q, upper = fnp.linalg.qr(rows.T)
-    # A column of zeros comes of a singular matrix: then the residual says that this is no solution.
+    # A singular matrix gives a column of zeros: then the residual shows that there is no solution.
     upper = upper + fnp.diag((fnp.diagonal(upper) == 0.0).astype(dtype))
     y = fnp.linalg.solve(upper, size * q[0].conj())
     change: Tensor = y @ basis[:-1]

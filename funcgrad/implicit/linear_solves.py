@@ -1,7 +1,7 @@
-"""``custom_linear_solve``: the solution of a linear system, by any solver.
+"""``custom_linear_solve``: solve a linear system by any solver.
 
-With A x = b the derivative is A dx = db - dA x, and a cotangent of x is one of b by the adjoint of
-A: two systems more, and no derivative of the solver.
+With A x = b the tangent of x solves A dx = db - dA x, and the cotangent of b solves the adjoint
+system: the solver itself is not differentiated.
 
 >>> import funcgrad as fg
 >>> def solution(a, b):
@@ -62,42 +62,43 @@ def custom_linear_solve(
     Parameters
     ----------
     matvec : callable
-        Linear, from a pytree like ``b`` to one like it: x to A x. Derivatives flow into what it
-        closes over.
+        The linear function from x to A x, both pytrees like ``b``. Derivatives flow into the values
+        that it closes over.
     b : pytree of floating or complex arrays
         The right-hand side.
     solve : callable
-        ``solve(matvec, b)`` returns the solution, a pytree like ``b``. Where it is written with
-        functions of funcgrad it is staged and batched; any other Python is called with numbers,
-        for each example of a batch. Also a pair ``(solution, info)``, as ``cg`` and SciPy's
-        solvers return: where ``info`` is not 0 that is a ``ConvergenceError``, and NaN in programs.
+        ``solve(matvec, b)`` returns the solution, a pytree like ``b``. If it is written in
+        funcgrad's functions, it is staged and batched; any other function is called with numbers,
+        for each example of a batch. It may also return a pair ``(solution, info)``, as ``cg`` and
+        SciPy's solvers do: if ``info`` is not 0, a ``ConvergenceError`` is raised, or in programs
+        the solution is NaN.
     transpose_solve : callable, optional
         ``transpose_solve(vecmat, b)`` solves the adjoint system, where ``vecmat`` is the adjoint
-        of ``matvec``. Without it that is what ``solve`` does.
+        of ``matvec``. By default ``solve`` does that.
     symmetric : bool
         Whether A is its own adjoint; then ``solve`` gets ``matvec`` for both.
     has_aux : bool
-        Whether ``solve`` returns a pair ``(solution, aux)``, whose second part, a pytree of arrays
-        without derivatives, is returned as it is.
+        Whether ``solve`` returns a pair ``(solution, aux)``, where ``aux`` is a pytree of arrays
+        without derivatives; the pair is returned.
     failed : {"raise", "nan"}
-        What becomes of a system that a solver says to have failed at, by ``info`` or by an error of
-        a singular matrix or of steps that lead nowhere: with "raise" an error where the numbers are
-        known, and with "nan" NaN, in the solution and in all of its derivatives. With ``has_aux``
-        an error of ``solve`` stays one, since nobody knows the second part.
+        How to treat a failure that a solver reports, by ``info`` or by an exception (singular
+        matrix, no convergence). With "raise" it is an error if numbers are known; with "nan" the
+        solution and all of its derivatives are NaN. With ``has_aux`` an exception of ``solve``
+        is always raised, since there is no ``aux``.
 
     Returns
     -------
     pytree
-        Like ``b``: x with A x = b; with ``has_aux`` the pair.
+        The solution x of A x = b, a pytree like ``b``; with ``has_aux`` the pair.
 
     Raises
     ------
     TreeError, ShapeError
-        What ``matvec`` or the solver returns is not like ``b``.
+        The result of ``matvec`` or of the solver is not like ``b``.
     DtypeError
-        ``b`` is an integer, or the solution complex where ``b`` is real.
+        ``b`` is an integer, or the solution is complex and ``b`` real.
     DifferentiationError
-        ``matvec`` is not linear, where its adjoint is needed.
+        ``matvec`` is not linear, and its adjoint is needed.
     ConvergenceError
         ``info`` is not 0, and ``failed`` is "raise".
     ArgumentError
@@ -105,14 +106,15 @@ def custom_linear_solve(
 
     See Also
     --------
-    custom_root : for equations that are not linear.
-    funcgrad.scipy.sparse.linalg : solvers that are made of this.
+    custom_root : solves equations that are not linear.
+    funcgrad.scipy.sparse.linalg : solvers built on this function.
 
     Notes
     -----
     Forward mode solves A dx = db - dA x, and reverse mode the adjoint system, by the same solver,
-    so both are as accurate as it is. The adjoint is that under Re<u, v>, the conjugate transpose.
-    What the solver closes over, as a preconditioner or where to start, has no derivative.
+    so both are as accurate as it is. The adjoint is taken under Re<u, v>: the conjugate transpose.
+    Values that the solver closes over, such as a preconditioner or a starting point, have no
+    derivative.
 
     Examples
     --------
@@ -145,7 +147,7 @@ def linear_solution(
     failed: str = "raise",
 ) -> Any:
     """Solve as ``custom_linear_solve`` does, by solvers for values, tangents and cotangents."""
-    unknown, values = Unknown.of(name, "b", b)
+    unknown, values = Unknown.read(name, "b", b)
 
     def flat(x: Sequence[Value]) -> list[Value]:
         return unknown.values(matvec(unknown.tree(x)), "the result of matvec")
@@ -166,21 +168,21 @@ class LinearSystem:
     Attributes
     ----------
     unknown : Unknown
-        Of x and b.
+        The structure and specs of x and b.
     matvec : callable
-        ``(x, parameters) -> A x``, of values.
+        ``(x, parameters) -> A x``, for lists of values.
     solves : tuple of three callables
-        For the solution, for tangents, and for cotangents, whose system is the adjoint.
+        The solvers for the solution, for tangents, and for cotangents (the adjoint system).
     symmetric : bool
-        Whether that is the same, and so the second solver's.
+        Whether A is its own adjoint; then the solver for tangents also solves for cotangents.
     aux : AuxTree, optional
-        The tree of what the first of them returns beside the solution.
+        The tree of ``aux`` that the first solver returns beside the solution.
     role : int
-        Which of the three.
+        The index of the solver in use.
     key : object
-        What these systems have in common.
+        An object that identifies these systems as having one A.
     failed : {"raise", "nan"}
-        What becomes of a solution that a solver does not find.
+        How to treat a failure of a solver.
     """
 
     unknown: Unknown
@@ -193,7 +195,7 @@ class LinearSystem:
     failed: str = "raise"
 
     def call(self) -> SolutionCall:
-        """The call of right-hand sides and parameters."""
+        """The call that solves, with right-hand sides and parameters as arguments."""
         has_aux = self.aux is not None and not self.role
         specs = self.unknown.specs
         signature = SolutionSignature(self.unknown.operation, specs, len(specs), has_aux)
@@ -267,21 +269,21 @@ class LinearSystem:
         return [*outs, *moved, *map(zeros_like, aux)]
 
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
-        """The adjoint system: of parameters and then cotangents."""
+        """Solve the adjoint system; the arguments are parameters, then cotangents."""
         param_count = len(values) - len(self.unknown.specs)
         role = 1 if self.symmetric or self.role == 2 else 2
         return meet(self._in_role(role), [*values[param_count:], *values[:param_count]])
 
 
 def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
-    """The tangents of a function's results, or None; only inexact arguments have any."""
+    """The tangents of a function's results, None for zero; only inexact arguments have tangents."""
     pairs = zip(args, tangents, strict=True)
     inexact_tangents = [t if is_inexact(dtype_of(x)) else None for x, t in pairs]
     return push_values(function, args, inexact_tangents)
 
 
 def filled(tangents: Sequence[Value], primals: Sequence[Value]) -> list[Value]:
-    """Tangents as arrays: zeros for None."""
+    """Convert tangents to arrays: zeros for None."""
     return [
         zeros_like(x) if t is None else fit_tangent(t, x)
         for t, x in zip(tangents, primals, strict=True)

@@ -1,7 +1,7 @@
-"""``custom_root``: a root of an equation, found by any solver.
+"""``custom_root``: find a root of an equation by any solver.
 
-With f(x, p) = 0 the derivative of the root x is that of the implicit function theorem,
-∂f/∂x dx = -∂f/∂p dp: a linear system at the root, whatever way led there.
+With f(x, p) = 0 the derivative of the root x follows from the implicit function theorem,
+∂f/∂x dx = -∂f/∂p dp: a linear system at the root, however the root was found.
 
 >>> import funcgrad as fg
 >>> def cube_root(p):
@@ -43,7 +43,7 @@ from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.whole import meet
 
 RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
-"""From a function of pytrees and where to start to its root."""
+"""From a function of pytrees and a starting point to the function's root."""
 
 
 @overload
@@ -115,44 +115,45 @@ def custom_root(
     *,
     failed: str = "raise",
 ) -> Any:
-    """A root of a function by any solver, with the derivative of the root.
+    """Find a root of a function by any solver, with the derivative of the root.
 
     Parameters
     ----------
     f : callable
-        From a pytree like ``initial_guess`` to one like it. Derivatives flow into what it closes
-        over.
+        A function from a pytree like ``initial_guess`` to one like it. Derivatives flow into the
+        values that it closes over.
     initial_guess : pytree of floating or complex arrays
-        It has no influence on derivatives.
+        The starting point; it has no influence on derivatives.
     solve : callable
-        ``solve(f, initial_guess)`` returns x with f(x) = 0, a pytree like ``initial_guess``. Where
-        it is written with functions of funcgrad it is staged and batched; any other Python, a
-        function of SciPy among it, is called with numbers, for each example of a batch, but first
-        with what it cannot use, which some of SciPy's print; ``fg.implicit.root`` is made for it.
+        ``solve(f, initial_guess)`` returns x with f(x) = 0, a pytree like ``initial_guess``. If it
+        is written in funcgrad's functions, it is staged and batched. Any other function, such as
+        SciPy's, is called with numbers, for each example of a batch; but it is first called with
+        tracers, which it cannot use, and some of SciPy's print a message then:
+        ``fg.implicit.root`` is the better function for it.
     tangent_solve : callable
         ``tangent_solve(g, y)`` returns x with g(x) = y, for a linear function g: the derivative of
-        ``f`` at the root, or its adjoint. Without it that is done by the matrix of g. It may return
-        a pair ``(x, info)``, as ``cg`` does: see ``custom_linear_solve``.
+        ``f`` at the root, or its adjoint. By default it uses the matrix of g. It may return a pair
+        ``(x, info)``, as ``cg`` does: see ``custom_linear_solve``.
     has_aux : bool
-        Whether ``solve`` returns a pair ``(x, aux)``, whose second part, a pytree of arrays without
-        derivatives, is returned as it is.
+        Whether ``solve`` returns a pair ``(x, aux)``, where ``aux`` is a pytree of arrays without
+        derivatives; the pair is returned.
     failed : {"raise", "nan"}
-        What becomes of an equation that a solver says to have failed at, as by an error of steps
-        that lead nowhere, and of a singular derivative: with "raise" an error where the numbers are
-        known, and with "nan" NaN, in the root and in all of its derivatives. With ``has_aux`` an
-        error of ``solve`` stays one, since nobody knows the second part.
+        How to treat a singular derivative, or a failure that a solver reports by an exception. With
+        "raise" it is an error if numbers are known; with "nan" the root and all of its derivatives
+        are NaN. With ``has_aux`` an exception of ``solve`` is always raised, since there is no
+        ``aux``.
 
     Returns
     -------
     pytree
-        Like ``initial_guess``; with ``has_aux`` the pair.
+        The root, a pytree like ``initial_guess``; with ``has_aux`` the pair.
 
     Raises
     ------
     TreeError, ShapeError
-        What ``f`` or a solver returns is not like ``initial_guess``.
+        The result of ``f`` or of a solver is not like ``initial_guess``.
     DtypeError
-        ``initial_guess`` is an integer, or the root complex where it is real.
+        ``initial_guess`` is an integer, or it is real and the root is complex.
     MatrixError
         The derivative of ``f`` at the root is singular: the root has no derivative.
     ArgumentError
@@ -165,13 +166,13 @@ def custom_root(
 
     Notes
     -----
-    The derivative is that of the implicit function theorem, in both modes and at every order. It is
-    that of a root, so it is as accurate as ``solve`` is. Whether what ``solve`` returns is a root
-    is for ``solve`` to check, which may raise, or return NaN, whose derivative is NaN.
+    Derivatives of every order, in both modes, follow from the implicit function theorem. They are
+    evaluated at the result of ``solve``, and are as accurate as that is. Nothing checks that it is
+    a root: ``solve`` has to, and may raise, or return NaN, whose derivative is NaN.
 
-    What ``f`` closes over is found by staging it where a transformation runs. A function that
-    cannot be staged, since it looks at numbers, may not close over traced values: pass them as
-    parameters, by ``fg.implicit.root``.
+    If a transformation is running, ``f`` is staged to find the values that it closes over. A
+    function that cannot be staged, because it branches on numbers, must not close over traced
+    values: pass them as parameters, by ``fg.implicit.root``.
 
     Examples
     --------
@@ -217,18 +218,18 @@ def root_of(
     has_aux: bool = False,
     failed: str = "raise",
 ) -> Any:
-    """Find a root of ``f(x, *params)`` in x, with the derivatives of ``custom_root``.
+    """Find a root x of ``f(x, *params)``, with the derivatives of ``custom_root``.
 
     Parameters
     ----------
     solve : callable
         Called with the function of x, the start, and all other values that the function reads.
     equation : callable, optional
-        From that function to the one whose root is found; by default itself.
+        From the function of x to the function whose root is found; by default the same.
     is_like_unknown : bool
         Whether the function has to return a tree like x.
     """
-    unknown, guess = Unknown.of(name, what, init)
+    unknown, guess = Unknown.read(name, what, init)
     leaves, structure = trees.flatten(params)
     param_values = handed(values_of(name, leaves, structure, lambda: "params"))
     count, form = len(guess), [unknown.structure]
@@ -239,7 +240,7 @@ def root_of(
         if is_like_unknown:
             return unknown.values(result, "the result of the function")
         out_leaves, out_form = trees.flatten(result)
-        if form[0] != out_form:  # which jit would take for a change of what it read
+        if form[0] != out_form:  # jit would count any assignment as a change
             form[0] = out_form
         return values_of(name, out_leaves, out_form, lambda: "the result of the function")
 
@@ -264,13 +265,13 @@ def root_of(
 
 
 def same(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function itself, where that is the equation."""
+    """Return the function: the equation is f(x) = 0."""
     return function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Root:
-    """A root of an equation with parameters; these and where to start are arguments.
+    """A root of an equation; its parameters and the starting point are arguments.
 
     Attributes
     ----------
@@ -278,18 +279,18 @@ class Root:
     function : callable
         From parameters, a list of values, to a function of a pytree.
     solve : callable
-        ``(that function, where to start, parameters) -> root``.
+        ``(function of a pytree, starting point, parameters) -> root``.
     tangent_solve : callable
     equation : callable
-        From that function to the one that is zero at the root.
+        From the function of a pytree to the residual, which is zero at the root.
     symmetric : bool
-        Whether the derivative of the residual is.
+        Whether the derivative of the residual is symmetric.
     aux : AuxTree, optional
-        The tree of what the solver returns beside the root.
+        The tree of ``aux`` that the solver returns beside the root.
     key : object
-        What calls for this root have in common.
+        An object that identifies calls for this root.
     failed : {"raise", "nan"}
-        What becomes of a root that the solver does not find.
+        How to treat a failure of the solver.
     """
 
     unknown: Unknown
@@ -303,7 +304,7 @@ class Root:
     failed: str = "raise"
 
     def call(self) -> SolutionCall:
-        """The call of parameters and where to start."""
+        """The call that solves, with the parameters and the starting point as arguments."""
         specs, has_aux = self.unknown.specs, self.aux is not None
         signature = SolutionSignature(self.unknown.operation, specs, 0, has_aux)
         return SolutionCall(self._solved, signature, self.key, self._rule, None)
@@ -346,7 +347,7 @@ class Root:
         return [*outs, *tangents, *map(zeros_like, aux)]
 
     def _system(self) -> LinearSystem:
-        """The system of tangents, whose parameters are the root and the parameters."""
+        """The linear system for tangents; its parameters are the root and the parameters."""
         solves = self.tangent_solve, self.tangent_solve, self.tangent_solve
         key = (self.key, "tangent")
         return LinearSystem(

@@ -37,46 +37,46 @@ def root(
     *,
     failed: str = "raise",
 ) -> Callable[..., Any]:
-    """The root of an equation with parameters, as a function of these.
+    """Make the root of an equation a function of its parameters.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, written with functions of funcgrad; like x in structure and shapes. It is
-        zero at the root.
+        ``f(x, *params)``, written in funcgrad's functions, returns a pytree like x; it is zero at
+        the root.
     solver : callable
         ``solver(g, init)`` finds the root of ``g(x) = f(x, *params)``, as ``scipy.optimize.root``
-        and ``newton`` do. It is any Python, and gets and returns ordinary NumPy arrays and numbers.
-        It returns x, or SciPy's record of a solution.
+        and ``newton`` do. It may be any function of ordinary NumPy arrays and numbers, and returns
+        x, or SciPy's result object.
     tangent_solve : callable
         See ``fg.custom_root``.
     failed : {"raise", "nan"}
-        What becomes of an equation that the solver says to have failed at, by SciPy's record or by
-        an error, and of a singular ∂f/∂x: an error, or NaN in the solution and in all of its
-        derivatives, for that example of a batch alone.
+        How to treat a singular ∂f/∂x, or a failure that the solver reports by SciPy's result object
+        or by an exception: as an error, or by NaN in the solution and all of its derivatives, in a
+        batch for that example only.
 
     Returns
     -------
     callable
-        ``solution(init, *params)``, from where to start and pytrees of parameters to the root, a
-        pytree like ``init``. Derivatives flow into parameters and into what ``f`` closes over, in
-        both modes and at every order; under ``vmap`` the solver is called for each example, and in
-        a program when that runs.
+        ``solution(init, *params)``, from a starting point and pytrees of parameters to the root, a
+        pytree like ``init``. Derivatives flow into the parameters and into the values that ``f``
+        closes over, in both modes and at every order. Under ``vmap`` the solver is called for each
+        example; in a program it is called when the program runs.
 
     Raises
     ------
     ConvergenceError
-        SciPy's record says that the solver failed.
+        SciPy's result object says that the solver failed.
     ArgumentError
         ``failed`` is another word.
     TreeError, ShapeError, DtypeError
-        What ``f`` or the solver returns is not like ``init``, or ``init`` is an integer.
+        The result of ``f`` or of the solver is not like ``init``, or ``init`` is an integer.
     MatrixError
         ∂f/∂x is singular at the root.
 
     See Also
     --------
-    funcgrad.custom_root : more is said there.
+    funcgrad.custom_root : the function behind this one.
 
     Examples
     --------
@@ -99,18 +99,18 @@ def minimize(
     *,
     failed: str = "raise",
 ) -> Callable[..., Any]:
-    """The place of a function's minimum, as a function of parameters.
+    """Make the minimizer of a function a function of its parameters.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, one real number; twice differentiable at the minimum, which lies inside
-        of where it is defined: constraints that hold it there are not known.
+        ``f(x, *params)``, a real number. It has to be twice differentiable at the minimum, and the
+        minimum must not lie on the border of a constraint.
     solver : callable
-        ``solver(g, init)`` finds the minimum of ``g(x) = f(x, *params)``; see ``root``. A gradient
-        for it is ``fg.grad(g)``: derivatives are as accurate as the minimum.
+        ``solver(g, init)`` finds the minimum of ``g(x) = f(x, *params)``; see ``root``. Pass it the
+        gradient ``fg.grad(g)``: derivatives are as accurate as the minimum.
     tangent_solve : callable
-        See ``fg.custom_root``: what solves by the Hessian matrix, which is symmetric.
+        The solver of systems with the Hessian matrix, which is symmetric; see ``fg.custom_root``.
     failed : {"raise", "nan"}
         See ``root``.
 
@@ -148,12 +148,13 @@ def least_squares(
     *,
     failed: str = "raise",
 ) -> Callable[..., Any]:
-    """The place of the least sum of squares of residuals, as a function of parameters.
+    """Make the solution of a least-squares problem a function of its parameters.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, the residuals: a real array, or a pytree of them if the solver takes one.
+        ``f(x, *params)``, the residuals: a real array, or a pytree of arrays if the solver accepts
+        one.
     solver : callable
         ``solver(g, init)`` takes the residuals ``g(x) = f(x, *params)``, as
         ``scipy.optimize.least_squares`` does; see ``root``.
@@ -165,7 +166,7 @@ def least_squares(
     Returns
     -------
     callable
-        ``solution(init, *params)``; see ``root``. The derivative is that of a minimum, with the
+        ``solution(init, *params)``; see ``root``. Its derivative uses the full Hessian, with the
         second derivatives of the residuals.
 
     Examples
@@ -195,12 +196,12 @@ def fixed_point(
     *,
     failed: str = "raise",
 ) -> Callable[..., Any]:
-    """The fixed point of a function with parameters, as a function of these.
+    """Make the fixed point of a function a function of its parameters.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, like x in structure and shapes.
+        ``f(x, *params)``, a pytree like x.
     solver : callable
         ``solver(g, init)`` finds x with g(x) = x, for ``g(x) = f(x, *params)``, as
         ``scipy.optimize.fixed_point`` does; see ``root``.
@@ -216,7 +217,7 @@ def fixed_point(
 
     See Also
     --------
-    funcgrad.fixed_point : by repeating the function.
+    funcgrad.fixed_point : iterates the function.
 
     Examples
     --------
@@ -269,13 +270,13 @@ def _solution(
 
 
 def _numbers(x: Tree) -> Any:
-    """The numbers of a value, for other libraries, which may write to the array."""
+    """Copy a value to a writable NumPy array or number, for other libraries."""
     array = np.array(wrap(x) if type(x) in RAW else x)
     return array if array.shape else array[()]
 
 
 def _of_numbers(function: Callable[[Any], Any], x: Tree, *_: Tree) -> Any:
-    """A function as solvers call it: numbers of numbers, tensors of tensors."""
+    """Call a function; return NumPy's numbers if its argument has no tensors."""
     out = function(x)
     if any(isinstance(leaf, Tensor) for leaf in trees.leaves(x)):
         return out
@@ -283,12 +284,12 @@ def _of_numbers(function: Callable[[Any], Any], x: Tree, *_: Tree) -> Any:
 
 
 def _solution_in(name: str, result: Tree) -> Any:
-    """The solution in what a solver returned: itself, or SciPy's record.
+    """Extract the solution from SciPy's result object; return anything else unchanged.
 
     Raises
     ------
     ConvergenceError
-        The record says that there is none.
+        The result object says that the solver failed.
     """
     for place, flag, reason in (("x", "success", "message"), ("root", "converged", "flag")):
         if hasattr(result, place) and hasattr(result, flag):

@@ -1,6 +1,6 @@
-"""The unknown of an equation: a pytree. Solutions and residuals have its structure and specs.
+"""The unknown of an equation: its pytree structure and specs, which solutions and residuals share.
 
->>> unknown, values = Unknown.of("custom_root", "initial_guess", {"x": 2.0})
+>>> unknown, values = Unknown.read("custom_root", "initial_guess", {"x": 2.0})
 >>> values, unknown.values({"x": 3.0}, "the solution")
 ([np.float64(2.0)], [np.float64(3.0)])
 """
@@ -38,7 +38,7 @@ from funcgrad.trees import Structure
 from funcgrad.users_values import described
 
 Tree: TypeAlias = Any
-"""A pytree of arrays, as users give and get it."""
+"""A pytree of arrays, as users pass and receive it."""
 
 Linear: TypeAlias = Callable[[Tree], Tree]
 """A linear function of pytrees."""
@@ -49,15 +49,15 @@ Solve: TypeAlias = Callable[[Linear, Tree], Tree]
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The kind of a pytree.
+    """The structure and specs of a pytree that an equation is solved for.
 
     Attributes
     ----------
     operation : str
-        Who asks, for errors.
+        The public function that solves, for errors.
     structure : Structure
     specs : tuple of Spec
-        Of its leaves; none is weak.
+        The specs of the leaves; none is weak.
     """
 
     operation: str
@@ -65,8 +65,8 @@ class Unknown:
     specs: tuple[Spec, ...]
 
     @classmethod
-    def of(cls, operation: str, what: str, tree: Tree) -> tuple[Unknown, list[Value]]:
-        """The kind of a tree, and its leaves.
+    def read(cls, operation: str, what: str, tree: Tree) -> tuple[Unknown, list[Value]]:
+        """Make the unknown from a tree such as the starting point; return it and the leaves.
 
         Raises
         ------
@@ -80,8 +80,8 @@ class Unknown:
                 raise DtypeError(
                     placed(
                         f"{operation}: {what}{structure.paths()[place]} is of dtype"
-                        f" {dtype_of(value)}, in which no equation is solved. Pass floating-point"
-                        " numbers: 1.0 rather than 1, x.astype(float)."
+                        f" {dtype_of(value)}, in which equations cannot be solved. Pass"
+                        " floating-point numbers: 1.0 rather than 1, x.astype(float)."
                     )
                 )
         specs = tuple([strong(spec_inside(value)) for value in values])
@@ -89,20 +89,20 @@ class Unknown:
         return cls(operation, structure, specs), converted
 
     def tree(self, values: Sequence[Value]) -> Any:
-        """Values as the pytree that users see."""
+        """Make the pytree that users see from values."""
         return trees.unflatten(self.structure, [wrap(value) for value in values])
 
     def missing(self) -> list[Value]:
-        """NaN for each number."""
+        """Values of the unknown that are all NaN."""
         return [np.full(spec.shape, np.nan, spec.dtype)[()] for spec in self.specs]
 
     def values(self, tree: Tree, what: str) -> list[Value]:
-        """The leaves of another tree of this kind, in the dtypes of this one.
+        """Check a tree against the unknown; return its leaves in the unknown's dtypes.
 
         Raises
         ------
         TreeError, ShapeError, DtypeError
-            It is of another structure or shape, or complex where this is real.
+            The tree has another structure or shape, or is complex while the unknown is real.
         """
         leaves = trees.flatten_like(self.structure, tree, f"{self.operation}: {what}")
         values = values_of(self.operation, leaves, self.structure, lambda: what)
@@ -126,7 +126,7 @@ class Unknown:
         return [as_spec(value, spec) for value, spec in zip(values, self.specs, strict=True)]
 
     def function(self, f: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
-        """A function of values, whose results are of this kind, as one that users may call."""
+        """Convert a function of lists of values to one of pytrees, for users to call."""
 
         def called(tree: Tree) -> Any:
             return self.tree(f(self.values(tree, what)))
@@ -160,13 +160,13 @@ class AuxTree:
 
 
 def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "raise") -> Any:
-    """A solution, if it is one.
+    """Return a solution if the solver converged, else raise or return NaN.
 
     Raises
     ------
     ConvergenceError
-        It is known to be none. Where that is not known yet, or with ``failed="nan"``, what is none
-        is NaN.
+        The solver is known not to have converged. If that is unknown (in a program), or with
+        ``failed="nan"``, the solution is NaN where it has not.
     """
     flag = concrete(fnp.asarray(converged))
     if failed == "raise" and not is_unknown(flag):
@@ -183,10 +183,9 @@ def solved_or_nan(
     failed: str,
     right_hand_side: Sequence[Value] = (),
 ) -> list[Value]:
-    """The values of a solution, or with ``failed="nan"`` NaN where a solver raises that it failed.
+    """Solve; with ``failed="nan"`` return NaN if the solver raises an error of convergence.
 
-    A solver of another library is not asked for the solution of a right-hand side with NaN, which
-    it may refuse.
+    Then a right-hand side with NaN is not passed to the solver, which may refuse it.
     """
     if failed == "raise" or any(type(value) not in RAW for value in values):
         return solve(values)
@@ -194,16 +193,16 @@ def solved_or_nan(
         return unknown.missing()
     try:
         return solve(values)
-    except Exception as error:  # any, since libraries have classes of their own
+    except Exception as error:  # libraries have their own classes of errors
         if not _is_failure(error):
             raise
     return unknown.missing()
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Whether an error says that there is no solution, rather than that something is wrong.
+    """Whether an error says that there is no solution, rather than that the call is wrong.
 
-    An error that a library raises since it met a traced value is of the second kind.
+    An error that a library raises because it met a tracer says that the call is wrong.
     """
     context = error.__context__
     while context is not None:
@@ -218,7 +217,7 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def lost_with(solution: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
-    """Tangents times 1, or times NaN where the solution has NaN: so cotangents are, too."""
+    """Multiply tangents by 1, or by NaN if the solution has NaN; cotangents are, too."""
     flags = [fnp.any(fnp.isnan(wrap(x))) for x in solution]
     lost = fnp.any(fnp.stack(flags)) if flags else False
     factor = fnp.where(lost, np.nan, 1.0)
@@ -226,13 +225,13 @@ def lost_with(solution: Sequence[Value], tangents: Sequence[Value]) -> list[Valu
 
 
 def without_info(unknown: Unknown, solution: Tree, failed: str = "raise") -> Any:
-    """The solution in what a linear solver returned: itself, or a pair ``(x, info)``.
+    """Extract x if a linear solver returned a pair ``(x, info)``; else return the solution.
 
     Raises
     ------
     ConvergenceError
-        ``info``, which is not 0, is known, and says that there is none. With ``failed="nan"``, and
-        where it is not known, the solution is NaN.
+        ``info`` is known and not 0. With ``failed="nan"``, or if it is unknown (in a program), the
+        solution is NaN instead.
     """
     if not isinstance(solution, tuple) or len(solution) != 2:
         return solution

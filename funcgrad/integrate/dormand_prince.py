@@ -16,7 +16,7 @@ from typing import Final
 ORDER: Final = 5
 
 NODES: Final = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
-"""Where within a step the stages after the first are."""
+"""The places of the stages after the first within a step."""
 
 STAGES: Final = (
     (1 / 5,),
@@ -26,11 +26,11 @@ STAGES: Final = (
     (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
     (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
 )
-"""The weights of the slopes before in each stage. The last stage is the solution, of order 5: its
-slope is the first of the next step."""
+"""The weights of the earlier slopes in each stage. The last stage is the solution, of order 5; its
+slope is the first slope of the next step."""
 
 ERROR: Final = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
-"""The solution of order 5 less that of order 4."""
+"""The weights of the error: the solution of order 5 minus the solution of order 4."""
 
 CONTINUATION: Final = (
     -12715105075 / 11282082432,

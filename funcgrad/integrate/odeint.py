@@ -1,4 +1,4 @@
-"""``odeint``: the solution of an ordinary differential equation.
+"""``odeint``: solve an ordinary differential equation.
 
 >>> import funcgrad as fg
 >>> fg.odeint(lambda y, t: -y, 1.0, [0.0, 1.0, 2.0])
@@ -83,37 +83,38 @@ def odeint(
         Takes y, the time and ``args``, and returns the slope of y, of the same structure, shapes
         and dtypes.
     y0 : pytree of array_like
-        y at the first time. Integers count as float64.
+        The value of y at the first time. Integers are converted to float64.
     ts : array_like of float, shape (n,)
-        Times at which y is wanted, from that of ``y0`` on: they never decrease, or never increase.
+        The times at which y is returned, starting with that of ``y0``; they never decrease, or
+        never increase.
     *args : pytrees
-        Handed to ``func``.
+        Further arguments of ``func``.
     rtol, atol : float, optional
-        In a step each number y of the solution may be wrong by about ``atol + rtol * abs(y)``.
-        Without them: the square root of the machine epsilon, 1.5e-8 in float64.
+        The tolerated error of a number y in a step is about ``atol + rtol * abs(y)``. The default
+        of both is the square root of the machine epsilon, 1.5e-8 in float64.
     max_steps : int
-        The number of steps that are tried at most.
+        The most steps that are tried.
     hmax : float
-        The greatest size of a step, so that none passes over what ``func`` does for a short time.
+        The greatest size of a step, so that no step skips a short event in ``func``.
     derivative : {"steps", "adjoint"}
-        What reverse mode does. ``"steps"`` differentiates the steps that were taken, and holds all
-        of them. ``"adjoint"`` solves the adjoint equation back in time, and holds the solution at
-        ``ts`` alone.
+        How reverse mode differentiates. ``"steps"`` differentiates the steps that were taken, and
+        stores all of them. ``"adjoint"`` solves the adjoint equation backwards in time, and stores
+        only the solution at ``ts``.
 
     Returns
     -------
     pytree of Tensor
-        Like ``y0``, with the times along a new axis 0.
+        A pytree like ``y0``, with the times along a new axis 0.
 
     Raises
     ------
     ConvergenceError
         There were too many steps, or they became too small. In a program, where nothing can be
-        raised, the solution is NaN from there on.
+        raised, the solution is NaN from that time on.
     TreeError, ShapeError, DtypeError
-        ``func`` returns something unlike ``y0``, or ``ts`` is no vector of real numbers.
+        The result of ``func`` is not like ``y0``, or ``ts`` is no vector of real numbers.
     ArgumentError
-        ``ts`` is in no order (in a program the solution is NaN), or an option is not allowed.
+        ``ts`` is not sorted (in a program the solution is NaN), or an option is not allowed.
 
     See Also
     --------
@@ -121,23 +122,23 @@ def odeint(
 
     Notes
     -----
-    The method is that of Dormand and Prince, of order 5 with an error of order 4, and between the
-    ends of steps a quartic. A step is accepted where the root of the mean square, over all numbers
-    of y, of error / (atol + rtol * max(abs(y before), abs(y after))) is at most 1; the size of the
-    next follows from this and from the error before (a PI controller). Sources: Hairer, Nørsett and
-    Wanner, "Solving ordinary differential equations I", sections II.4 to II.6, and their program
-    DOPRI5. No step goes beyond the last time. It is no method for stiff equations.
+    The method is Dormand and Prince's of order 5, with an error estimate of order 4, and a quartic
+    between the ends of a step. A step is accepted if the root mean square, over all numbers of y,
+    of error / (atol + rtol * max(abs(y before), abs(y after))) is at most 1; the size of the next
+    step follows from this and from the previous error (a PI controller). Sources: Hairer, Nørsett
+    and Wanner, "Solving ordinary differential equations I", sections II.4 to II.6, and their
+    program DOPRI5. No step goes beyond the last time. The method is not for stiff equations.
 
-    Times are handed to ``func`` in the precision of ``y0``.
+    Times are passed to ``func`` in the precision of ``y0``.
 
-    There are derivatives with respect to ``y0``, ``args``, ``ts`` and what ``func`` closes over, in
-    both modes. The sizes of steps are constants of them, so a derivative is that of a method with
-    fixed steps, and as exact as the solution about. With respect to a time it is the slope there;
-    derivatives by times are exact up to the fifth order. Forward mode pushes tangents through the
-    steps, whatever ``derivative`` says. Of ``"adjoint"`` the adjoint equation is solved with the
-    same tolerances, and its own derivatives are those of its steps. There ``func`` is staged
-    without numbers, so that it may not look at them; where it does, what it closes over has the
-    derivative of the steps.
+    Derivatives exist with respect to ``y0``, ``args``, ``ts`` and the values that ``func`` closes
+    over, in both modes. They treat the sizes of steps as constants: a derivative is that of a
+    method with fixed steps, and about as exact as the solution. The derivative with respect to a
+    time is the slope there; derivatives by times are exact up to the fifth order. Forward mode
+    pushes tangents through the steps, for both values of ``derivative``. With ``"adjoint"`` the
+    adjoint equation is solved with the same tolerances, and derivatives of its solution are those
+    of its steps. Then ``func`` is staged without numbers, so it must not branch on them; if it
+    does, the values that it closes over get the derivative of the steps.
 
     References
     ----------
@@ -165,7 +166,7 @@ def odeint(
         raise ArgumentError(
             placed(f"odeint: derivative has to be 'steps' or 'adjoint', got {derivative!r}.")
         )
-    system = System.of(func, y0, *args)
+    system = System.read(func, y0, *args)
     precision = real_dtype(system.start)
     settings = _settings(rtol, atol, max_steps, hmax, precision)
     times = times_of(ts)
@@ -177,7 +178,7 @@ def odeint(
 def _settings(
     rtol: object, atol: object, max_steps: object, hmax: object, precision: np.dtype[Any]
 ) -> Settings:
-    """The options, checked."""
+    """Check the options."""
     default = float(np.sqrt(np.finfo(precision).eps))
     relative = default if rtol is None else _number("rtol", rtol)
     absolute = default if atol is None else _number("atol", atol)

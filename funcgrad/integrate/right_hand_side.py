@@ -1,7 +1,7 @@
 """The user's differential equation as lists of tensors, with errors in the user's terms.
 
 >>> import funcgrad as fg
->>> system = System.of(lambda y, t, rate: {"x": -rate * y["x"]}, {"x": 1}, 2)
+>>> system = System.read(lambda y, t, rate: {"x": -rate * y["x"]}, {"x": 1}, 2)
 >>> system.slope(system.start, 0.0, system.parameters)
 [Tensor(-2.)]
 """
@@ -26,7 +26,7 @@ from funcgrad.trees import Structure
 from funcgrad.users_values import ArrayLike, operand
 
 Slope = Callable[[list[Tensor], Tensor, list[Tensor]], list[Tensor]]
-"""The right-hand side: of the leaves of y, the time and parameters."""
+"""The right-hand side: ``(leaves of y, time, parameters) -> leaves of the slope``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class System:
     ----------
     function : callable
     state, arguments : Structure
-        Of ``y0`` and of ``args``.
+        The structures of ``y0`` and of ``args``.
     start, parameters : list of Tensor
-        Their leaves.
+        The leaves of ``y0`` and of ``args``.
     """
 
     function: Callable[..., Any]
@@ -49,7 +49,7 @@ class System:
     parameters: list[Tensor]
 
     @classmethod
-    def of(cls, function: Callable[..., Any], y0: Any, *args: Any) -> System:
+    def read(cls, function: Callable[..., Any], y0: Any, *args: Any) -> System:
         """Read the arguments of ``odeint``: the function, the start and the parameters."""
         check_function("odeint", function)
         leaves, state = trees.flatten(y0)
@@ -65,11 +65,11 @@ class System:
         return cls(function, state, arguments, start, [wrap(value) for value in parameters])
 
     def tree(self, leaves: Sequence[Tensor]) -> Any:
-        """Leaves as a tree like ``y0``."""
+        """Make a tree like ``y0`` from leaves."""
         return trees.unflatten(self.state, leaves)
 
     def slope(self, y: list[Tensor], t: Tensor, parameters: list[Tensor]) -> list[Tensor]:
-        """The slope that the user's function returns, checked to be like ``y0``."""
+        """Call the user's function, and check that its slope is like ``y0``."""
         args = trees.unflatten(self.arguments, parameters)
         out = self.function(self.tree(y), t, *args)
         leaves, structure = trees.flatten(out)
@@ -114,13 +114,13 @@ class System:
 
 
 def _is_weak(slope: Tensor, leaf: Tensor) -> bool:
-    """Whether a slope is a Python number, or an integer, which gives way to the dtype of y."""
+    """Whether a slope is a Python number or an integer, so that it is converted to y's dtype."""
     kind = slope.dtype.kind
     return kind in "biu" or (isinstance(slope._value, float) and leaf.dtype.kind in "fc")
 
 
 def real_dtype(leaves: Sequence[Tensor]) -> np.dtype[Any]:
-    """The precision of a state: of the real parts of all its leaves.
+    """The dtype of the real parts of a state, promoted over its leaves.
 
     >>> real_dtype([wrap(np.zeros(2, np.complex64)), wrap(np.float32(1.0))])
     dtype('float32')
@@ -129,14 +129,14 @@ def real_dtype(leaves: Sequence[Tensor]) -> np.dtype[Any]:
 
 
 def times_of(ts: ArrayLike) -> Tensor:
-    """The times of a solution: a vector of real numbers.
+    """Check that the times of a solution are a vector of real numbers, and return it.
 
     Raises
     ------
     ShapeError, DtypeError
-        They are none.
+        ``ts`` is no vector of real numbers.
     ArgumentError
-        There is no time.
+        ``ts`` is empty.
     """
     value = concrete(operand(ts, "odeint"))
     shape, dtype = shape_of(value), dtype_of(value)

@@ -1,4 +1,4 @@
-"""Solutions at given times: with their derivative with respect to the times, or with an error.
+"""Solutions at given times, with their derivatives with respect to the times, or an error.
 
 >>> import funcgrad as fg
 >>> def at(t):
@@ -35,20 +35,20 @@ from funcgrad.transforms.stop import stop_gradient
 def solution(
     slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings
 ) -> Leaves:
-    """The solutions at all times, one after another along axis 0.
+    """The solutions at all times, stacked along axis 0.
 
     Raises
     ------
     ConvergenceError
-        There is none; where numbers are not known, it is NaN instead.
+        No solution was found; if numbers are not known, it is NaN instead.
     ArgumentError
-        The times are in no order.
+        The times are not sorted.
     """
     if len(times) == 1:
         return [leaf[None] for leaf in start]
     precision = real_dtype(start)
     is_fixed = type(concrete(times)) in RAW
-    # A later beginning makes all steps later: they themselves are constants.
+    # The steps are constants; a change of the first time shifts all of them.
     delay = 0.0 if is_fixed else times[0] - stop_gradient(times[0])
 
     def f(y: Leaves, t: Tensor) -> Leaves:
@@ -87,9 +87,9 @@ def _check(outcome: Outcome, settings: Settings) -> None:
         raise ConvergenceError(
             placed(
                 f"odeint: max_steps={settings.max_steps} steps came no further than {where}."
-                " Raise max_steps or the tolerances rtol and atol. An equation that is stiff asks"
-                " for steps that are always small: scipy.integrate.solve_ivp with method='Radau'"
-                " and jac=fg.jacfwd(f, argnums=1) solves those."
+                " Raise max_steps or the tolerances rtol and atol. A stiff equation needs small"
+                " steps everywhere: solve it by scipy.integrate.solve_ivp with method='Radau'"
+                " and jac=fg.jacfwd(f, argnums=1)."
             )
         )
     raise ConvergenceError(
@@ -103,7 +103,7 @@ def _check(outcome: Outcome, settings: Settings) -> None:
 
 
 def _numbers(value: Tensor) -> Raw | None:
-    """The numbers inside a value, for all examples of a batch; None where it is staged."""
+    """The numbers inside a value, for all examples of a batch; None if it is staged."""
     inner = concrete(value)
     while type(inner) not in RAW:
         if isinstance(inner, Staged):

@@ -1,7 +1,7 @@
-"""Steps of chosen size through a differential equation, and its solution between their ends.
+"""Integrate a differential equation by steps of adaptive size, and interpolate between their ends.
 
-What flows in is a function ``slope(y, t)`` of lists of tensors, a start and times; what flows out
-are the solutions at those times. Sizes of steps, and times, are constants of all derivatives:
+The input is a function ``slope(y, t)`` of lists of tensors, a start and times; the output is the
+solution at those times. Derivatives treat the sizes of steps, and the times, as constants:
 ``solutions.py`` adds the derivative with respect to the times.
 
 >>> import funcgrad as fg
@@ -32,25 +32,25 @@ Leaves: TypeAlias = list[Tensor]
 RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]
 
 TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3
-"""Why there is no solution: steps, their size, the order of the times. 0: there is one."""
+"""Failures: too many steps, too small steps, times that are not sorted. 0 is success."""
 
 # The controller's constants are those of DOPRI5 (Hairer, Nørsett and Wanner, section IV.2 of volume
-# II, where it is derived): a little of the error before stabilizes the sizes.
+# II, where it is derived): a small power of the previous error stabilizes the sizes.
 SAFETY, MEMORY = 0.9, 0.04
 LEAST_FACTOR, GREATEST_FACTOR = 0.2, 10.0
 
 LEAST_ALLOWED, GREATEST_ERROR = 1e-30, 1e10
-"""Where y is 0, and so may be its error by ``rtol``; what keeps squares finite."""
+"""Bounds that keep the scaled error finite if the allowed error is 0, and its square finite."""
 
 
 class Settings(NamedTuple):
-    """How exact a solution has to be, and what it may cost.
+    """The accuracy of a solution, and the bounds of its steps.
 
     Attributes
     ----------
     rtol, atol : float
     max_steps : int
-        Steps tried for the whole solution.
+        The most steps that are tried for the whole solution.
     hmax : float
         The greatest size of a step.
     """
@@ -62,18 +62,18 @@ class Settings(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The solutions at all times, and how it ended.
+    """The solutions at all times, and how the integration ended.
 
     Attributes
     ----------
     leaves : list of Tensor
-        Along axis 0 the times; NaN from where there is no solution.
+        The solutions, with times along axis 0; NaN at times that were not reached.
     status : Tensor
-        0, or why there is none.
+        0, or the kind of failure.
     time : Tensor
-        How far it came.
+        The time that was reached.
     tried : Tensor
-        How many steps.
+        The number of steps that were tried.
     """
 
     leaves: Leaves
@@ -88,7 +88,7 @@ class State(NamedTuple):
     Attributes
     ----------
     start, end : Tensor
-        Times of the last step.
+        The times of the last step.
     size : Tensor
         The size of the next step, at least 0.
     before : Tensor
@@ -96,12 +96,13 @@ class State(NamedTuple):
     refused : Tensor
         Whether the next step has been tried before, with a greater size.
     tried, status : Tensor
-        How many steps; 0, or why there is no solution.
+        The number of steps that were tried; 0, or the kind of failure.
     old, new : list of Tensor
-        The solution at both times.
+        The solution at ``start`` and at ``end``.
     old_slope, new_slope : list of Tensor
+        The slopes at ``start`` and at ``end``.
     bend : list of Tensor
-        What the quartic between them has and the cubic has not.
+        The coefficient of the quartic term of the solution between them.
     """
 
     start: Tensor
@@ -119,7 +120,7 @@ class State(NamedTuple):
 
 
 def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -> Outcome:
-    """Solve a differential equation from the first time to all others, in their order."""
+    """Solve a differential equation from the first time to each of the others."""
     times = stop_gradient(times)
     turned = fnp.where(times[-1] < times[0], times[::-1], times)
     in_order = fnp.all(turned[1:] >= turned[:-1]) & fnp.all(fnp.isfinite(times))
@@ -150,7 +151,7 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
         carry = while_loop(goes_on, step, carry)
         state = State(*carry)  # type: ignore[arg-type]  # as above
         there = (way * (time - state.end) <= 0) & (state.status != DISORDER)
-        # A factor, so that derivatives are no numbers there, either.
+        # NaN is a factor, so that derivatives are NaN too.
         known = fnp.where(there, 1.0, np.nan)
         return carry, [known.astype(real_dtype([y])) * y for y in _between(state, time)]
 
@@ -166,16 +167,19 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
 def stage_slopes(
     f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, step: Tensor
 ) -> tuple[Leaves, list[Leaves]]:
-    """One step: the solution at its end, and the slopes of all stages, the last of which is there.
+    """Compute one step: the solution at its end, and the slopes of all stages.
+
+    The last stage is the end of the step.
 
     Parameters
     ----------
     f : callable
     y, slope : list of Tensor
-        At the beginning.
+        The solution and the slope at the beginning.
     t : Tensor
+        The time at the beginning.
     step : Tensor
-        Its size, with a sign.
+        The size of the step, with its sign.
     """
     slopes = [slope]
     end = y
@@ -186,7 +190,7 @@ def stage_slopes(
 
 
 def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
-    """The size of a step times a sum of slopes with weights, for each leaf."""
+    """The size of a step times a weighted sum of slopes, for each leaf."""
     sums = []
     for leaf_slopes in zip(*slopes, strict=True):
         terms = [weight * k for weight, k in zip(weights, leaf_slopes, strict=True) if weight]
@@ -198,15 +202,15 @@ def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) 
 
 
 def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: Settings) -> State:
-    """The state after one more step has been tried."""
-    left = last - state.end
-    # A little longer than planned, rather than one more step that rounding leaves over.
-    reaches = (1 + np.finfo(left.dtype).eps ** 0.5) * state.size >= abs(left)
+    """Try one more step, and return the new state."""
+    remaining = last - state.end
+    # The last step may be slightly longer than planned: it spares a tiny one due to rounding.
+    reaches = (1 + np.finfo(remaining.dtype).eps ** 0.5) * state.size >= abs(remaining)
     end = fnp.where(reaches, last, state.end + way * state.size)
-    step = end - state.end  # as the time has it, which rounds
+    step = end - state.end  # the actual size, after rounding of the time
     new, slopes = stage_slopes(f, state.new, state.new_slope, state.end, step)
     error = _norm(_weighted(ERROR, slopes, step), state.new, new, settings, state.end.dtype)
-    accepted = error <= 1.0  # not so where it is no number
+    accepted = error <= 1.0  # false for NaN
     size = _next_size(abs(step), error, accepted, state)
     size = fnp.minimum(size, settings.hmax).astype(size.dtype)
     tried = state.tried + 1
@@ -236,7 +240,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
 
 
 def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> Tensor:
-    """The size of the next step: greater where the error was small."""
+    """The size of the next step: greater if the error was small."""
     known = fnp.where(fnp.isfinite(error), error, GREATEST_ERROR)
     exponent = 1 / ORDER - 0.75 * MEMORY
     by_error = known**exponent / SAFETY
@@ -249,7 +253,7 @@ def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> T
 def _first_size(
     f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, length: Tensor, settings: Settings
 ) -> Tensor:
-    """A size to begin with, by Hairer, Nørsett and Wanner, section II.4: from y, y' and y''."""
+    """The size of the first step, from y, y' and y'': Hairer, Nørsett and Wanner, section II.4."""
     dtype = t.dtype
     y, slope = stop_gradient(y), stop_gradient(slope)
 
@@ -276,7 +280,7 @@ def _first_size(
 def _norm(
     values: Leaves, y: Leaves, new: Leaves, settings: Settings, dtype: np.dtype[np.generic]
 ) -> Tensor:
-    """The root of the mean square of all numbers, each divided by what it may be."""
+    """The root mean square of all numbers, each divided by its allowed error."""
     total, count = fnp.zeros((), dtype), 0
     for value, a, b in zip(*map(stop_gradient, (values, y, new)), strict=True):
         allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b)).astype(dtype)

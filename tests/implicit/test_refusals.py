@@ -81,8 +81,8 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a right side of integers": (
         lambda: _solve(b={"u": np.ones(2, int)}),
         DtypeError,
-        r"custom_linear_solve: b\['u'\] is of dtype int64, in which no equation is solved\. Pass"
-        r" floating-point numbers: 1\.0 rather than 1",
+        r"custom_linear_solve: b\['u'\] is of dtype int64, in which equations cannot be solved\."
+        r" Pass floating-point numbers: 1\.0 rather than 1",
     ),
     "a complex solution of a real system": (
         lambda: _solve(solve=lambda m, b: 1j * b),
@@ -102,7 +102,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a singular matrix": (
         lambda: _solve(lambda x: fnp.sum(x) * B),
         MatrixError,
-        "dense_solve: the linear system is singular, so it determines no solution",
+        "dense_solve: the linear system is singular, so it has no unique solution",
     ),
     "a singular matrix in a program": (
         lambda: fg.jit(lambda a: _solve(lambda x: (a - 2.0) * x))(2.0),
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a double root": (
         lambda: _slope(lambda a: _root(lambda x: (x - a) ** 2)),
         MatrixError,
-        "dense_solve: the linear system is singular.*no isolated one",
+        "dense_solve: the linear system is singular.*not isolated",
     ),
     "a function that is not linear": (
         lambda: fg.grad(lambda b: fnp.sum(_solve(lambda x: x**3, b, lambda m, b: b)))(B),
@@ -154,7 +154,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no fixed point": (
         lambda: _growing(2.0),
         ConvergenceError,
-        "fixed_point: after 50 steps the iteration has not come to its end.*by max_steps",
+        "fixed_point: after 50 steps the iteration has not come to its end.*raise max_steps",
     ),
     "the derivative of no fixed point": (
         lambda: fg.grad(_growing)(2.0),
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a fixed point that is no number": (
         lambda: fg.fixed_point(lambda x: x * np.nan, 1.0),
         ConvergenceError,
-        "left the finite numbers",
+        "its numbers are not finite any more",
     ),
     "a negative tolerance": (
         lambda: fg.fixed_point(lambda x: x, 1.0, tol=-1.0),
@@ -214,7 +214,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a derivative by a method that did not converge": (
         lambda: _slope(lambda a: cg(lambda x: a * (SPD @ x), B, maxiter=1)[0]),
         ConvergenceError,
-        "cg: the linear system that a derivative solves has not come to its end within the steps",
+        "cg: the linear system for a derivative has not come to its end within the",
     ),
     "an empty batch whose solver returns more": (
         lambda: fg.vmap(lambda b: _solve(b=b, solve=lambda m, b: (np.asarray(b), 1), has_aux=True))(
