@@ -1,4 +1,4 @@
-"""funcgrad: derivatives of Python functions, with nothing mutable anywhere.
+"""funcgrad: derivatives of Python functions on immutable NumPy tensors.
 
 Transformations take a function and return a function; tensors never change.
 
@@ -7,12 +7,12 @@ Transformations take a function and return a function; tensors never change.
 Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
-``funcgrad.scipy``; ``fg.nn``, ``fg.optim``, ``fg.implicit``, ``fg.random``, ``fg.testing`` and
-``fg.tree`` hold what their names say, and ``fg.extend`` what declaring operations of one's own
-needs.
+``funcgrad.scipy``. Further modules: ``fg.nn`` (networks), ``fg.optim`` (optimizers),
+``fg.implicit`` (solutions of equations), ``fg.random``, ``fg.testing``, ``fg.tree`` (pytrees) and
+``fg.extend`` (operations of your own).
 
-The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: a
-submodule of the same name would take the function's place in the package when it is imported.
+The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: importing
+a submodule of the same name would replace the function in the package.
 """
 
 from typing import TYPE_CHECKING
@@ -127,5 +127,5 @@ if not TYPE_CHECKING:  # which see the names above, and report others
 
 
 def __dir__() -> list[str]:
-    """The public names, also those that are loaded when they are first used; no other."""
+    """List the public names, including those that are loaded when they are first used."""
     return [*__all__, "__version__"]

@@ -1,8 +1,7 @@
-"""The algebra of primitives: formulas as programs.
+"""The algebra of primitives: it evaluates formulas on tensors and tracers.
 
-It has the names of ``funcgrad.intrinsics``, whose values may be tracers here, so that a formula
-read with it is a computation that can be staged, and so the *body* of an operation: the same in
-other primitives.
+It defines the names of ``funcgrad.intrinsics`` as primitives. So a formula can be staged, which
+gives the *body* of an operation: the operation written in other primitives.
 
 >>> import funcgrad as fg
 >>> from funcgrad.primitives.activations import softplus
@@ -162,7 +161,7 @@ def frexp(x: Value) -> tuple[Value, Value]:
 
 
 def body_of(primitive: Primitive) -> Callable[..., Value] | None:
-    """An operation in other primitives: what it declares, or its formula."""
+    """An operation written in other primitives: its declared body, or its formula."""
     structure = primitive.structure
     if not isinstance(structure, Elementwise) or structure.formula is None or structure.basic:
         return primitive.body

@@ -1,7 +1,7 @@
-"""Names of other libraries, each with what is written here: rows that errors look up.
+"""Names of other libraries, each with the replacement in funcgrad: rows that errors look up.
 
-They are those of JAX and optax, PyTorch, autograd, equinox and SciPy that their users try first.
-Nothing loads this file before somebody has made such a mistake.
+They are names of JAX, optax, PyTorch, autograd, equinox and SciPy that their users try first. This
+file is loaded only after such a mistake.
 
 >>> [advice for home, names, advice in NAMES if home == "fg.random" and "PRNGKey" in names.split()]
 ['fg.random.key(seed)']
@@ -325,7 +325,7 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fnp", "grad value_and_grad jit vmap vjp jvp scan cond", "fg.{name}"),
 )
-"""A module, the names that it lacks, and what is written instead."""
+"""Rows of a module, names that it lacks, and what to write instead."""
 
 CALLERS: Final[tuple[Row, ...]] = (
     (
@@ -376,11 +376,11 @@ CALLERS: Final[tuple[Row, ...]] = (
     ("scipy.special", "", "fg.scipy.special has functions of the same names, with derivatives"),
     ("scipy.fft", "", "fg.scipy.fft has functions of the same names, with derivatives"),
 )
-"""Packages, functions of them that take arrays alone (none named: all), and what is written."""
+"""Rows of a package, its functions that accept only arrays (none: all), and what to write."""
 
 
 def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
-    """Find what to write in place of a name; empty where no row says so.
+    """Find what to write in place of a name; empty if there is no row for it.
 
     >>> advice_in(NAMES, "fnp", "relu")
     'fg.nn.relu(x)'
@@ -392,7 +392,7 @@ def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
 
 
 def advice_of_name(module: str, name: str) -> str:
-    """Find what to write in place of a name that a module lacks; empty where that is not known."""
+    """Find what to write in place of a name that a module lacks; empty if that is not known."""
     advice = advice_in(NAMES, as_written(module), name)
     if advice or name.startswith("_"):
         return advice
@@ -404,7 +404,7 @@ def advice_of_name(module: str, name: str) -> str:
 
 
 def as_written(module: str) -> str:
-    """How users write a module's name.
+    """A module's name as users write it.
 
     >>> as_written("funcgrad.numpy.linalg"), as_written("funcgrad.nn")
     ('fnp.linalg', 'fg.nn')
@@ -415,7 +415,7 @@ def as_written(module: str) -> str:
 
 
 def _of_a_submodule(module: str, name: str) -> str:
-    """Advice about a name that a public module of a package has."""
+    """Advice about a name that another public module of the package has."""
     package = sys.modules[module]
     for submodule in sorted(package.__all__, key=lambda submodule: submodule != "numpy"):
         value = getattr(package, submodule) if find_spec(f"{module}.{submodule}") else None
@@ -425,7 +425,7 @@ def _of_a_submodule(module: str, name: str) -> str:
 
 
 def _of_the_original(module: str) -> str:
-    """Advice about what a module lacks that is named after one of NumPy's or SciPy's."""
+    """Advice about a missing name in a module that mirrors one of NumPy's or SciPy's."""
     theirs = module.removeprefix("funcgrad.")
     if not theirs.startswith(("numpy.", "scipy.")):
         return ""
@@ -436,7 +436,7 @@ def _of_the_original(module: str) -> str:
 
 
 def advice_of_call(module: str, qualified: str) -> str:
-    """Find what to write in place of a function of another library; empty where no row says so.
+    """Find what to write in place of a function of another library; empty if there is no row.
 
     >>> advice_of_call("scipy.optimize._zeros_py", "brentq")
     'scipy.optimize.brentq takes numbers and arrays alone: fg.implicit.root(f, solver).'

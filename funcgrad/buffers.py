@@ -1,9 +1,9 @@
-"""Memory of large arrays, used again once nobody holds it.
+"""Memory of large arrays, reused once nothing else refers to it.
 
-To get memory from the system and to touch it for the first time may take several times as long as
-to compute the numbers in it. A pool remembers the arrays that it made. It gives one out again when
-nobody else holds it: a tensor, a view, a buffer, or anything else that could still see the array,
-has a reference to it. So an array from a pool is as good as a new one.
+Getting memory from the system and touching it for the first time may take several times as long as
+computing the numbers in it. A pool remembers the arrays that it made, and reuses one when nothing
+else refers to it: tensors, views, buffers and anything else that could still see the array hold a
+reference to it. So an array from a pool is as good as a new one.
 
 >>> import numpy as np
 >>> pool = BufferPool()
@@ -22,26 +22,26 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 LARGE: Final = 3 * 2**16
-"""Bytes from which an array is worth a pool: allocators of memory give as much back to the system
-as soon as it is free. A pool takes 1 µs, and to fill so much at least five times that."""
+"""Bytes from which an array is worth a pool: allocators return blocks of this size to the system
+as soon as they are freed. A pool takes 1 µs, and filling such a block at least five times that."""
 
 _MOST: Final = 16
-"""Arrays that a pool remembers: the search takes time for each. Older ones are their holders'."""
+"""The most arrays that a pool remembers, since the search takes time for each."""
 
 _IDLE: Final = 2**23
-"""Bytes that a pool may hold while its owner does not run."""
+"""The most bytes that a pool keeps while its owner is not running."""
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def _popped(arrays: list[Array], position: int) -> tuple[Array, int]:
-    """An array, taken out of a list, and how many references to it there are."""
+    """Remove an array from a list; return it and the number of references to it."""
     array = arrays.pop(position)
     return array, sys.getrefcount(array)
 
 
 _ALONE: Final = _popped([np.empty(0)], 0)[1]
-"""The count for an array that nobody else holds. Versions of Python differ in it."""
+"""The count for an array that nothing else refers to. It depends on the version of Python."""
 
 
 _has_lock: Final = getattr(sys, "_is_gil_enabled", lambda: True)
@@ -49,9 +49,9 @@ _has_lock: Final = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
 class BufferPool:
-    """Arrays that are used again; of one owner, such as the function that ``grad`` returns.
+    """Arrays that are reused by one owner, such as the function that ``grad`` returns.
 
-    Many threads may use it at once: whoever looks at an array has it alone meanwhile.
+    Many threads may use it at once: an array that one of them examines is not in the list.
     """
 
     __slots__ = ("arrays",)
@@ -60,10 +60,10 @@ class BufferPool:
         self.arrays: list[Array] = []
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An array with any numbers in it, in C order.
+        """Return an array with arbitrary numbers in it, in C order.
 
-        If none of the pool's can be had, all that nobody holds are freed before a new one is made:
-        so at that moment no more memory is in use than without a pool.
+        If none of the pool's arrays fits, the unused ones are freed before a new one is made, so
+        that at this moment no more memory is in use than without a pool.
         """
         arrays: list[Array] = self.arrays
         free: list[Array] = []
@@ -88,7 +88,7 @@ class BufferPool:
         return array
 
     def trim(self) -> None:
-        """Forget arrays until few bytes are held: the owner has done its work for now."""
+        """Forget arrays until few bytes are kept; called when the owner has finished a call."""
         total, count = 0, 0
         for array in reversed(self.arrays):
             total += array.nbytes

@@ -1,7 +1,7 @@
-"""From tensors to Python numbers, NumPy arrays and text.
+"""Convert tensors to Python numbers, NumPy arrays and text.
 
-A tracer has no number to give where that would lose a derivative, or where there is a whole batch
-of numbers: ``_reveal`` decides, and every conversion goes through it.
+Every conversion calls ``_reveal``. A tracer refuses there if its number would lose a derivative, or
+if it stands for a whole batch of numbers.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Conversions(ForeignAttributes):
 
     @property
     def device(self) -> str:
-        """Where the elements are: always ``"cpu"``, the array API's name for it."""
+        """The device of the elements, by the array API's name: always ``"cpu"``."""
         return "cpu"
 
     _value: Any
 
     def _reveal(self, use: str, exact: bool) -> Raw:
-        """The raw value, for a use outside of tensors; tracers refuse what would lose a derivative.
+        """The raw value, for a use outside of tensors; tracers refuse if that loses a derivative.
 
         Parameters
         ----------
         use : str
-            What the user wrote, for the error message.
+            The user's expression, such as ``float(t)``, for the error message.
         exact : bool
             Whether the use needs the number itself, rather than an integer or a truth value, whose
             derivative is zero anyway.
@@ -121,7 +121,7 @@ class Conversions(ForeignAttributes):
         return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Self:
-        """The tensor itself: the array API's name for a copy elsewhere, of which there is none."""
+        """Return the tensor itself, since there is only one device (array API)."""
         if device != "cpu" or stream is not None:
             raise ArgumentError(
                 f'to_device: the only device is "cpu", without a stream; got {device!r}.'
@@ -140,9 +140,9 @@ class Conversions(ForeignAttributes):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A copy for other libraries: who asks is not known, and some write to what is read-only.
+        """Export a copy to another library, since some write to read-only memory.
 
-        PyTorch has no arrays that cannot be written to and does not look at DLPack's flag for them.
+        PyTorch has no read-only arrays, and ignores DLPack's flag for them.
         """
         array = np.array(self._reveal("DLPack's export of t", exact=True))
         if copy is False:
@@ -159,16 +159,16 @@ class Conversions(ForeignAttributes):
             raise DlpackError(f"DLPack: {error}") from None
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """A read-only view as an array: the name by which Matplotlib, for one, asks for it."""
+        """A read-only view as an array; Matplotlib and other libraries call this method."""
         return self.__array__()
 
     @property
     def __pandas_priority__(self) -> int:
-        """The number by which pandas leaves its operators to tracers, which no column can hold."""
+        """The priority by which pandas leaves operators to tracers, which it cannot hold."""
         return 0 if self._trace is None else 5000
 
     def __bytes__(self) -> bytes:
-        """Give the bytes of the memory, as an array does; iteration would go number by number."""
+        """The bytes of the memory, as of an array; by default Python would iterate over numbers."""
         return bytes(np.asarray(self._reveal("bytes(t)", exact=True)))
 
     def tobytes(self, order: Any = "C") -> bytes:
@@ -186,12 +186,12 @@ class Conversions(ForeignAttributes):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The bytes from one element to the next along each axis, where the tensor is concrete."""
+        """The bytes from one element to the next along each axis of a concrete tensor."""
         return np.asarray(self._reveal("t.strides", exact=True)).strides
 
     @property
     def flags(self) -> Any:
-        """NumPy's flags of the memory, where the tensor is concrete; it is never writeable."""
+        """NumPy's flags of a concrete tensor's memory, which is never writeable."""
         return self.__array__().flags
 
     def __array__(
@@ -214,7 +214,7 @@ class Conversions(ForeignAttributes):
         return _shown(np.asarray(self._value)) if self._trace is None else _traced(self)
 
     def _repr_html_(self) -> str:
-        """The picture in a notebook: a table of a concrete tensor, of others the text."""
+        """HTML for notebooks: a table for a concrete tensor, text for a tracer."""
         from funcgrad.html_text import array_table, text_block
 
         if self._trace is None:
@@ -225,9 +225,9 @@ class Conversions(ForeignAttributes):
         return str(np.asarray(self._value)) if self._trace is None else _traced(self)
 
     def __format__(self, spec: str) -> str:
-        """Format the number as a float if there is a format, else print as ``str`` does.
+        """Format as a float if there is a format, else as ``str``.
 
-        A format looks at the number, as ``float(t)`` does.
+        With a format a tracer may refuse, as for ``float(t)``.
         """
         if not spec:
             return str(self)
@@ -242,7 +242,7 @@ class Conversions(ForeignAttributes):
 def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:
     """``Tensor._reveal`` for a value that is being differentiated.
 
-    Truth values and integers of it are piecewise constant, so control flow may depend on them; a
+    Its truth values and integers are piecewise constant, so control flow may depend on them; a
     floating-point number that left the trace would silently lose its derivative.
     """
     if exact:
@@ -255,7 +255,7 @@ def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:
 
 
 def _shown(array: np.ndarray[Any, Any], name: str = "Tensor", more: str = "") -> str:
-    """NumPy's picture of an array, with the dtype where NumPy would name it."""
+    """NumPy's ``repr`` of an array under another name; it names the dtype where NumPy does."""
     if not array.ndim:
         body = repr(array.item())
         default = array.dtype.char in "?dD" or array.dtype == np.int64

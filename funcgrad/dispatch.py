@@ -1,19 +1,19 @@
 """NumPy's and SciPy's own functions on tensors: ``np.sum(t)`` becomes ``fnp.sum(t)``.
 
-NumPy asks the arguments' class what to do with a ufunc (``__array_ufunc__``) or another function
-(``__array_function__``); tensors hand the question over to here. One rule answers it:
+NumPy asks the arguments' class how to evaluate a ufunc (``__array_ufunc__``) or another function
+(``__array_function__``); tensors pass the question to this module. Its rule:
 
-1. What NumPy has under a name and ``funcgrad.numpy`` has under the same name is ours, and so is
-   what ``scipy.special`` and ``funcgrad.scipy.special`` have. A function is known by itself, not by
-   what it is called: another library's ``sign`` is none of NumPy's, and ``np.linalg.trace`` is
-   ``fnp.linalg.trace``, never ``fnp.trace``.
-2. Anything else (a function, a method of a ufunc or a parameter that we lack, objects that are no
-   numbers, other libraries' ufuncs) is the library's own on concrete tensors: it gets arrays, and
-   its arrays become tensors.
-3. A traced value has no numbers to give to it, so that is an error, which says what to do.
-4. What makes arrays of whatever it gets (``np.atleast_1d``, ``2d`` and ``3d``) makes arrays of
-   concrete tensors as ``np.array`` does, which the caller may write to: SciPy's solvers hand them
-   to compiled code. Traced values stay traced, and ``fnp.atleast_1d`` makes tensors.
+1. If ``funcgrad.numpy`` has a function under the name that NumPy has it under, ours is called;
+   likewise for ``scipy.special`` and ``funcgrad.scipy.special``. Functions are compared by
+   identity, not by ``__name__``: another library's ``sign`` is not NumPy's, and
+   ``np.linalg.trace`` is ``fnp.linalg.trace``, never ``fnp.trace``.
+2. In any other case (we lack the function, the ufunc's method or the parameter; objects that are
+   not numbers; other libraries' ufuncs) the library's own function is called on concrete tensors:
+   it gets arrays, and its arrays become tensors.
+3. With a traced value, case 2 is an error, which says what to do.
+4. Functions that convert anything to arrays (``np.atleast_1d``, ``2d`` and ``3d``) convert concrete
+   tensors to writable arrays, as ``np.array`` does: SciPy's solvers pass them to compiled code.
+   Traced values stay traced, and ``fnp.atleast_1d`` makes tensors.
 
 >>> import funcgrad as fg
 >>> fg.grad(lambda x: np.sum(np.sin(x) ** 2))(0.5)
@@ -49,7 +49,7 @@ from funcgrad.trees import flatten, unflatten
 
 
 class _Asked:
-    """Answers a ufunc with the ufunc itself."""
+    """An operand for which ``__array_ufunc__`` returns the ufunc that was called."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return ufunc
@@ -58,7 +58,7 @@ class _Asked:
 _UNNAMED: Final[Mapping[Any, str]] = MappingProxyType(
     {np.zeros(1).clip(_Asked(), _Asked()): "clip"}  # type: ignore[call-overload]  # see above
 )
-"""Ufuncs behind methods of arrays that have no public name: ``array.clip(t, u)``."""
+"""Ufuncs without a public name, behind methods of arrays: ``array.clip(t, u)``."""
 
 _SHORT: Final[Mapping[tuple[str, Any], str]] = MappingProxyType(
     {
@@ -72,7 +72,7 @@ _SHORT: Final[Mapping[tuple[str, Any], str]] = MappingProxyType(
         ("accumulate", np.multiply): "cumprod",
     }
 )
-"""The methods of ufuncs that have a name of their own."""
+"""Methods of ufuncs that are also functions: ``np.add.reduce`` is ``np.sum``."""
 
 _SIGNS: Final[Mapping[Any, str]] = MappingProxyType(
     {
@@ -91,7 +91,7 @@ _SIGNS: Final[Mapping[Any, str]] = MappingProxyType(
         np.right_shift: ">>",
     }
 )
-"""Python's operators of ufuncs; an array's ``w -= t`` comes in as ``np.subtract(w, t, out=w)``."""
+"""Python's operators by ufunc; an array's ``w -= t`` arrives as ``np.subtract(w, t, out=w)``."""
 
 _WRITERS: Final[frozenset[Any]] = frozenset(
     {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
@@ -100,7 +100,7 @@ _WRITERS: Final[frozenset[Any]] = frozenset(
 
 
 _CONVERSIONS: Final[frozenset[Any]] = frozenset({np.atleast_1d, np.atleast_2d, np.atleast_3d})
-"""How compiled code asks for arrays: SciPy's solvers do so with what functions return."""
+"""Functions by which compiled code converts results to arrays, as in SciPy's solvers."""
 
 
 def dispatch_ufunc(
@@ -109,7 +109,7 @@ def dispatch_ufunc(
     inputs: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """Call a ufunc, or a method of it such as ``reduce``, of which an argument is a tensor."""
+    """Call a ufunc, or a method such as ``reduce``, if an argument is a tensor."""
     if method == "at" or kwargs.get("out") is not None:
         return _written_by_ufunc(ufunc, method, inputs, kwargs)
     options = {key: value for key, value in kwargs.items() if value is not None or key == "axis"}
@@ -146,7 +146,7 @@ def dispatch_ufunc(
 
 
 def _is_binary(ufunc: np.ufunc) -> bool:
-    """Whether a ufunc makes one element of two, so that it has methods."""
+    """Whether a ufunc has two operands and one result, so that it has methods."""
     known = isinstance(ufunc, np.ufunc) and ufunc.signature is None
     return known and ufunc.nin == 2 and ufunc.nout == 1
 
@@ -154,7 +154,7 @@ def _is_binary(ufunc: np.ufunc) -> bool:
 def dispatch_function(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Call a function of NumPy that is no ufunc, and of which an argument is a tensor."""
+    """Call a function of NumPy that is not a ufunc, if an argument is a tensor."""
     if function in _CONVERSIONS and not any(_is_traced(arg) for arg in args):
         return function(*[np.array(arg) if isinstance(arg, Tensor) else arg for arg in args])
     if function in _WRITERS:
@@ -186,7 +186,7 @@ def dispatch_function(
 
 
 def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., Any]) -> Any:
-    """Our function of the name that NumPy has a function under; None if there is none."""
+    """Our function under the name that NumPy has a function under; None if there is none."""
     name = function.__name__
     if getattr(theirs, name, None) is function:
         return getattr(ours, name, None)
@@ -194,7 +194,7 @@ def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., A
 
 
 def _counterpart_of_ufunc(ufunc: np.ufunc) -> Any:
-    """Our function for a ufunc of NumPy's or of SciPy's; None if there is none."""
+    """Our function for a ufunc of NumPy or SciPy; None if there is none."""
     counterpart = _counterpart(fnp, np, ufunc)
     special = sys.modules.get("scipy.special")  # there, if somebody has a ufunc of it in hand
     if counterpart is not None or getattr(special, ufunc.__name__, None) is not ufunc:
@@ -205,7 +205,7 @@ def _counterpart_of_ufunc(ufunc: np.ufunc) -> Any:
 
 
 def _homes(function: Callable[..., Any]) -> tuple[Any, Any]:
-    """Our module and NumPy's for the functions of the module that a function is from."""
+    """Our module and NumPy's that correspond to the module of a function."""
     ours: Any = fnp
     theirs: Any = np
     for name in function.__module__.split(".")[1:]:
@@ -214,7 +214,7 @@ def _homes(function: Callable[..., Any]) -> tuple[Any, Any]:
 
 
 def _path(function: Callable[..., Any], method: str = "__call__") -> str:
-    """The name by which users call a function, as well as can be known."""
+    """The name by which users probably call a function."""
     name = function.__name__
     if getattr(np, name, None) is function:
         home = "np"
@@ -227,9 +227,9 @@ def _path(function: Callable[..., Any], method: str = "__call__") -> str:
 
 
 def _module_of(ufunc: np.ufunc) -> str:
-    """The module that has a ufunc under its name: one that lists it, and public, if there is one.
+    """The module that has a ufunc under its name, preferably a public one that lists it.
 
-    Ufuncs do not know where they are from.
+    Ufuncs have no ``__module__``.
     """
     name = ufunc.__name__
     candidates = [
@@ -241,7 +241,7 @@ def _module_of(ufunc: np.ufunc) -> str:
 
 
 def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Why our function cannot be called with arguments meant for NumPy's; empty if it can."""
+    """The reason why our function cannot take the arguments of NumPy's; empty if it can."""
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)
@@ -253,10 +253,10 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 def _by_name(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]] | None:
-    """Arguments under NumPy's names, without those that say what is the default anyway.
+    """The arguments by NumPy's parameter names, without those that equal the default.
 
-    For NumPy's functions with more positions than ours have: ``np.sum(t, 0, None, None, True)``.
-    None where names would not help.
+    For NumPy's functions with more positional parameters than ours: ``np.sum(t, 0, None, None,
+    True)``. None if names do not help.
     """
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
@@ -283,13 +283,13 @@ def _foreign(
     kwargs: Mapping[str, Any],
     error: Callable[[], Exception],
 ) -> Any:
-    """Call a function that is not ours, with arrays in the place of concrete tensors.
+    """Call a function of another library, with arrays in place of concrete tensors.
 
     Parameters
     ----------
     error : callable
-        Makes what is raised where a tensor is traced, or is hidden so that it cannot be exchanged
-        for its array.
+        Makes the error to raise if a tensor is traced, or is hidden where it cannot be replaced by
+        its array.
     """
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -313,12 +313,12 @@ def _is_traced(x: Any) -> bool:
 
 
 def _plain(x: Any) -> Any:
-    """The array of a concrete tensor; anything else as it is."""
+    """The array of a concrete tensor; any other object unchanged."""
     return np.asarray(x) if isinstance(x, Tensor) else x
 
 
 def _wrapped(result: Any) -> Any:
-    """Results with their arrays, in tuples and lists too, as tensors, where there are such."""
+    """Convert the arrays in results, also in tuples and lists, to tensors."""
     leaves, structure = flatten(result)
     return unflatten(structure, [_as_tensor(leaf) for leaf in leaves])
 
@@ -334,7 +334,7 @@ def _as_tensor(x: Any) -> Any:
 def _written_by_ufunc(
     ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """A ufunc that writes to an array of the user's, or is meant to write to a tensor."""
+    """Call a ufunc whose ``out`` is an array of the user's, or a tensor, which is an error."""
     path = _path(ufunc, method)
     targets = inputs[:1] if method == "at" else kwargs["out"]
     advice = "The result is a new tensor: use it."
@@ -356,14 +356,14 @@ def _written(
     advice: str = "Use the result; or write w = fnp.asarray(w).at[i].set(t), fnp.where(mask, t, w),"
     " or fnp.full(shape, t) for np.full, which make new tensors.",
 ) -> Any:
-    """Call a function that writes into an argument, with arrays in the place of the other tensors.
+    """Call a function that writes into an argument, with arrays in place of the other tensors.
 
     Raises
     ------
     ImmutableError
-        It would write to a tensor.
+        The function would write to a tensor.
     TracerError
-        It would write a traced value.
+        The function would write a traced value to an array.
     """
     if not targets or any(isinstance(target, Tensor) for target in targets):
         raise ImmutableError(

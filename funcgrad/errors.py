@@ -6,13 +6,13 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── ShapeError          ValueError shapes, sizes or axes that do not fit
     │   ├── AxisError       IndexError an axis or an index outside of an array
     │   ├── MatrixShapeError LinAlgError a matrix that is not square, or an array that is no matrix
-    │   ├── ScalarError     TypeError  one Python number of an array that has not one element
-    │   └── UnsizedError    TypeError  the length, or the elements one by one, of what has no axes
-    ├── DtypeError          TypeError  a dtype that an operation has no meaning for
+    │   ├── ScalarError     TypeError  a Python number of an array with zero or several elements
+    │   └── UnsizedError    TypeError  the length of a 0-d array, or iteration over one
+    ├── DtypeError          TypeError  a dtype that an operation is not defined for
     │   └── IndexKindError  IndexError a key that is no integer, slice or mask
-    ├── DifferentiationError TypeError something asked of a derivative that it does not have
+    ├── DifferentiationError TypeError a derivative that is not defined
     │   └── DegenerateError LinAlgError a derivative of eigenvectors that are not determined
-    ├── FunctionError       TypeError  something that is no function where one is needed
+    ├── FunctionError       TypeError  an object that is not a function where one is needed
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
     │   ├── MatrixError     LinAlgError a matrix that is singular, or not positive definite
     │   └── RangeError      OverflowError a number outside of what a dtype can hold
@@ -22,12 +22,12 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── LeafError       TypeError  an object in a pytree that is no array
     ├── ImmutableError      TypeError  an attempt to write to a value
     │   └── ImmutableAttributeError AttributeError an assignment to an attribute
-    ├── MissingAttributeError AttributeError what other libraries' tensors have and these lack
-    ├── MissingOptionError  TypeError  an option that other libraries have and these functions lack
-    ├── MissingPackageError ImportError a function whose evaluator, another package, is not there
+    ├── MissingAttributeError AttributeError an attribute that other libraries' tensors have
+    ├── MissingOptionError  TypeError  an option that other libraries' functions have
+    ├── MissingPackageError ImportError a function that needs a package which is not installed
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
-    ├── DlpackError         BufferError an array that DLPack cannot hand on as it was asked to
+    ├── DlpackError         BufferError an array that cannot be exported by DLPack as requested
     ├── ProgramError        ValueError a program that is not well formed
     │   └── GuardError                 a program called where its function would take another path
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
@@ -80,12 +80,12 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)
 
 
 class FuncgradError(Exception):
-    """The root of all that funcgrad raises on purpose."""
+    """The base class of all exceptions that funcgrad raises on purpose."""
 
 
 class ShapeError(FuncgradError, ValueError):
@@ -101,7 +101,7 @@ class MatrixShapeError(ShapeError, LinAlgError):
 
 
 class ScalarError(ShapeError, TypeError):
-    """An array that has not one element is no Python number."""
+    """An array with zero or several elements cannot be converted to a Python number."""
 
 
 class UnsizedError(ShapeError, TypeError):
@@ -109,11 +109,11 @@ class UnsizedError(ShapeError, TypeError):
 
 
 class DtypeError(FuncgradError, TypeError):
-    """An operation has no meaning for the dtype that it was given."""
+    """An operation is not defined for the dtype of an argument."""
 
 
 class IndexKindError(DtypeError, IndexError):
-    """A key that is no integer, no slice, no mask, and nothing else that chooses elements."""
+    """An indexing key is not an integer, slice, mask, or anything else that selects elements."""
 
 
 class DifferentiationError(FuncgradError, TypeError):
@@ -121,27 +121,27 @@ class DifferentiationError(FuncgradError, TypeError):
 
 
 class DegenerateError(DifferentiationError, LinAlgError):
-    """The result to differentiate is not determined, as eigenvectors to equal eigenvalues."""
+    """The result to differentiate is not unique, such as eigenvectors of equal eigenvalues."""
 
 
 class FunctionError(FuncgradError, TypeError):
-    """Something that cannot be called was given where a function is needed."""
+    """An object that cannot be called was passed where a function is needed."""
 
 
 class ArgumentError(FuncgradError, ValueError):
-    """The value of an argument lies outside of what an operation allows."""
+    """The value of an argument is not allowed."""
 
 
 class MatrixError(ArgumentError, LinAlgError):
-    """A matrix is singular, not positive definite, or none that an operation is defined for."""
+    """A matrix is singular, not positive definite, or otherwise not allowed by an operation."""
 
 
 class RangeError(ArgumentError, OverflowError):
-    """A number lies outside of what a dtype can hold."""
+    """A number is outside of the range of a dtype."""
 
 
 class ConvergenceError(FuncgradError, RuntimeError):
-    """An iteration did not come to its end, so there is no solution to go on with."""
+    """An iteration did not converge, so there is no solution."""
 
 
 class BatchError(FuncgradError, ValueError):
@@ -165,27 +165,27 @@ class ImmutableAttributeError(ImmutableError, AttributeError):
 
 
 class MissingAttributeError(FuncgradError, AttributeError):
-    """Tensors of other libraries have this attribute; here something else is written."""
+    """Other libraries' tensors have this attribute; the message says what to write instead."""
 
 
 class MissingOptionError(FuncgradError, TypeError):
-    """Functions of other libraries have this option; here something else is written."""
+    """Other libraries' functions have this option; the message says what to write instead."""
 
 
 class MissingPackageError(FuncgradError, ImportError):
-    """A function is evaluated by another package, which is not installed."""
+    """A function needs another package, which is not installed."""
 
 
 class TracerError(FuncgradError, TypeError):
-    """A traced value was used where only a concrete one has a meaning.
+    """A traced value was used where a concrete value is needed.
 
     Attributes
     ----------
     line : str
-        File and line of the user's that used it, which the message ends with.
+        The user's file and line that used the value; the message ends with it.
     remedy : str
-        What is written in place of the function of another library that it was handed to there;
-        empty where that is not known.
+        What to write in place of the other library's function that got the value there; empty if
+        that is not known.
     """
 
     def __init__(self, message: str) -> None:
@@ -202,7 +202,7 @@ class TracerError(FuncgradError, TypeError):
 
 
 def _remedy(calls: Sequence[tuple[str, str]]) -> str:
-    """Find what to write in place of the first of some functions that there is an answer for."""
+    """Find what to write in place of the first of these functions that has a known replacement."""
     if not calls:
         return ""
     from funcgrad.answers import advice_of_call
@@ -215,7 +215,7 @@ class EscapedTracerError(TracerError):
 
 
 class DlpackError(FuncgradError, BufferError):
-    """An array that DLPack cannot hand on as it was asked to."""
+    """An array cannot be exported by DLPack as requested."""
 
 
 class ProgramError(FuncgradError, ValueError):
@@ -227,7 +227,7 @@ class GuardError(ProgramError):
 
 
 class UnknownFunctionError(FuncgradError, NotImplementedError):
-    """A NumPy function was applied to tensors that funcgrad does not have."""
+    """A NumPy function that funcgrad does not have was applied to tensors."""
 
 
 class CheckError(FuncgradError, AssertionError):

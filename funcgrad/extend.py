@@ -1,8 +1,8 @@
-"""Declaring operations, and transformations, of one's own: all that is needed, in one place.
+"""Declare operations and transformations of your own.
 
-An operation is one frozen record. What it says of itself is all that anything knows of it: it is
-then differentiated in both modes and at every order, batched, staged, costed, fused, printed and
-saved without another line anywhere. Rules are written with the functions of ``funcgrad.numpy``.
+An operation is one frozen record, which declares everything about it. From that it is
+differentiated in both modes and at every order, batched, staged, costed, fused, printed and saved,
+without another line of code. Rules are written with the functions of ``funcgrad.numpy``.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -17,14 +17,13 @@ saved without another line anywhere. Rules are written with the functions of ``f
 >>> gd([0.0, 0.5]), fg.vmap(fg.grad(gd))(fg.tensor([0.0, 1.0]))
 (Tensor([0.        , 0.48038108]), Tensor([1.        , 0.64805427]))
 
-``fg.testing.check_primitive(gudermannian)`` tries all of its rules at all of its samples, and says
-what does not hold.
+``fg.testing.check_primitive(gudermannian)`` checks all of its rules at all of its samples.
 
-A transformation of one's own is a ``Trace``, which says what operations mean to it; the page
+A transformation of your own is a ``Trace``, which interprets operations on its tracers; the page
 ``funcgrad/transforms/README.md`` has an example.
 
-A program that is saved names an operation by its module and its name there, so an operation that is
-to be saved stands at the top of a module.
+A saved program names an operation by its module and its name there, so define an operation that is
+to be saved at the top of a module.
 """
 
 from __future__ import annotations
@@ -152,11 +151,11 @@ __all__ = [
 
 
 def apply_several(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> tuple[Tensor, ...]:
-    """Apply an operation with several results to what a user passed; ``apply`` is for one."""
+    """Apply an operation with several results to a user's arguments; ``apply`` is for one."""
     outs: Any = apply(primitive, *args, **params)  # as values: it wraps one result
     return tuple([wrap(out) for out in outs])
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)

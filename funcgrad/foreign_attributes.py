@@ -1,8 +1,8 @@
 """Attributes that other libraries' arrays have and tensors lack, each with what to write instead.
 
-There are three kinds. What another library's tensors have and these lack is an ``AttributeError``,
-so that ``hasattr`` and ``getattr`` with a default say what is true; a method that would write to
-the tensor is there and refuses; and so does assignment to what NumPy lets one assign to.
+There are three kinds. Reading an attribute that only other libraries' tensors have is an
+``AttributeError``, so that ``hasattr`` and ``getattr`` with a default work; a method that would
+write to the tensor exists and raises; so does assignment to attributes that are writable in NumPy.
 
 >>> from funcgrad import tensor
 >>> t = tensor([1.0, 2.0])
@@ -87,7 +87,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "tofile": "np.asarray(t).tofile(file)",
     }
 )
-"""Attributes of arrays that tensors do not have, and an expression to write instead of each."""
+"""Attributes that tensors do not have, and an expression to write instead of each."""
 
 _WRITERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -125,7 +125,7 @@ _ASSIGNED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class _Absent:
-    """An attribute that is not there, and says so in words."""
+    """A descriptor of a missing attribute: reading it raises, with advice."""
 
     __slots__ = ("_advice", "_name")
 
@@ -138,7 +138,7 @@ class _Absent:
 
 
 def _refusing(name: str, advice: str) -> Callable[..., NoReturn]:
-    """A method that would write."""
+    """Make a method that raises, with advice, in place of one that would write."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise ImmutableError(f"t.{name}() would write to t, and tensors never change: {advice}.")
@@ -149,7 +149,7 @@ def _refusing(name: str, advice: str) -> Callable[..., NoReturn]:
 
 
 def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
-    """The setter of an attribute: it raises, with advice."""
+    """Make the setter of an attribute, which raises, with advice."""
     advice = f"Write {_ASSIGNED[name]}" if name in _ASSIGNED else "Make another one"
 
     def assign(self: TracedValue, value: object) -> NoReturn:
@@ -159,12 +159,12 @@ def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
 
 
 class ForeignAttributes(TracedValue):
-    """Attributes that raise, with what to write instead. (Type checkers see none of them.)"""
+    """Attributes that raise with advice. (Type checkers do not see them.)"""
 
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        """Let every property of a class of tensors say why it cannot be assigned to."""
+        """Make assignment to any property of a class of tensors an error that says why."""
         for name, value in tuple(vars(cls).items()):
             if isinstance(value, property) and value.fset is None:
                 setattr(cls, name, value.setter(_fixed(name)))

@@ -1,7 +1,7 @@
-"""Names and options of other libraries: where Python has an error, one that says what to write.
+"""Errors for names and options of other libraries, which say what to write instead.
 
-A module without a name asks ``missing_from`` for the answer, a function that was called in a way
-that Python refuses, ``answering``. The answers are rows of ``answers`` and ``option_answers``.
+Modules use ``missing_from`` for missing names, and functions ``answering`` for calls that Python
+refuses. The answers are rows of ``answers`` and ``option_answers``.
 
 >>> import funcgrad as fg
 >>> fg.random.PRNGKey(0)
@@ -25,9 +25,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def missing_from(module: str) -> Callable[[str], NoReturn]:
-    """The ``__getattr__`` of a module: it raises, with what to write if that is known.
+    """Make the ``__getattr__`` of a module: it raises, and says what to write if that is known.
 
-    It hides in ``if not TYPE_CHECKING``, since checkers take any name of a module that has one.
+    Put it behind ``if not TYPE_CHECKING``: type checkers accept any name of a module that has one.
     """
 
     def missing(name: str) -> NoReturn:
@@ -60,13 +60,13 @@ def missing_method(kind: str, instance: object, name: str) -> AttributeError:
 
 
 def answering(function: F, name: str = "") -> F:
-    """The function, with errors that say what to write where Python refuses a call of it.
+    """Wrap a function so that a call that Python refuses raises an error with advice.
 
     Parameters
     ----------
     function : callable
     name : str
-        By which its errors call it; by default the name that it is defined under.
+        The function's name in errors; by default its ``__name__``.
     """
     name = name or function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 

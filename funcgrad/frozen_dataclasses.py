@@ -1,4 +1,4 @@
-"""Frozen dataclasses: classes of the user's that are containers in a pytree.
+"""Frozen dataclasses: users' classes that are containers in a pytree.
 
 >>> @pytree
 ... class Point:
@@ -44,7 +44,8 @@ def pytree(**options: bool) -> Callable[[type[T]], type[T]]: ...
 def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
     """Make a class a frozen dataclass, and so a pytree whose children are its fields.
 
-    Options are those of `dataclass`. A frozen dataclass stays as it is; another raises `TreeError`.
+    Options are those of `dataclass`. A frozen dataclass is returned unchanged; a dataclass that is
+    not frozen raises `TreeError`.
 
     >>> @pytree(slots=True)
     ... class Point:

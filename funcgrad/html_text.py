@@ -1,4 +1,4 @@
-"""Values in notebooks: small tables of HTML, without scripts or styles, that can be read aloud.
+"""HTML for notebooks: small tables without scripts or styles, which screen readers can read.
 
 >>> import numpy as np
 >>> print(array_table(np.array([1.5, 2.0]), "Tensor"))
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 _MOST: Final = 10
-"""The rows and the columns that are shown; of more, the first and the last ones."""
+"""The most rows and columns that are shown; of longer axes, the first and the last."""
 
 _MOST_LETTERS: Final = 2000
 
@@ -58,7 +58,7 @@ def _cell(values: np.ndarray[Any, Any] | None, column: int | str) -> str:
 
 
 def text_block(text: str) -> str:
-    """Text as it is, cut off where it is long.
+    """Text as a block, cut off if it is long.
 
     >>> text_block("a < b")
     '<pre>a &lt; b</pre>'
@@ -68,7 +68,7 @@ def text_block(text: str) -> str:
 
 
 def function_table(function: Callable[..., object], kind: str) -> str:
-    """A function that was made of another: its name, its arguments, and what it does."""
+    """A table about a wrapped function: its name, its arguments, and what it does."""
     name = getattr(function, "__name__", repr(function))
     try:
         arguments = str(signature(function))

@@ -1,11 +1,10 @@
 """The intrinsics in which formulas are written, and their meaning on raw values.
 
-A *formula* says what an element of an elementwise operation is, given the elements of its operands:
-``formula(m, *operands, **params)``. It asks ``m``, an *algebra*, for whatever it computes, so each
-algebra reads the same formula in its own way. This module is one, whose values are raw, and so a
-formula is what NumPy evaluates; ``funcgrad.algebra`` is another, whose values may be
-tracers, and so a formula is a program of primitives; a compiler brings a third and gets
-instructions. Whatever has the names below is an algebra.
+A *formula* computes an element of an elementwise operation from the elements of its operands:
+``formula(m, *operands, **params)``. It calls the functions of ``m``, an *algebra*, which gives them
+their meaning. This module is an algebra on raw values, with which NumPy evaluates a formula;
+``funcgrad.algebra`` works on tracers too, and makes programs of primitives; a compiler has its own,
+and gets instructions. An algebra is any object with the names below.
 
 >>> import funcgrad.intrinsics as m
 >>> def softplus(m, x):
@@ -13,10 +12,10 @@ instructions. Whatever has the names below is an algebra.
 >>> softplus(m, np.array([-1.0, 0.0, 1000.0]))
 array([3.13261688e-01, 6.93147181e-01, 1.00000000e+03])
 
-Values of an algebra have a ``dtype`` and Python's operators, which mean NumPy's; Python numbers
-beside them are weak, as in NumPy. An operand may be a Python number itself, whose division by zero
-raises: ``m.divide`` does not. (A *kernel* is another thing here: a loop over blocks of rows that
-the NumPy backend runs. So these are formulas, though others call them kernels.)
+Values of an algebra have a ``dtype`` and Python's operators with NumPy's meaning; Python numbers
+combined with them are weak, as in NumPy. An operand may itself be a Python number, and ``/`` then
+raises for a zero divisor; ``m.divide`` does not. (In funcgrad a *kernel* is a loop over blocks of
+rows in the NumPy backend; other libraries call formulas kernels.)
 """
 
 from __future__ import annotations

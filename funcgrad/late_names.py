@@ -1,9 +1,9 @@
-"""Public names of a package that are loaded when they are first asked for.
+"""Public names of a package that are loaded when they are first used.
 
-A script uses a few functions of hundreds, and those bring the operations that they are made of. A
-package says where its names are defined, and its ``__getattr__`` (PEP 562) loads a name and leaves
-it in the package, so that it is asked once. The package imports the same names for type checkers
-and for the linter of layers; a test compares the two.
+A script uses a few of hundreds of functions, and each imports the operations that it needs. A
+package lists where its names are defined; its ``__getattr__`` (PEP 562) loads a name and stores it
+in the package, so that this happens once. The package imports the same names for type checkers and
+for the linter of layers; a test compares the two.
 
 >>> names = LateNames("funcgrad", {"": "nn", "control.choices": "cond switch"})
 >>> "cond" in names
@@ -31,9 +31,9 @@ class LateNames:
     package : str
         The package's ``__name__``.
     modules : mapping from str to str
-        From a module of the package, such as ``"control.choices"``, to the names that are taken
-        from it, separated by spaces; ``public=inner`` is what the module calls ``inner``. Under
-        ``""`` stand the package's modules that are public themselves.
+        From a module of the package, such as ``"control.choices"``, to its public names, separated
+        by spaces; ``public=inner`` means that the module calls the name ``inner``. The key ``""``
+        lists the package's public modules.
     """
 
     __slots__ = ("_package", "_places")
@@ -52,9 +52,9 @@ class LateNames:
         return name in self._places
 
     def load(self, name: str) -> Any:
-        """Load what stands under a name, and leave it in the package.
+        """Load the object of a name, and store it in the package.
 
-        Two threads that come here at once load it once: importing has locks of its own.
+        If two threads call this at once, the module is loaded once: imports are locked.
         """
         if name not in self._places:
             raise missing_name(self._package, name)

@@ -1,7 +1,7 @@
-"""The methods of tensors: NumPy's, each a call of the function of that name.
+"""The methods of tensors: NumPy's methods, each a call of the function of the same name.
 
-They reach ``funcgrad.numpy``, which is many layers above, through ``__array_namespace__``, which
-imports it when it is first asked for.
+They reach ``funcgrad.numpy``, many layers above, through ``__array_namespace__``, which imports it
+when it is first called.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class ArrayMethods(ForeignAttributes):
     __slots__ = ()
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Self:
-        """The function of that name in the array namespace, of this tensor."""
+        """Call the function of a name in the array namespace with this tensor."""
         raise NotImplementedError
 
     def astype(self, dtype: DTypeLike | None, *, copy: bool = True) -> Self:
-        """In another dtype; a complex tensor becomes real by its real part."""
+        """Convert to another dtype; a complex tensor is converted to its real part."""
         return self._call("astype", dtype, copy=copy)
 
     def sum(
@@ -169,7 +169,7 @@ class ArrayMethods(ForeignAttributes):
     def argpartition(
         self, kth: SupportsIndex | Sequence[SupportsIndex], axis: int | None = -1
     ) -> Self:
-        """The positions that put elements in order around some of them."""
+        """The positions that put the elements at ``kth`` in their sorted places."""
         return self._call("argpartition", kth, axis)
 
     def searchsorted(
@@ -179,23 +179,23 @@ class ArrayMethods(ForeignAttributes):
         return self._call("searchsorted", v, side, sorter)
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike = None) -> Self:
-        """Limited to an interval."""
+        """Limit the elements to an interval."""
         return self._call("clip", min, max)
 
     def round(self, decimals: int = 0) -> Self:
-        """Rounded to a number of decimals."""
+        """Round to a number of decimals."""
         return self._call("round", decimals)
 
     def squeeze(self, axis: AxisLike = None) -> Self:
-        """Without axes of size 1."""
+        """Remove axes of size 1."""
         return self._call("squeeze", axis=axis)
 
     def swapaxes(self, axis1: int, axis2: int) -> Self:
-        """With two axes interchanged."""
+        """Interchange two axes."""
         return self._call("swapaxes", axis1, axis2)
 
     def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Self:
-        """With elements repeated."""
+        """Repeat elements."""
         return self._call("repeat", repeats, axis=axis)
 
     def take(self, indices: ArrayLike, axis: int | None = None, *, mode: str = "raise") -> Self:
@@ -217,11 +217,11 @@ class ArrayMethods(ForeignAttributes):
         return self._call("dot", other)
 
     def conj(self) -> Self:
-        """The complex conjugate; what is not complex is its own."""
+        """The complex conjugate; real tensors are unchanged."""
         return self._call("conj") if dtype_of(self).kind == "c" else self
 
     def conjugate(self) -> Self:
-        """The complex conjugate; what is not complex is its own."""
+        """The complex conjugate; real tensors are unchanged."""
         return self.conj()
 
     def ravel(self, order: str = "C") -> Self:
@@ -234,11 +234,11 @@ class ArrayMethods(ForeignAttributes):
 
     @property
     def flat(self) -> Self:
-        """All elements on one axis; a view. (NumPy's iterator, less its assignments.)"""
+        """All elements on one axis; a view. (Like NumPy's iterator, without assignment.)"""
         return self._call("ravel")
 
     def copy(self) -> Self:
-        """The tensor itself: what cannot change needs no copy."""
+        """Return the tensor itself: it cannot change, so it needs no copy."""
         return self
 
     def nonzero(self) -> tuple[Self, ...]:
@@ -247,10 +247,10 @@ class ArrayMethods(ForeignAttributes):
         return tuple(positions)
 
     def reshape(self, *shape: Any, order: str = "C") -> Self:
-        """In another shape of as many elements; one size may be -1."""
+        """Change the shape; one size may be -1."""
         return self._call("reshape", shape[0] if len(shape) == 1 else shape, order)
 
     def transpose(self, *axes: AxisLike) -> Self:
-        """The axes in another order, reversed by default."""
+        """Permute the axes, by default to their reverse order."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self._call("transpose", order)

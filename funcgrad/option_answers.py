@@ -1,6 +1,6 @@
-"""Calls that Python refuses: options of other libraries, and arguments that are needed here.
+"""Answers to calls that Python refuses: other libraries' options, and missing arguments.
 
-Nothing loads this file before somebody has made such a mistake.
+This file is loaded only after such a mistake.
 
 >>> advice_in(OPTIONS, "adam", "lr")
 'learning_rate='
@@ -172,7 +172,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("tensor", "order", "NumPy takes any layout; leave it out"),
     ("tensor", "ndmin", "fnp.array(x, ndmin=...)"),
 )
-"""Functions, the options that they lack, and what is written instead."""
+"""Rows of functions, options that they lack, and what to write instead."""
 
 MISSING: Final[tuple[Row, ...]] = (
     (
@@ -195,11 +195,11 @@ MISSING: Final[tuple[Row, ...]] = (
     ),
     ("adam adamw sgd", "learning_rate", "there is no default that fits every problem, as 1e-3"),
 )
-"""Functions, an argument that is needed, and what is written."""
+"""Rows of functions, an argument that they need, and what to write."""
 
 
 def missing_option(function: str, options: Sequence[str], option: str) -> TypeError:
-    """The error for an option that a function lacks, which has others."""
+    """The error for an option that a function lacks, given the options that it has."""
     advice = advice_in(OPTIONS, function.rpartition(".")[2], option)
     if not advice:
         close = get_close_matches(option, options, 1)

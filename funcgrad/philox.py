@@ -1,8 +1,7 @@
-"""Random numbers from keys: the ground that ``funcgrad.random`` and ``funcgrad.nn`` share.
+"""Random numbers from keys, shared by ``funcgrad.random`` and ``funcgrad.nn``.
 
-In flow a key, which is a uint64 tensor of shape (2,), and a shape; out flow random words and the
-standard distributions. Keys and shapes are checked here, in the name of the function that was
-called.
+The input is a key, a uint64 tensor of shape (2,), and a shape; the output are random words and the
+standard distributions. Keys and shapes are checked here; errors name the function that was called.
 
 >>> from funcgrad.tensor import tensor
 >>> key = tensor([1, 2], dtype="uint64")
@@ -34,14 +33,14 @@ from funcgrad.users_values import ArrayLike, operand
 
 
 def as_key(key: ArrayLike, operation: str) -> Value:
-    """The value of a key.
+    """Check a key, and return its value.
 
     Raises
     ------
     DtypeError
-        It is no uint64 array.
+        The key is not a uint64 array.
     ShapeError
-        It is an array of several keys.
+        The key is an array of several keys.
     """
     remedy = "Make a key with fg.random.key(seed)."
     try:
@@ -63,12 +62,12 @@ def as_key(key: ArrayLike, operation: str) -> Value:
 
 
 def as_shape(shape: ShapeLike, operation: str) -> Shape:
-    """A shape as a tuple; a number stands for one axis.
+    """Convert a shape to a tuple; a number stands for one axis.
 
     Raises
     ------
     ShapeError
-        It is no number and no sequence of numbers, or one is negative.
+        The shape is not a number or a sequence of numbers, or a number is negative.
     """
     sizes = shape_argument(shape, operation)
     if any(size < 0 for size in sizes):
@@ -79,12 +78,12 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
 
 
 def as_dtype(dtype: DTypeLike, kinds: str, operation: str, key: ArrayLike) -> np.dtype[Any]:
-    """A dtype of one of NumPy's kinds that tensors have: ``"f"`` real, ``"c"`` complex, ``"iu"``.
+    """Check that a dtype has one of NumPy's kinds: ``"f"`` real, ``"c"`` complex, ``"iu"``.
 
     Raises
     ------
     DtypeError
-        It is another; or the key is none, which explains what stands in the dtype's place.
+        The dtype is of another kind; or the key was forgotten, so that arguments have shifted.
     """
     try:
         wanted: np.dtype[Any] = np.dtype(dtype)
@@ -103,7 +102,7 @@ def as_dtype(dtype: DTypeLike, kinds: str, operation: str, key: ArrayLike) -> np
 
 
 def random_words(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
-    """Uniformly distributed uint64: the beginning of the key's stream, in any shape."""
+    """Uniformly distributed uint64 numbers: the first of the key's stream, in any shape."""
     words: Tensor = apply(random_bits, as_key(key, operation), shape=shape, stream=BITS)
     return words
 
@@ -111,18 +110,18 @@ def random_words(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
 def draw(
     quantile: Primitive, key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
 ) -> Tensor:
-    """Numbers of the distribution that one of the ``bits_to_...`` primitives stands for."""
+    """Draw from a distribution, by the ``bits_to_...`` primitive that is its quantile function."""
     numbers: Tensor = apply(quantile, random_words(key, shape, operation), dtype=dtype)
     return numbers
 
 
 def standard_uniform(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:
-    """Uniformly distributed over [0, 1)."""
+    """Draw from the uniform distribution over [0, 1)."""
     return draw(bits_to_uniform, key, shape, dtype, operation)
 
 
 def standard_normal(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:
-    """Normally distributed with mean 0 and variance 1; that of complex numbers is E|z|²."""
+    """Draw from the normal distribution with mean 0 and variance 1 (E|z|² of complex numbers)."""
     if dtype.kind == "c":
         component_dtype = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
         parts = draw(bits_to_normal, key, (*shape, 2), component_dtype, operation) * math.sqrt(0.5)

@@ -1,24 +1,24 @@
-"""Primitives: what an operation is, said once, as a frozen record.
+"""Primitives: the declaration of an operation, as one frozen record.
 
-A primitive says how to evaluate itself on raw NumPy values, what comes out (``result``), its
-*differential*, how to batch it, and *samples*: inputs at which the conformance tests try all of
-this. There is one differential for each primitive, in one of four forms, from which the
+A primitive declares how it is evaluated on raw NumPy values, the specs of its results (``result``),
+its *differential*, how it is batched, and *samples*: inputs at which the conformance tests check
+all of this. Each primitive has one differential, in one of four forms, from which the
 transformations derive forward and reverse mode:
 
 ``Partials``
-    elementwise operations and reductions: the factor for each argument, given output and inputs.
-    Broadcasting, its reversal, casts and complex conjugation live in the transformations. So does
-    precision: a factor gets its arguments in that of the output, be they integers or booleans.
-    Where it is declared that they *select*, factors are masks (or ``Selection``s): where one is
-    false the cotangent is absent rather than zero, so that it cannot meet an infinity further back
-    and turn into NaN. A boolean that is multiplied with is no mask but a number, as in NumPy.
+    for elementwise operations and reductions: the partial derivative (*factor*) for each argument,
+    as a function of output and inputs. The transformations handle broadcasting, its reversal, casts
+    and complex conjugation, and convert integers and booleans to the output's precision before they
+    call a factor. If factors are declared to *select*, they are masks (or ``Selection``s): where a
+    mask is false the cotangent is absent rather than zero, so that it cannot meet an infinity
+    further back and turn into NaN. Without that declaration a boolean factor is a number.
 ``Linear``
     the operation is its own differential in each of its arguments; it names its transposes.
 ``Linearized``
-    any other: a pushforward written in primitives, linear in the tangents, which the
+    any other operation: a pushforward written in primitives, linear in the tangents, which the
     transformations transpose mechanically.
 ``DISCRETE``
-    piecewise constant: no tangent goes in or comes out.
+    piecewise constant operations, which have no tangents.
 
 >>> from funcgrad.primitives.elementwise import elementwise
 >>> cube = elementwise("cube", lambda x: x**3, partials=(lambda y, x: 3 * x**2,))
@@ -59,8 +59,8 @@ Factor: TypeAlias = "Callable[..., Value] | UnitFactor | None"
 Transposes: TypeAlias = "tuple[Callable[..., Value] | None, ...]"
 
 Patch: TypeAlias = "tuple[Value, Sequence[Value], Mapping[str, Any]]"
-"""A cotangent, and the other arguments and the parameters of the operation that took it from its
-first argument."""
+"""The cotangent of a part of an array, with the other arguments and the parameters of the operation
+that took the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Partials:
     Attributes
     ----------
     factors : tuple of Factor
-        One for each argument. For a reduction the output comes with the reduced axes kept, and the
-        tangent of the output is the sum over them of factor times tangent. A factor of an
-        elementwise operation is elementwise itself. Of what its signature names with a
-        leading underscore it reads shape and dtype at most, so reverse mode need not hold that.
+        A factor for each argument. A reduction's factor gets the output with the reduced axes kept,
+        and the tangent of the output is the sum over these axes of factor times tangent. A factor
+        of an elementwise operation is elementwise itself. A factor reads at most shape and dtype of
+        parameters whose names begin with an underscore, so reverse mode need not store them.
     selects : bool
         Whether the factors are masks or ``Selection``s.
     reduces : bool
@@ -95,37 +95,37 @@ class Partials:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """An operation that is linear in each argument that has a transpose.
+    """The differential of an operation that is linear in each argument with a transpose.
 
     Attributes
     ----------
     transposes : tuple of callables or None, or a callable
-        One for each argument, or for an operation of any number of arguments a function from that
-        number to the tuple. Each is
+        The transpose for each argument; for an operation of any number of arguments, a function
+        from their number to the tuple. A transpose is
         ``(cotangent, *arguments, **params) -> cotangent of that argument``, without conjugation of
-        the cotangent: the adjoint under Re<u, v>. Of the argument itself only shape and dtype may
-        be read. None: no derivative (an index, a mask).
+        the cotangent: the adjoint under Re<u, v>. It may read only shape and dtype of the argument
+        itself. None means that the argument has no derivative (an index, a mask).
     jointly : bool
-        Linear in all differentiable arguments together, as a concatenation is, rather than in each
-        alone, as a product is.
+        Whether the operation is linear in all differentiable arguments together, as a concatenation
+        is, rather than in each one alone, as a product is.
     structural : bool
-        Every output element is a sum of input elements: masks travel back through it.
+        Whether every output element is a sum of input elements, so that masks can be transposed.
     gaps : bool
-        Its transposes leave input elements untouched, as that of a slice does: their cotangent is
-        absent.
+        Whether its transposes leave input elements untouched, as the transpose of a slice does:
+        their cotangent is absent.
     patch : callable, optional
-        The transpose for the first argument once more, for raw values, as
-        ``(buffer, cotangent, fresh, *other arguments, **params)``, which adds the cotangent to a
-        buffer in place; a fresh buffer is zero so far. Gradients of many slices of one array then
-        need one buffer, not an array for each. Masks come with the cotangent True.
+        The transpose for the first argument in another form, for raw values:
+        ``(buffer, cotangent, fresh, *other arguments, **params)`` adds the cotangent to a buffer in
+        place; a fresh buffer holds zeros. Gradients of many slices of one array then need one
+        buffer instead of one array each. For masks the cotangent is True.
     join : callable, optional
-        The same for values that transformations follow: ``(patches, shape) -> cotangent`` of a
-        shape, the sum of what the transpose makes of patches ``(cotangent, other arguments,
-        params)``, of which there are several. It takes time linear in their elements and in its
-        own, as a sum of the transposes does not. Masks come as patches too.
+        The same for tracers: ``(patches, shape) -> cotangent`` of a shape, the sum of the
+        transposes of several patches ``(cotangent, other arguments, params)``. It takes time linear
+        in the number of elements, which a sum of full-size transposes does not. Patches may be
+        masks too.
     split : callable, optional
-        ``(cotangent, *arguments, **params) -> cotangents`` of all arguments, where there may be
-        many: to ask the transpose for each would take time quadratic in their number.
+        ``(cotangent, *arguments, **params) -> cotangents`` of all arguments, if there may be many:
+        calling a transpose for each would take time quadratic in their number.
     """
 
     transposes: Transposes | Callable[[int], Transposes]
@@ -142,7 +142,7 @@ class Linear:
 
 
 def linear_in_all(split: Callable[..., Sequence[Value]]) -> Linear:
-    """The differential of an operation that is linear in all of any number of arguments together.
+    """The differential of an operation that is jointly linear in any number of arguments.
 
     Parameters
     ----------
@@ -168,28 +168,28 @@ def _of_one(
 
 @dataclass(frozen=True, slots=True)
 class Linearized:
-    """A pushforward for operations of no simpler form.
+    """The pushforward of an operation whose differential has no simpler form.
 
     Attributes
     ----------
     push : callable
         ``(tangents, output, *arguments, **params) -> output tangent``, written in primitives and
-        linear in the tangents. A tangent is None where it is zero by structure.
+        linear in the tangents. A tangent that is zero by structure is None.
     pull : callable, optional
         ``(cotangent, output, *arguments, **params) -> cotangents`` of all arguments: the transpose
-        of ``push``, where there is one that takes less than to record ``push`` and to transpose
-        that. Factors are conjugated. It has to be a sum of products of numbers that are positive
-        where all arguments are, unless the operation mixes. Of several results, ``cotangent`` is a
-        tuple, with None for one that nothing depends on, and ``output`` is the tuple of results.
-        Where the operation mixes, a cotangent may be a function without arguments, which is called
-        if anything follows that argument.
+        of ``push``, if it can be computed faster than by recording and transposing ``push``.
+        Factors are conjugated. It has to be a sum of products of numbers that are positive if all
+        arguments are, unless the operation mixes. For several results, ``cotangent`` is a tuple,
+        with None for a result that nothing depends on, and ``output`` is the tuple of results. If
+        the operation mixes, a returned cotangent may be a function without arguments, which is
+        called only if that argument is differentiated.
     linear_in : tuple of int
-        Arguments in which the operation is linear, together, for any values of the others: a
-        tangent may be pushed by it, and what was pushed can be transposed.
+        Arguments in which the operation is jointly linear, for any values of the others: tangents
+        of these may be pushed by the operation itself, which can then be transposed.
     mixes : bool
-        Whether every element of an argument takes part in every element of the results, as in the
-        length of a vector: what of a cotangent is absent then counts as zero. Nobody need say so
-        of an operation on stacks whose structure has ``cores``.
+        Whether every element of an argument affects every element of the results, as in the length
+        of a vector; absent elements of a cotangent then count as zero. Operations on stacks need
+        not set it if their structure has ``cores``.
     carry : callable, optional
         See ``carried``.
     """
@@ -202,13 +202,13 @@ class Linearized:
 
 
 def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]]) -> Linearized:
-    """The differential of an operation whose tangents one linear operation carries along.
+    """The differential of an operation whose pushforward is one linear operation.
 
     Parameters
     ----------
     carry : callable
-        ``(output, argument, **params)`` to that operation, which is ``Linear`` with a ``patch``,
-        its arguments behind the tangent, and its parameters.
+        ``(output, argument, **params)`` to that linear operation, whose differential is ``Linear``
+        with a ``patch``, its arguments after the tangent, and its parameters.
     """
 
     def push(tangents: tuple[Value, ...], out: Value, x: Value, **params: Hashable) -> Value:
@@ -219,7 +219,7 @@ def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]])
 
 
 class Discrete(Enum):
-    """The differential of an operation that is constant wherever it is continuous."""
+    """The differential of a piecewise constant operation."""
 
     DISCRETE = 0
 
@@ -229,34 +229,34 @@ DISCRETE: Final = Discrete.DISCRETE
 Differential: TypeAlias = Partials | Linear | Linearized | Discrete
 
 Batch: TypeAlias = Callable[..., Value]
-"""``(primitive, size, arguments, batched, params) -> value``: the arguments whose flag in
-``batched`` is set carry the batch on axis 0, and so does the result."""
+"""``(primitive, size, arguments, batched, params) -> value``: arguments whose flag in ``batched``
+is set have the batch on axis 0, and so has the result."""
 
 
 class OperandText(Protocol):
-    """An operand in the text of an operation, see ``Primitive.source``: it prints as that."""
+    """An operand for ``Primitive.source``; its ``str`` is its text."""
 
     @property
     def spec(self) -> Spec: ...
 
     @property
     def dtype(self) -> str:
-        """Its dtype as text."""
+        """The operand's dtype as text."""
         ...
 
     @property
     def array(self) -> str:
-        """Its text where an array is needed: a number is wrapped in ``np.asarray``."""
+        """The operand's text as an array: numbers are wrapped in ``np.asarray``."""
         ...
 
     def number(self, value: float) -> str:
-        """A number that an elementwise operation has beside this operand."""
+        """The text of a number that an elementwise operation combines with this operand."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Inputs at which a primitive is tried.
+    """Inputs at which tests check a primitive.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class Sample:
         Static parameters.
     smooth : bool
         Whether the operation is differentiable here in its inexact arguments, so that finite
-        differences say what its derivative is. Not at ties, kinks and infinities.
+        differences give the derivative: false at ties, kinks and infinities.
     """
 
     args: tuple[Any, ...]
@@ -276,40 +276,41 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Primitive:
-    """An operation and all its rules. Calling it binds it.
+    """An operation and all its rules; calling it applies it to values by ``bind``.
 
     Attributes
     ----------
     name : str
     evaluate : callable
-        ``(*raw arguments, **params) -> raw value``; it must neither keep nor write its arguments.
-        It may return them, or views of them, unless the structure says that it ``owns`` its result.
+        ``(*raw arguments, **params) -> raw value``; it must neither store nor write to its
+        arguments. It may return them, or views of them, unless the structure says that it ``owns``
+        its result.
     result : callable
-        ``(*specs, **params) -> Spec`` of what ``evaluate`` returns. An operation with several
-        results, or with as many as it is asked for, returns a tuple, and so does this.
+        ``(*specs, **params) -> Spec`` of the result of ``evaluate``. An operation with several
+        results, or with a variable number of them, returns a tuple, and so does ``result``.
     differential : Partials, Linear, Linearized or DISCRETE
     batch : callable
         See ``Batch``.
     samples : callable
         ``() -> iterable of Sample``.
     source : callable, optional
-        ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression, the same to
-        the last bit, in terms of operands that print as what stands for them; ``operand.array``
-        prints as an array also where the operand is a number. Further lines may write into
-        ``{out}``, what the expression made. None where there is no short text; a function of NumPy
-        needs none, and neither does a formula.
+        ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression with the same
+        bits. The ``str`` of an operand is its text; ``operand.array`` is text for an array, also if
+        the operand is a number. Further lines may write into ``{out}``, the value of the
+        expression. None if there is no short text; not needed if ``evaluate`` is a NumPy function
+        or there is a formula.
     operator : str
-        How Python writes it, if it has an operator for it. Of Python numbers alone an operator
-        makes a Python number, whose dtype gives way to an array's; a function of NumPy does not.
+        Python's operator for the operation, if it has one. Applied to Python numbers only, an
+        operator returns a Python number, which is weak; NumPy's functions do not.
     structure : Structure
         How elements of the result come from elements of the operands, see ``funcgrad.structure``.
     traits : Trait
     label : callable, optional
-        ``(**params) -> str``: what is printed in the place of name and parameters, as of a call the
-        name of what is called.
+        ``(**params) -> str``: text to print in place of name and parameters, such as the name of
+        the function that a call runs.
     body : callable, optional
-        ``(*values, **params) -> value``, written in other primitives: what a compiler may use that
-        lacks the operation. An elementwise operation with a formula needs none.
+        ``(*values, **params) -> value``, the operation written in other primitives, for compilers
+        that lack it. An elementwise operation with a formula needs none.
     """
 
     name: str
@@ -335,7 +336,7 @@ class Primitive:
     cores: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Lay out what the hot paths read of the differential."""
+        """Store the fields of the differential that hot paths read as attributes."""
         object.__setattr__(self, "evaluate", checked_evaluation(self.evaluate, self.name))
         partials = self.differential if isinstance(self.differential, Partials) else Partials(())
         quick = bool(partials.factors) and not (partials.selects or partials.reduces)
@@ -358,12 +359,12 @@ class Primitive:
         return result if isinstance(result, tuple) else (result,)
 
     def checked_result(self, *specs: Spec, **params: Hashable) -> Spec | tuple[Spec, ...]:
-        """The spec of what ``evaluate`` returns, or the tuple of specs.
+        """The spec, or tuple of specs, of the result of ``evaluate``.
 
         Raises
         ------
         DtypeError
-            Tensors have no such dtype.
+            Tensors cannot have its dtype.
         """
         result = self.result(*specs, **params)
         for spec in result if isinstance(result, tuple) else (result,):
@@ -372,18 +373,18 @@ class Primitive:
         return result
 
     def routes(self, arity: int) -> tuple[Any, ...]:
-        """For each argument something that is not None if a derivative flows through it."""
+        """For each argument, a transpose, factor or True; None if it has no derivative."""
         if isinstance(self.differential, Linear):
             return self.differential.routes(arity)
         return self.factors or (True,) * arity
 
     def read(self, operands: Sequence[int]) -> Sequence[bool]:
-        """Whether the factors of followed arguments read the output, and each argument.
+        """Whether the factors of differentiated arguments read the output, and each argument.
 
         Parameters
         ----------
         operands : sequence of int
-            The variable that each argument is; -1 for one that is not followed.
+            The variable of each argument; -1 for one that is not differentiated.
         """
         followed = [
             reads for operand, reads in zip(operands, self.reads, strict=True) if operand >= 0
@@ -403,7 +404,7 @@ class Primitive:
 
 
 def _read_by(factors: Sequence[Factor]) -> tuple[tuple[bool, ...], ...]:
-    """For each factor, whether it reads the output, and each argument."""
+    """For each factor, whether it reads the output, and whether it reads each argument."""
     values = range(1 + len(factors))
     return tuple([tuple([_reads(factor, position) for position in values]) for factor in factors])
 
@@ -430,7 +431,7 @@ def _form_of(differential: Differential) -> str:
 
 
 def _is_product(differential: Differential) -> bool:
-    """Whether this is a product of two arguments, as a matrix product is."""
+    """Whether a differential is that of a product of two arguments, such as a matrix product."""
     return (
         isinstance(differential, Linear)
         and isinstance(differential.transposes, tuple)

@@ -1,9 +1,9 @@
-"""The decorator ``dataclass`` that the house uses, which makes classes in a quarter of the time.
+"""A decorator ``dataclass`` that makes classes in a quarter of the standard library's time.
 
-The standard library's compiles six methods of a frozen class one by one, which took a third of the
-time in which the house is loaded. Here one text is compiled for the methods that run often, and
-what is left is shared by all classes. They are dataclasses like others: `dataclasses.fields` and
-`dataclasses.replace` take them, and type checkers see the standard library's decorator.
+The standard library compiles six methods of a frozen class one by one, which took a third of the
+time to import funcgrad. Here the methods that run often are compiled together, and all classes
+share the others. The classes are dataclasses like others: `dataclasses.fields` and
+`dataclasses.replace` accept them, and type checkers see the standard library's decorator.
 
 >>> @dataclass(frozen=True, slots=True)
 ... class Point:
@@ -21,7 +21,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 _UNSET: Final = object()
-"""Stands for an argument of ``__init__`` whose default is made anew each time."""
+"""The default of an argument of ``__init__`` for which a factory makes a new value each time."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -75,7 +75,7 @@ else:
 
 
 def _compiled(cls: type[Any], *, frozen: bool, eq: bool) -> dict[str, Any]:
-    """The methods that are written for a class: ``__init__``, and what compares its instances."""
+    """Compile the methods of a class: ``__init__``, ``__eq__`` and ``__hash__``."""
     fields = dataclasses.fields(cls)
     names: dict[str, Any] = {"unset": _UNSET, "__name__": cls.__module__}
     texts = [_init_text(cls, fields, names)]
@@ -94,9 +94,9 @@ _METHODS: Final = ("__init__", "__eq__", "__hash__")
 
 
 def _init_text(cls: type[Any], fields: Iterable[Field[Any]], names: dict[str, Any]) -> str:
-    """The text of ``__init__``; what it reads beside its arguments is put under ``names``.
+    """Write the text of ``__init__``; the objects that it reads are added to ``names``.
 
-    It sets each field through its slot, which does not ask `__setattr__`.
+    It sets each field through its slot, which does not call `__setattr__`.
     """
     parameters = ["self"]
     by_keyword = ["*"]

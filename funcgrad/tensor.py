@@ -1,10 +1,10 @@
-"""``Tensor``: an immutable array value, and what Python's operators do with it.
+"""``Tensor``: an immutable array value with Python's operators.
 
-A tensor holds a raw value: an ``ndarray`` that nobody else can write to, or a NumPy scalar, three
-times quicker than a 0-d array. Tracers are tensors too, also for ``isinstance(x, Tensor)``.
+A tensor holds a raw value: an ``ndarray`` that nobody else can write to, or a NumPy scalar, which
+is three times as fast as a 0-d array. Tracers are tensors too, also for ``isinstance(x, Tensor)``.
 
-The operators bind their primitives directly, since a detour through the array namespace costs as
-much as the operation itself on small arrays; the methods (``t.mean()``) take it.
+Operators bind their primitives directly, since a detour through the array namespace would cost as
+much as the operation itself on small arrays; methods (``t.mean()``) take that detour.
 
 >>> x = tensor([1.0, 2.0])
 >>> x * x + 1
@@ -56,12 +56,12 @@ class Tensor(ArrayMethods, Conversions):
 
     Notes
     -----
-    No public name of NumPy or funcgrad leads from a tensor to memory that can be written to, and no
-    flag can be lifted. Code that ignores NumPy's read-only flag can still write to the view, and so
-    to the tensor: ``ufunc.at`` (given the tensor itself, it refuses), the raw wrappers in
+    No public name of NumPy or funcgrad leads from a tensor to writable memory, and its read-only
+    flag cannot be cleared. Code that ignores NumPy's flag can still write to the view, and so to
+    the tensor: ``ufunc.at`` on the view (on the tensor it raises), the raw wrappers in
     ``scipy.linalg.blas`` and ``scipy.linalg.lapack`` and other f2py modules, ``torch.from_numpy``,
-    which warns, and pointers (``ctypes``, Numba, Cython). Give them ``np.array(t)``, a copy, as
-    DLPack does. So can code that looks for private attributes or asks the garbage collector.
+    which warns, and pointers (``ctypes``, Numba, Cython). Pass them ``np.array(t)``, a copy, as
+    DLPack gets. So can code that reads private attributes or asks the garbage collector.
     """
 
     __slots__ = ("_value",)
@@ -329,7 +329,7 @@ _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
 
 
 def wrap(value: Value) -> Tensor:
-    """A value for the user's hands: a raw value becomes a tensor, a tracer is returned as it is."""
+    """Convert a value for the user: raw values become tensors, tracers are returned unchanged."""
     if type(value) in RAW:
         result: Tensor = _new(Tensor)
         result._value = value
@@ -338,7 +338,7 @@ def wrap(value: Value) -> Tensor:
 
 
 def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
-    """Apply a primitive to what a user passed: the way of every function in ``funcgrad.numpy``."""
+    """Apply a primitive to a user's arguments, as every function in ``funcgrad.numpy`` does."""
     if not primitive.operator:
         return wrap(_operated(primitive, args, params))
     values = tuple([strong_truth(operand(arg, primitive.name)) for arg in args])
@@ -346,7 +346,7 @@ def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
 
 
 def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, Any]) -> Value:
-    """The value that ``apply`` wraps; of Python numbers an operator makes one."""
+    """The value that ``apply`` wraps; operators on Python numbers return a Python number."""
     name = primitive.name
     args = tuple([arg._value if type(arg) is Tensor else operand(arg, name) for arg in args])
     try:
@@ -356,18 +356,18 @@ def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, 
 
 
 def strong(value: Value) -> Tensor:
-    """The tensor that a function returns: unlike an operator's, its dtype never gives way."""
+    """The tensor that a function returns: unlike an operator's result, it is never weak."""
     return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
 
 
 def strong_truth(x: Value) -> Value:
-    """A value, but a truth value as NumPy's: of Python's, operators count it as 0 or 1."""
+    """Convert Python's truth value to NumPy's, since operators count Python's as 0 or 1."""
     weak = type(x) is bool or (type(x) not in RAW and dtype_of(x).kind == "b" and is_weak(x))
     return cast(x, dtype=np.dtype(np.bool_)) if weak else x
 
 
 def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Tensor:
-    """``apply`` for one argument and no parameter, quicker: keyword-only ones would take longer."""
+    """``apply`` for one argument and no parameter, faster: keyword-only arguments cost time."""
     if not isinstance(x, Tensor):
         x = wrap(operand(x, primitive.name))
     trace = x._trace
@@ -392,7 +392,7 @@ def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Ten
 
 
 def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool = False) -> Tensor:
-    """``apply`` for two arguments and no parameter, quicker."""
+    """``apply`` for two arguments and no parameter, faster."""
     if type(x) is Tensor:
         x = x._value
     elif type(x) not in FREE and not isinstance(x, Tensor):
@@ -418,7 +418,7 @@ def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool =
 
 
 def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tensor:
-    """An operator: it leaves what is no array to the other operand's class."""
+    """Apply an operator; if an operand is not an array, its class gets to handle the operator."""
     try:
         return apply2(primitive, x, y, True)
     except LeafError:
@@ -426,24 +426,25 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
 
 
 def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> Tensor:
-    """An immutable tensor of the elements of an array, number, or nested sequence of them.
+    """Make an immutable tensor from an array, a number, or a nested sequence of these.
 
     Parameters
     ----------
     obj : array_like
-        Nested lists may hold tensors, also traced ones. A NumPy array that somebody could write to
-        is copied; one that nobody can (a view of a tensor, or of ``bytes``) is shared.
+        Nested lists may contain tensors, also traced ones. A NumPy array that could be written to
+        is copied; one that cannot (a view of a tensor, or of ``bytes``) is shared.
     dtype : dtype, optional
         By default NumPy's choice: float64 for Python floats, int64 for integers.
 
     Raises
     ------
     LeafError
-        The object is no array.
+        The object cannot be converted to an array.
     DtypeError
-        The dtype is none that tensors have.
+        Tensors cannot have the dtype.
     MissingOptionError
-        There is another option, as PyTorch's ``requires_grad``; it says what is written instead.
+        An option of another library was passed, such as PyTorch's ``requires_grad``; the message
+        says what to write instead.
 
     Examples
     --------
@@ -471,7 +472,7 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
 
 
 def _of_numbers(numbers: object, value: Value, dtype: np.dtype[Any]) -> Value:
-    """Python numbers in a dtype that they have to fit, as in NumPy: -1 is no unsigned integer."""
+    """Convert Python numbers to a dtype, if they fit, as in NumPy: -1 is no unsigned integer."""
     if type(value) not in RAW:
         return value
     try:
@@ -481,7 +482,7 @@ def _of_numbers(numbers: object, value: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def _stacked(parts: Any) -> Value:
-    """Nested sequences that hold tensors, as one value."""
+    """Stack nested sequences that contain tensors to one value."""
     rows = [
         _stacked(row) if isinstance(row, (list, tuple)) else operand(row, "tensor") for row in parts
     ]

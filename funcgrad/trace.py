@@ -1,16 +1,16 @@
 """How an operation finds the transformation that has to interpret it.
 
-What flows in is a primitive and its arguments; what flows out is a value. A *value* is one of
+The input is a primitive and its arguments, the output a value. A *value* is one of
 
 - a *raw* value, which NumPy computes with: an ``ndarray``, a NumPy scalar or a Python number;
 - a concrete tensor, which wraps a raw value for the user;
-- a *tracer*: a value that a running transformation follows. It knows its ``Trace``, and the trace
-  knows what an operation on it means: record it, push a tangent through it, batch it.
+- a *tracer*: a value that a running transformation follows. It knows its ``Trace``, which
+  interprets operations on it: records them, pushes tangents through them, or batches them.
 
-``bind`` asks the innermost trace among its arguments. That trace works on the values one level
-further out, with ``bind`` again, until all that is left are raw values, which the primitive
-evaluates. Rules of primitives therefore compute with raw values and tracers alike and pay for no
-wrapper; only the functions that users call wrap results.
+``bind`` asks the innermost trace among its arguments. That trace works on the values inside its
+tracers, with ``bind`` again, until only raw values remain, which the primitive evaluates. So rules
+of primitives compute with raw values and tracers alike, without wrappers; only the functions that
+users call wrap results.
 
 Levels need no global counter: a trace's level is the moment at which its transformation began
 (made strictly increasing within a context), so a nested transformation is later than the one
@@ -20,8 +20,8 @@ around it, also in a thread that the outer function started.
 >>> bind(add, (np.float64(1.0), 2.0), {})
 np.float64(3.0)
 
-Python's operators make Python numbers of Python numbers, whose dtype gives way to an array's. Their
-primitives do so likewise, so it makes no difference whether a number is traced:
+Python's operators on Python numbers return Python numbers, which are weak (their dtype gives way to
+an array's). Their primitives do the same, so it makes no difference whether a number is traced:
 
 >>> bind(add, (1.0, 2.0), {})
 3.0
@@ -45,15 +45,15 @@ from funcgrad.floating_errors import quiet
 Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
 """A raw value, which NumPy computes with: an array, a NumPy scalar or a Python number.
 
-Type checkers hold what is done with it against arrays, and take anything for it: NumPy's stubs know
-few operators of its scalars.
+Type checkers see an array whose operators accept anything, since NumPy's stubs know few operators
+of its scalars.
 """
 
 Value: TypeAlias = Any
 """A raw value or a tracer: what rules compute with. Its operators are NumPy's either way.
 
-Type checkers see ``Any``: they do not narrow by ``type(x) in RAW``, which tells raw values from
-tracers, and NumPy's stubs take no tracers. A protocol of operators would need some 200 casts.
+Type checkers see ``Any``: they do not narrow types by ``type(x) in RAW``, which tells raw values
+from tracers, and NumPy's stubs accept no tracers. A protocol of operators would need 200 casts.
 """
 
 RAW: Final = frozenset(
@@ -67,20 +67,20 @@ NUMBERS: Final = frozenset({bool, int, float, complex})
 """Python's numbers: raw values whose dtype gives way to that of an array."""
 
 STRONG: Final = RAW - NUMBERS
-"""The others, whose dtype counts."""
+"""The other raw values, which are not weak."""
 
 BITWISE: Final = frozenset("&|^")
-"""The operators that make truth values of truth values."""
+"""The operators that return truth values for truth values."""
 
 Operation: TypeAlias = Any
-"""A ``Primitive``; that class is a layer above, and only ``evaluate`` and ``operator`` are read."""
+"""A ``Primitive``, whose class is a layer above; only ``evaluate`` and ``operator`` are used."""
 
 _RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
 _RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
 
 
 _COVER: Final = "setting an array element with a sequence."
-"""NumPy's message for ``out[i] = t``, which hides the error that tells why it failed."""
+"""NumPy's message for ``out[i] = t``, which hides the error with the reason."""
 
 
 class TracedValue:
@@ -88,8 +88,8 @@ class TracedValue:
 
     The trace of a concrete tensor is None.
 
-    That is not called ``_data``: under this name ``numpy.ma`` looks for the array in any object,
-    and would take the number out of a tracer without its derivative.
+    The value's attribute is not called ``_data``: ``numpy.ma`` reads an array from this attribute
+    of any object, and would take a tracer's number without its derivative.
     """
 
     __slots__ = ()
@@ -98,23 +98,23 @@ class TracedValue:
 
 
 class Trace:
-    """One running transformation: what operations on its tracers mean.
+    """One running transformation, which interprets operations on its tracers.
 
-    A transformation of one's own is a subclass with a method ``process``; the others need not be
-    there. ``inner`` takes a tracer's value out of it, ``bind`` computes with such values further
-    out, and a ``Tracer`` follows the result.
+    A transformation of your own is a subclass with a method ``process``; the other methods are
+    optional. ``inner`` returns the value inside a tracer, ``bind`` computes with such values one
+    level further out, and a ``Tracer`` follows the result.
 
     Attributes
     ----------
     level : int
     title : str
-        The transformation, for the text of its tracers.
+        The transformation's name in the text of its tracers.
     has_numbers : bool
-        Whether the number inside of a tracer is the one that the user's function would have: not
-        where it stands for many. Where it is, the text of a tracer shows it, and control flow may
-        look at it.
+        Whether the number inside a tracer is the one that the user's function would have without
+        the transformation; false if it stands for many. If true, the text of a tracer shows it, and
+        control flow may depend on it.
     is_batch : bool
-        Whether the value inside of a tracer has those of all examples of a batch, along axis 0.
+        Whether the value inside a tracer has those of all examples of a batch along axis 0.
     """
 
     __slots__ = ("level",)
@@ -133,10 +133,7 @@ class Trace:
         """Raise ``EscapedTracerError`` if the transformation has ended; by default none ends."""
 
     def inner(self, value: Value) -> Value:
-        """A value as the transformations around this one see it.
-
-        A tracer of this trace gives the value inside it, any other value is handed on.
-        """
+        """Return the value inside a tracer of this trace, and any other value unchanged."""
         if type(value) not in RAW and value._trace is self:
             return value._value
         return concrete(value)
@@ -150,22 +147,22 @@ class Trace:
         ----------
         primitive : Primitive
         args : tuple of values
-            Tracers of this trace, and of those around it, and raw values.
+            Tracers of this trace and of enclosing ones, and raw values.
         params : mapping
 
         Returns
         -------
         value, or a tuple of values
-            As ``bind`` returns them: a tuple where the operation has several results.
+            The result as ``bind`` returns it: a tuple if the operation has several results.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no method process(self, primitive, args, params)."
         )
 
     def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
-        """Interpret an operation that brings rules of its own, as a call of a ``custom_vjp``.
+        """Interpret a call with rules of its own, such as a call of a ``custom_vjp`` function.
 
-        By default its function runs, whose operations are interpreted one by one; rules are for
+        By default its function runs, and its operations are interpreted one by one; rules are for
         transformations that differentiate or batch.
         """
         outs: list[Value] = call.interpret(self, args)
@@ -177,34 +174,34 @@ class Trace:
         args: Sequence[Value],
         primitive: Operation,
     ) -> list[Value] | None:
-        """Interpret a part of a function that reverse mode is to run again; None if it cannot.
+        """Interpret a checkpointed part of a function; None if this trace cannot.
 
-        The primitive's parameter ``body`` is the program of what is run.
+        The primitive's parameter ``body`` is the program of that part.
         """
         return None
 
     def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
-        """A tracer of this trace with the values inside it changed: for checkpoints."""
+        """Make a copy of a tracer with the values inside it changed; checkpoints use this."""
         self.check()
         changed: Any = object.__new__(type(tracer))
         changed._trace, changed._value = self, change(tracer._value)
         return changed
 
     def process1(self, primitive: Operation, x: Value) -> Value:
-        """Interpret an operation of one argument and no parameter; here for speed only."""
+        """Interpret an operation of one argument and no parameter; a faster ``process``."""
         return self.process(primitive, (x,), {})
 
     def process2(self, primitive: Operation, x: Value, y: Value) -> Value:
-        """Interpret an operation of two arguments and no parameter; here for speed only."""
+        """Interpret an operation of two arguments and no parameter; a faster ``process``."""
         return self.process(primitive, (x, y), {})
 
 
 class begin_level:  # noqa: N801 - used as a function: `with begin_level() as level`
-    """Enter a transformation: yields a level above every level that is running around it.
+    """Enter a transformation: a context manager that yields a level above all enclosing levels.
 
     NumPy's default warnings about infinities and NaN are off inside: they would point at lines of
-    this library, and masked branches produce such numbers legitimately. An ``np.errstate`` that
-    the user has set, around the transformation or inside its function, is kept.
+    this library, and masked branches produce such numbers legitimately. An ``np.errstate`` of the
+    user's, around the transformation or inside its function, is respected.
     """
 
     __slots__ = ("_quiet", "_token", "level", "outer", "traces")
@@ -236,12 +233,12 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
 
 @contextmanager
 def rerun(run: object) -> Iterator[None]:
-    """Do again what was done before, to save the memory that its results would have taken.
+    """Mark a context in which operations are repeated, as a checkpoint does to save memory.
 
     Parameters
     ----------
     run : object
-        What stands for this run.
+        An object that identifies this run.
     """
     token = _RERUN.set(run)
     try:
@@ -251,15 +248,15 @@ def rerun(run: object) -> Iterator[None]:
 
 
 def current_rerun() -> object | None:
-    """The object that marks the second run that this context is in; None in first runs.
+    """The object that identifies the repeated run of this context; None in first runs.
 
-    Staging asks, so that a program does not take what is done again for a repetition.
+    Staging puts repeated operations in another epoch, so that they are not merged with the first.
     """
     return _RERUN.get()
 
 
 def running_traces() -> list[Trace]:
-    """The traces whose functions run in this context, the innermost first."""
+    """The traces whose functions are running in this context, the innermost first."""
     traces: list[Trace] = []
     running = _RUNNING.get()
     while running is not None:
@@ -269,14 +266,14 @@ def running_traces() -> list[Trace]:
 
 
 def resume(traces: tuple[Trace, ...]) -> None:
-    """Let traces run again within the level that was begun last, the innermost first."""
+    """Mark traces as running again within the latest level, the innermost first."""
     running = _RUNNING.get()
     if running is not None:
         running.traces = traces
 
 
 def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]) -> Value:
-    """Apply a primitive to values, under whatever transformation the innermost tracer belongs to.
+    """Apply a primitive to values, under the transformation of the innermost tracer.
 
     Parameters
     ----------
@@ -290,7 +287,7 @@ def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any
     Returns
     -------
     value
-        A raw value when no argument was a tracer, otherwise what the trace makes of it.
+        A raw value if no argument was a tracer, else the result of the trace.
     """
     trace = None
     wrapped = False
@@ -343,10 +340,10 @@ def bind2(primitive: Operation, x: Value, y: Value) -> Value:
 
 
 def number_of(evaluate: Callable[..., Any], operator: str, *args: Raw, **params: Any) -> Any:
-    """The result of an operator on Python numbers: a Python number, by NumPy's arithmetic.
+    """Apply an operator to Python numbers, by NumPy's arithmetic; return a Python number.
 
-    Truth values count as 0 and 1, as in Python, where a plus sign makes them so; but they stay
-    truth values where bits are combined.
+    Truth values count as 0 and 1, as in Python's arithmetic; bitwise operators keep them truth
+    values.
     """
     if operator not in BITWISE:
         args = tuple(map(pos, args))
@@ -354,7 +351,7 @@ def number_of(evaluate: Callable[..., Any], operator: str, *args: Raw, **params:
 
 
 def concrete(x: Value) -> Value:
-    """The raw value inside a concrete tensor; any other value is returned as it is.
+    """The raw value inside a concrete tensor; any other value is returned unchanged.
 
     >>> concrete(2.0)
     2.0
@@ -363,14 +360,14 @@ def concrete(x: Value) -> Value:
 
 
 def innermost(first: Trace, second: Trace) -> Trace:
-    """The one of two traces that began later, and so runs inside the other."""
+    """Return the trace that began later, and so runs inside the other."""
     if first.level == second.level:
         raise escaped("Two traced values of unrelated transformations met in one operation.")
     return first if first.level > second.level else second
 
 
 def held_by_an_array(error: BaseException) -> BaseException:
-    """The error for a traced value that was to be put into a NumPy array, in more words."""
+    """The error for a traced value that was to be stored in a NumPy array, with an explanation."""
     if type(error) is TracerError and not error.remedy:
         error.args = (
             f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"

@@ -1,8 +1,7 @@
-"""Pytrees, the public names: nested containers of arrays as lists of leaves, and as one vector.
+"""Public functions of pytrees: nested containers of arrays as lists of leaves, or as one vector.
 
-What a pytree is, and how to make one of a class, stands in ``fg.pytree``; what each function does
-in its own docstring. ``ravel`` alone is about numbers: it lays all leaves out in one vector, for
-methods that know vectors only.
+``fg.pytree`` explains pytrees, and makes one of a class. ``ravel`` puts the numbers of all leaves
+into one vector, for methods that accept only vectors.
 
 >>> import funcgrad as fg
 >>> from funcgrad import tree
@@ -67,40 +66,40 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)
 
 
 def ravel(tree: Any) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
-    """All numbers of a pytree in one vector, and the function that makes a pytree of a vector.
+    """Put all numbers of a pytree into one vector; also return the inverse function.
 
     Parameters
     ----------
     tree : pytree
-        Its leaves are arrays, tensors or numbers, of any shapes and dtypes.
+        A tree of arrays, tensors or numbers, of any shapes and dtypes.
 
     Returns
     -------
     vector : Tensor
-        Of shape ``(n,)``: the elements of each leaf in row-major order, the leaves in the order of
-        ``leaves``. Its dtype is the one that NumPy promotes the leaves' to; a Python number counts
-        as a float64, int64, bool or complex128. A tree without leaves gives an empty float64
+        A vector of shape ``(n,)``: the elements of each leaf in row-major order, the leaves in the
+        order of ``leaves``. Its dtype is the promotion of the leaves' dtypes; a Python number
+        counts as float64, int64, bool or complex128. A tree without leaves gives an empty float64
         vector.
     unravel : callable
-        From a vector of shape ``(n,)`` to the tree, with the shape and the dtype of each leaf
-        restored; the leaves are tensors. Where it has to, it converts as ``astype`` does:
-        fractions are cut off for an integer leaf, and a real leaf takes the real part.
+        From a vector of shape ``(n,)`` to a tree of tensors with the leaves' shapes and dtypes. If
+        necessary, it converts as ``astype`` does: for an integer leaf fractions are cut off, and
+        for a real leaf the real part is taken.
 
-    Both are linear and work under every transformation.
+    Both functions are linear and work under every transformation.
 
     Raises
     ------
     LeafError
-        A leaf is no array and no number.
+        A leaf is neither an array nor a number.
     ShapeError
-        ``unravel`` got anything but a vector of ``n`` elements.
+        The argument of ``unravel`` is not a vector of ``n`` elements.
     DtypeError
-        ``unravel`` got a vector of a wider kind than ``vector``, as complex for real.
+        The argument of ``unravel`` has a wider kind than ``vector``, such as complex for real.
 
     Examples
     --------
@@ -155,10 +154,10 @@ def _checked(vector: ArrayLike, size: int, dtype: np.dtype[Any]) -> Value:
 
 
 def _cut(vector: Value, sizes: Sequence[int]) -> list[Value]:
-    """Sections of a vector, by halves of halves.
+    """Cut a vector into sections, by halving it again and again.
 
-    The cotangent of a section is as long as what it was cut from, so cutting n sections of one
-    vector takes n times its length in reverse mode; this way takes log n times.
+    The cotangent of a section is as long as the vector that it was cut from, so in reverse mode n
+    sections of one vector take n times its length; with halving they take log n times.
     """
     if len(sizes) <= 1:
         return [vector][: len(sizes)]

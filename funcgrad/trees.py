@@ -1,15 +1,16 @@
-"""Pytrees: nested containers, taken apart into a list of leaves and put together again.
+"""Pytrees: nested containers, flattened to a list of leaves and unflattened again.
 
-In flows any Python value; out flow its leaves and a `Structure`, an immutable value that says where
-they stood. Containers are ``tuple``, ``list``, ``dict``, ``OrderedDict``, named tuples, ``None``
-(it has no leaves), frozen dataclasses, and classes with this protocol; the rest are leaves::
+Any Python value can be flattened, to its leaves and a `Structure`, an immutable value that says
+where they were. Containers are ``tuple``, ``list``, ``dict``, ``OrderedDict``, named tuples,
+``None`` (without leaves), frozen dataclasses, and classes with this protocol; all else is a leaf::
 
     def __tree_flatten__(self) -> tuple[children, aux]  # aux: hashable, a part of the structure
     @classmethod
     def __tree_unflatten__(cls, aux, children) -> Self  # must not look into the children
 
-The keys of a dict are visited in sorted order where they sort, else in insertion order. Dataclasses
-are put together without ``__init__`` and ``__post_init__``, whose checks would meet tracers.
+The keys of a dict are visited in sorted order if they can be sorted, else in insertion order.
+Dataclasses are rebuilt without ``__init__`` and ``__post_init__``, whose checks would fail for
+tracers.
 
 >>> import funcgrad.trees as tree
 >>> @tree.pytree
@@ -26,8 +27,8 @@ are put together without ``__init__`` and ``__post_init__``, whose checks would 
 >>> tree.unflatten(structure, leaves) == params
 True
 
-Nothing here recurses: a tree may be as deep as memory allows. A container inside itself is refused;
-a ``__tree_flatten__`` that makes up new children without end cannot be.
+No function here is recursive: a tree may be as deep as memory allows. A container inside itself is
+an error; a ``__tree_flatten__`` that makes new children without end cannot be detected.
 """
 
 import builtins
@@ -51,7 +52,7 @@ Token: TypeAlias = Node | None  # None stands for a leaf
 
 
 class _FieldNames(NamedTuple):
-    """The aux of a named tuple or dataclass. Static fields bring their types: 1 == 1.0 == True."""
+    """The aux of a named tuple or dataclass. Static fields have types, since 1 == 1.0 == True."""
 
     names: tuple[str, ...]
     static: tuple[tuple[str, type[Any], Any], ...] = ()
@@ -106,7 +107,7 @@ def _fields(value: Any) -> tuple[list[Any], _FieldNames]:
 
 
 def _close(node: Node, children: list[Any]) -> Any:
-    """Put one container together: what `_open` took apart."""
+    """Rebuild a container that `_open` took apart."""
     kind, _, aux = node
     if kind is dict or kind is OrderedDict:
         return kind(zip(aux, children, strict=True))
@@ -205,9 +206,9 @@ def _steps(node: Node) -> Iterator[str]:
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
-    """Take a tree apart into its leaves and its structure.
+    """Flatten a tree to its leaves and its structure.
 
-    Containers for which ``is_leaf`` is true are leaves; one inside itself raises `TreeError`.
+    Containers for which ``is_leaf`` is true are leaves; a container inside itself is a `TreeError`.
 
     >>> flatten([(1, 2), 3], is_leaf=lambda x: isinstance(x, tuple))
     ([(1, 2), 3], Structure([*, *]))
@@ -244,7 +245,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
-    """Put a tree together from its structure and as many leaves as it has, of any type.
+    """Rebuild a tree from its structure and its leaves, which may be of any type.
 
     >>> unflatten(structure({"a": 0, "b": (0, 0)}), ["x", "y", "z"])
     {'a': 'x', 'b': ('y', 'z')}
@@ -266,7 +267,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
 
 
 def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, Any], Any]) -> Any:
-    """Combine the leaves, which this uses up, from the last token to the first."""
+    """Combine leaves from the last token to the first; the list of leaves is emptied."""
     made: list[Any] = []  # in reverse: a container's first child is the last one here
     for token in reversed(tokens):
         if token is None:
@@ -331,9 +332,9 @@ def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, A
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply a function to each leaf of a tree, and to what other trees have in its place.
+    """Apply a function to each leaf of a tree, and to the subtrees of other trees in its place.
 
-    They may go deeper where ``tree`` has a leaf; where else they differ, `TreeError` names it.
+    Other trees may be deeper where ``tree`` has a leaf; any other difference is a `TreeError`.
 
     >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}
@@ -376,9 +377,9 @@ def all(tree: Any) -> bool:
 
 
 def transpose(outer: Any, inner: Any, tree: Any) -> Any:
-    """Turn a tree inside out that has ``inner`` in the place of each leaf of ``outer``.
+    """Turn a tree of ``inner`` trees, with the structure ``outer``, inside out.
 
-    Both are structures, or examples of trees that have them.
+    ``outer`` and ``inner`` are structures, or trees that have them.
 
     >>> transpose([0, 0], {"a": 0, "b": 0}, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
@@ -395,7 +396,7 @@ def _as_structure(tree: Any) -> Structure:
 
 
 def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[Any]:
-    """Return the leaves of a tree that must have a structure; an error says where it has not.
+    """Return the leaves of a tree that must have a structure; an error names any difference.
 
     >>> flatten_like(structure((0, [0])), (1, 2), "params")
     Traceback (most recent call last):
@@ -409,9 +410,10 @@ def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[An
 
 
 def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return for each leaf of a tree the leaf of a prefix that stands for it or for a tree above.
+    """Return, for each leaf of a tree, the leaf of a prefix at its place or above it.
 
-    ``tree`` may be a structure. In a prefix None is a leaf, and so is what ``is_leaf`` says.
+    ``tree`` may be a structure. In a prefix None is a leaf, and so are values for which ``is_leaf``
+    is true.
 
     >>> broadcast_prefix((0, None), ([1, 2], {"a": 3}), "in_axes")
     [0, 0, None]
@@ -420,7 +422,7 @@ def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) 
     def stands(value: Any) -> bool:
         return value is None or (is_leaf is not None and is_leaf(value)) or _open(value) is None
 
-    if stands(prefix):  # for everything, as it mostly does
+    if stands(prefix):  # one value stands for the whole tree, the usual case
         return [prefix] * _as_structure(tree).num_leaves
     return _align(_as_structure(tree), prefix, name, at_leaf=stands, above_leaf=stands)
 
@@ -428,9 +430,9 @@ def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) 
 def _align(
     structure: Structure, tree: Any, name: str, at_leaf: IsLeaf = None, above_leaf: IsLeaf = None
 ) -> list[Any]:
-    """Return what a tree has in the place of each leaf of a structure.
+    """Return the subtrees of a tree at the places of a structure's leaves.
 
-    ``at_leaf`` says what may stand there, ``above_leaf`` what stands for all leaves of a container.
+    ``at_leaf`` accepts such subtrees, ``above_leaf`` values that stand for whole containers.
     """
     subtrees: list[Any] = []
     pending = [tree]
@@ -448,7 +450,7 @@ def _align(
 
 
 def _children(node: Node, value: Any) -> Sequence[Any] | None:
-    """Return the children of a value in a node's order; None if it is no container of that kind."""
+    """Return the children of a value in a node's order; None if it is another kind of container."""
     opened = _open(value)
     if opened is not None and opened[0] == node:
         return opened[1]

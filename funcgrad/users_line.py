@@ -1,4 +1,4 @@
-"""Where in the user's code something happened.
+"""Find the user's line at which something happened.
 
 >>> users_line().startswith("<doctest")
 True
@@ -19,21 +19,21 @@ LIBRARIES: Final = tuple(
         for place in (dirname(file), dirname(os.path.realpath(file)))
     )
 )
-"""Where the code lies that is not the user's."""
+"""Folders of code that is not the user's."""
 
 _HOME: Final = dirname(__file__) + os.sep
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether the code of a frame is the user's."""
+    """Whether a frame runs the user's code."""
     return not frame.f_code.co_filename.startswith(LIBRARIES)
 
 
 def users_line() -> str:
-    """File and line of the innermost frame that is the user's; empty if there is none.
+    """File and line of the innermost frame of the user's code; empty if there is none.
 
-    Not the user's are this library, the standard library and what is installed: between a
-    function that is differentiated and this library there may be ``np.vectorize`` or SciPy.
+    This library, the standard library and installed packages are not the user's code: between the
+    user's function and this library there may be ``np.vectorize`` or SciPy.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame):
@@ -47,8 +47,9 @@ def line_of_frame(frame: FrameType | None) -> str:
 
 
 def libraries_calls() -> tuple[tuple[str, str], ...]:
-    """The functions of other libraries between the user's line and this one, that nearest the
-    user's first: the module of each, and the name that it is defined under there."""
+    """The functions of other libraries between the user's line and this one, as (module, name).
+
+    The function that the user called comes first."""
     calls = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame):

@@ -1,4 +1,4 @@
-"""Where what users pass becomes a value, and where errors get their words.
+"""Convert users' arguments to values, and explain errors in users' terms.
 
 >>> operand([1, 2], "add")
 array([1, 2])
@@ -49,26 +49,26 @@ _PLAINER: Final = (
     ),
     ("enough dimensions", "An argument has no axis to sum over."),
 )
-"""By what NumPy's complaint contains, other words for it. Its own name the shapes of whole batches,
-where the user knows of one example, and sizes by letters that the user never wrote."""
+"""Replacements for NumPy's messages, by a part of their text. NumPy's name the shapes of whole
+batches, while the user knows of one example, and sizes by letters that the user never wrote."""
 
 LEAST: Final = -(2**63)
 GREATEST: Final = 2**64 - 1
-"""The integers that arrays hold."""
+"""The range of integers that arrays can hold."""
 
 REFUSALS: Final = (ValueError, TypeError, IndexError, OverflowError)
-"""Errors that NumPy raises for arguments that do not fit, which ``explained`` puts in words."""
+"""Errors that NumPy raises for arguments that do not fit, which ``explained`` rewrites."""
 
 FREE: Final = frozenset(RAW - {np.ndarray})
-"""The exact types of raw values that nobody can write to."""
+"""The exact types of immutable raw values."""
 
 
 _WRITEABLE: Final = 0x0400  # NPY_ARRAY_WRITEABLE in NumPy's C interface
-"""The bit of ``flags.num``: to ask for ``flags.writeable`` of broadcast arrays is a warning."""
+"""The bit of ``flags.num``; reading ``flags.writeable`` of broadcast arrays would warn."""
 
 
 class _ReadOnlyMemory:
-    """The memory of a tensor as its read-only views know it: it leads to nothing writable."""
+    """The base of a tensor's read-only views, which leads to nothing writable."""
 
     __slots__ = ("__array_struct__",)
 
@@ -77,12 +77,12 @@ class _ReadOnlyMemory:
 
 
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A view that cannot be made writable.
+    """Make a view that cannot be made writable.
 
-    A read-only flag can be lifted again by ``setflags``, a view's through its ``base``, and one's
-    over a read-only ``memoryview`` through ``base.obj``. Here the base is an object that exports
-    its memory for reading alone, in a capsule that Python cannot open. That takes 1 µs, as a
-    ``memoryview`` would; a copy into ``bytes``, as long as the copy does.
+    A read-only flag can be cleared by ``setflags``, that of a view through its ``base``, and that
+    of an array over a read-only ``memoryview`` through ``base.obj``. Here the base is an object
+    that exports its memory read-only, in a capsule that Python cannot open. That takes 1 µs, like a
+    ``memoryview``; ``bytes`` would need a copy.
     """
     view = array.view()
     view.setflags(write=False)
@@ -90,7 +90,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Whether nobody can write to an array: its memory is a tensor's, or that of ``bytes``."""
+    """Whether nobody can write to an array: its memory belongs to a tensor or to ``bytes``."""
     base: Any = array
     while True:
         if isinstance(base, np.ndarray):
@@ -108,7 +108,7 @@ def is_frozen(array: np.ndarray[Any, Any]) -> bool:
 
 
 def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array as it is now: itself where nobody can write to it, else a copy."""
+    """Return an array if nobody can write to it, else a copy."""
     return array if is_frozen(array) else np.array(array)
 
 
@@ -124,14 +124,14 @@ def is_weak(value: Value) -> bool:
 
 
 def operand(x: ArrayLike, operation: str) -> Value:
-    """The value of an argument that a user passed to an operation.
+    """Convert an argument that a user passed to an operation to a value.
 
     Raises
     ------
     LeafError
-        The object is no array and no number.
+        The object is neither an array nor a number.
     DtypeError
-        The array's dtype is none that tensors have.
+        Tensors cannot have the array's dtype.
     """
     if type(x) in FREE or isinstance(x, TracedValue):
         if type(x) is int and not LEAST <= x <= GREATEST:
@@ -161,12 +161,12 @@ def operand(x: ArrayLike, operation: str) -> Value:
 
 
 def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
-    """A dtype that tensors can have.
+    """Check that tensors can have a dtype, and return it.
 
     Raises
     ------
     DtypeError
-        It is none.
+        They cannot.
     """
     try:
         result: np.dtype[Any] = np.dtype(dtype)
@@ -193,11 +193,11 @@ _REMEDIES: Final = (
     ("f", "Put .astype(np.float64) behind what it returns."),
     ("c", "Put .astype(np.complex128) behind what it returns."),
 )
-"""By the kind of a dtype that no tensor has, what a user's operation does instead."""
+"""Advice for a user's operation, by the kind of a dtype that tensors cannot have."""
 
 
 def dtype_refused(operation: str, who: str, dtype: np.dtype[Any]) -> DtypeError:
-    """The error for an operation whose results have a dtype that no tensor has."""
+    """The error for an operation whose results have a dtype that tensors cannot have."""
     remedy = next((text for kinds, text in _REMEDIES if dtype.kind in kinds), "")
     return DtypeError(
         f"{operation}: {who} an array of dtype {dtype}, which no tensor has. {_NUMBERS_ONLY}"
@@ -206,14 +206,14 @@ def dtype_refused(operation: str, who: str, dtype: np.dtype[Any]) -> DtypeError:
 
 
 def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable[..., Any]:
-    """A user's function of raw values, which raises where it returns what is no value.
+    """Wrap a user's function of raw values so that it raises if its result is not a value.
 
-    What funcgrad, NumPy and SciPy return themselves needs no look.
+    Functions of funcgrad, NumPy and SciPy are not wrapped.
 
     Raises
     ------
     DtypeError
-        It is a ufunc of Python objects alone, as ``np.frompyfunc`` makes them.
+        The function is a ufunc of Python objects, as ``np.frompyfunc`` makes them.
     """
     if isinstance(evaluate, np.ufunc):
         if all(not types.partition("->")[2].strip("O") for types in evaluate.types):
@@ -234,7 +234,7 @@ def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable
 
 
 def _is_proved(evaluate: Callable[..., Any]) -> bool:
-    """Whether a function is one of funcgrad, NumPy or SciPy, which return arrays of numbers."""
+    """Whether a function belongs to funcgrad, NumPy or SciPy, so that it returns numbers."""
     home: str = getattr(evaluate, "__module__", None) or ""
     if home in ("numpy", "numpy.linalg", "numpy.fft"):
         return not isinstance(evaluate, np.vectorize)
@@ -242,7 +242,7 @@ def _is_proved(evaluate: Callable[..., Any]) -> bool:
 
 
 _CHECKED: Final = "_funcgrad_checked"
-"""The attribute of functions whose results are checked already."""
+"""The attribute of functions that check their results themselves."""
 
 
 def _checked_result(value: object, operation: str) -> Value:
@@ -271,7 +271,7 @@ def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
 
 
 def first_tensor(x: object) -> Any:
-    """The first tensor of a nested sequence; None if it has none."""
+    """The first tensor in a nested sequence; None if there is none."""
     if isinstance(x, (list, tuple)):
         return next((first for entry in x if (first := first_tensor(entry)) is not None), None)
     return x if isinstance(x, TracedValue) else None
@@ -302,7 +302,7 @@ def _shown(x: object) -> str:
 
 
 def described(x: object) -> str:
-    """An object in a user's words, in which there are no classes of traced values.
+    """Describe an object for an error message, without names of internal classes.
 
     >>> described((1, 2, 3)), described(None)
     ('a tuple of 3', 'NoneType')
@@ -315,7 +315,7 @@ def described(x: object) -> str:
 
 
 def explained(error: Exception, operation: str, *args: object, **params: object) -> Exception:
-    """The error for NumPy's complaint: it names the operation and its arguments."""
+    """The error to raise in place of NumPy's: it names the operation and its arguments."""
     if isinstance(error, FuncgradError):
         return error
     description = ", ".join(str(spec_of(arg)) for arg in args)
