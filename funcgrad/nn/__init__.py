@@ -1,6 +1,6 @@
 """Functions for neural networks: activations, convolutions, losses; there are no layer classes.
 
-A layer is a matrix product and a function; its parameters are a pytree of yours, say a dict or a
+A layer is a matrix product and a function; its parameters are your own pytree, such as a dict or a
 frozen dataclass:
 
 >>> import funcgrad as fg
@@ -12,8 +12,8 @@ frozen dataclass:
 >>> classify(initialize(random.key(0)), fg.tensor([[0.0, 0.0, 0.0]]))
 Tensor([[0.5, 0.5]])
 
-Everything is exact at large and at infinite arguments too, in value and in all derivatives, so that
-a masked logit of minus infinity has the probability 0 and the gradient 0.
+Values and all derivatives are exact at large and at infinite arguments too, so a masked logit of
+minus infinity has the probability 0 and the gradient 0.
 """
 
 from typing import TYPE_CHECKING
@@ -82,5 +82,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

@@ -45,8 +45,8 @@ def relu(x: ArrayLike) -> Tensor:
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     """``x`` where it is positive, else ``negative_slope * x``.
 
-    At 0 the derivative is ``negative_slope``: of the subgradients that of least norm, for slopes
-    between 0 and 1.
+    At 0 the derivative is ``negative_slope``, which for slopes between 0 and 1 is the subgradient
+    of least norm.
 
     Parameters
     ----------
@@ -223,9 +223,9 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     Parameters
     ----------
     x : array_like
-        Logits. One of minus infinity has the probability 0. Where some are plus infinity, these
-        share the probability 1 equally; where all are minus infinity, all do: the limits along
-        equal sequences. Derivatives are 0 in both cases, or those among equals.
+        Logits. A logit of minus infinity has the probability 0. If some are plus infinity, these
+        share the probability 1 equally; if all are minus infinity, all do: the limits along equal
+        sequences. Derivatives are 0 in both cases, or those among equals.
     axis : int or tuple of int
         The axes over which the probabilities sum to 1.
 
@@ -253,7 +253,7 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
 
 @answering
 def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
-    """``log(softmax(x))``, exact also where the probability is too small for a number.
+    """``log(softmax(x))``, exact also if the probability underflows.
 
     Parameters
     ----------

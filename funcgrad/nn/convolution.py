@@ -1,6 +1,6 @@
-"""Convolutions of any number of axes, with the channels before them, as PyTorch has them.
+"""Convolutions over any number of axes; channels come before these axes, as in PyTorch.
 
-As in all libraries for neural networks, the kernel is not turned round.
+As in all libraries for neural networks, the kernel is not flipped.
 
 >>> import funcgrad as fg
 >>> conv(fg.tensor([[[1.0, 2.0, 4.0, 8.0]]]), [[[-1.0, 1.0]]])
@@ -42,18 +42,18 @@ def conv(
     x : array_like, shape (batch, channels, *sizes) or (channels, *sizes)
         Real or complex.
     kernel : array_like, shape (filters, channels / groups, *window)
-        As many axes of a window as there are sizes.
+        The window has as many axes as there are sizes.
     bias : array_like, shape (filters,), optional
     stride : int or sequence of int
-        From one place of the window to the next.
+        The distance between neighbouring places of the window.
     padding : int, sequence of int, sequence of pairs, "valid" or "same"
-        How many zeros come before and behind each axis. "valid" is none; with "same" there are as
-        many places as the size divided by the stride, rounded up.
+        The number of zeros before and behind each axis. "valid" means none; with "same" there are
+        as many places as the size divided by the stride, rounded up.
     dilation : int or sequence of int
-        From one number in the window to the next.
+        The distance between neighbouring numbers in the window.
     groups : int
-        Into how many parts the channels and the filters are divided; each filter sees the channels
-        of its own part.
+        The number of groups into which channels and filters are divided; a filter reads only the
+        channels of its own group.
 
     Returns
     -------
@@ -63,8 +63,8 @@ def conv(
     Raises
     ------
     ShapeError
-        The shapes do not fit one another, or the window is larger than what it slides over; the
-        message says which, and what was expected.
+        The shapes do not fit each other, or the window is larger than the padded axes; the message
+        says which, and what was expected.
     ArgumentError
         ``padding`` is an unknown word.
 
@@ -108,10 +108,10 @@ def conv_transpose(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The transpose of a convolution: each number of x is spread over a window by the kernel.
+    """The transpose of a convolution: each number of x is multiplied by the kernel and added.
 
-    With the same options it is the derivative of ``conv`` with respect to its x, so it takes what
-    ``conv`` returns to what ``conv`` takes.
+    With the same options it is the derivative of ``conv`` with respect to its x, so it maps arrays
+    of the result's shape to arrays of the argument's shape.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def conv_transpose(
     kernel : array_like, shape (channels, filters / groups, *window)
     bias : array_like, shape (filters,), optional
     stride, padding, dilation, groups
-        Those of the convolution that this is the transpose of, see ``conv``; "same" makes the
-        result the stride times as long as x.
+        The options of the convolution that is transposed, see ``conv``; with "same" the result is
+        as long as x times the stride.
     output_padding : int or sequence of int
-        How much longer the result is; where the stride is not 1, convolutions of several lengths
-        have one result.
+        The number of places that are added to the result: if the stride is not 1, ``conv`` maps
+        arguments of several lengths to results of one length.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def conv_transpose(
 
 
 def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value, bool]:
-    """The operands as values, the first one with a batch axis, and whether it had none."""
+    """Convert the operands to values, the first with a batch axis; also whether it had none."""
     value, weights = operand(x, name), operand(kernel, name)
     rank, window = len(shape_of(value)), shape_of(weights)
     if len(window) < 2 or rank not in (len(window), len(window) - 1):
@@ -206,7 +206,7 @@ def _groups(groups: int, count: int, what: str, name: str) -> int:
 
 
 def _finished(filtered: Value, bias: ArrayLike | None, single: bool, name: str) -> Tensor:
-    """With the bias, and without the batch axis if there was none."""
+    """Add the bias, and remove the batch axis if there was none."""
     shape = shape_of(filtered)
     if bias is not None:
         offsets = operand(bias, name)

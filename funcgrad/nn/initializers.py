@@ -34,7 +34,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
     shape : tuple of int
         At least two axes.
     dtype : dtype
-        A real floating one.
+        A real floating-point dtype.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
     Raises
     ------
     ShapeError
-        There are fewer than two axes, so that inputs and outputs cannot be told.
+        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
 
     Notes
     -----
@@ -98,7 +98,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
     shape : tuple of int
         At least two axes.
     dtype : dtype
-        A real floating one.
+        A real floating-point dtype.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
     Raises
     ------
     ShapeError
-        There are fewer than two axes, so that inputs and outputs cannot be told.
+        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
 
     Notes
     -----
@@ -125,7 +125,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
 
 
 def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Zeros, for biases. The key is not looked at: it makes the signature that of the others.
+    """Zeros, for biases. The key is ignored; it is there for the common signature.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64
 
 
 def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Ones, for scales. The key is not looked at: it makes the signature that of the others.
+    """Ones, for scales. The key is ignored; it is there for the common signature.
 
     Examples
     --------

@@ -38,12 +38,12 @@ def one_hot(
     Parameters
     ----------
     labels : array_like of int
-        From 0 to ``num_classes - 1``; any other, as -1 for "unknown", gives zeros only.
+        Labels from 0 to ``num_classes - 1``; any other, such as -1 for "unknown", gives only zeros.
     num_classes : int
         The size of the new axis.
     dtype : dtype
     axis : int
-        Where the new axis goes.
+        The place of the new axis.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
     DtypeError
         The labels are neither integers nor real.
     ArgumentError
-        A label names no class. (Labels that ``vmap`` batches are not looked at.)
+        A label names no class. (Labels that ``vmap`` batches are not checked.)
 
     Examples
     --------
@@ -145,7 +145,7 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
 
 
 def _dropped(x: Value, axis: int) -> Tensor:
-    """Without an axis of size 1."""
+    """Remove an axis of size 1."""
     shape = shape_of(x)
     result: Tensor = wrap(reshape(x, shape=shape[:axis] + shape[axis + 1 :]))
     return result
@@ -173,7 +173,7 @@ def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Tensor:
     Parameters
     ----------
     predictions, targets : array_like
-        Real, and of equal shapes: broadcasting (n, 1) against (n,) has hidden many a mistake.
+        Real arrays of equal shapes: broadcasting (n, 1) against (n,) has hidden many a mistake.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Pooling: the greatest numbers, or the means, of windows of the last axes.
+"""Pooling: the greatest numbers, or the means, of windows over the last axes.
 
 >>> max_pool([[[1.0, 5.0, 2.0, 4.0]]], (2,))
 Tensor([[[5., 4.]]])
@@ -37,7 +37,7 @@ def max_pool(
     padding: Padding = 0,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """The greatest number in each place of a window; NaN where there is one.
+    """The greatest number at each place of a window; NaN if the window contains NaN.
 
     Numbers that tie for the greatest share the derivative equally.
 
@@ -47,14 +47,15 @@ def max_pool(
         Real.
     window : int or sequence of int
         The sizes of the window along the last axes, one for each. A single number is for all axes
-        but the first two, the batch and the channels; for three axes it is refused, since they may
+        but the first two, the batch and the channels; for three axes it is an error, since they may
         also be the channels, the height and the width of one image.
     stride : int or sequence of int, optional
-        From one place to the next; by default the size of the window, so that no two overlap.
+        The distance between neighbouring places; by default the size of the window, so that windows
+        do not overlap.
     padding : int, sequence of int, sequence of pairs, "valid" or "same"
-        How much of nothing comes around the axes, see ``conv``.
+        The padding of the axes, see ``conv``; padded places are never the greatest.
     dilation : int or sequence of int
-        From one number in the window to the next.
+        The distance between neighbouring numbers in the window.
 
     Returns
     -------
@@ -92,15 +93,15 @@ def avg_pool(
     padding: Padding = 0,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each place of a window.
+    """The mean of the numbers at each place of a window.
 
     Parameters
     ----------
     x : array_like, shape (..., *sizes)
     window, stride, padding
-        See ``max_pool``; what comes around the axes is zero.
+        See ``max_pool``; the axes are padded with zeros.
     count_include_pad : bool
-        Whether these zeros count, as they do in PyTorch and in Flax.
+        Whether these zeros count in the mean, as they do in PyTorch and in Flax.
 
     Returns
     -------
@@ -131,7 +132,7 @@ def avg_pool(
 
 @answering
 def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
-    """The means of as many windows along each axis as wanted, which cover it.
+    """The means of a given number of windows along each axis, which cover it.
 
     Window i of n along an axis of a size goes from ``floor(i * size / n)`` to
     ``ceil((i + 1) * size / n)``, as in PyTorch.
@@ -140,8 +141,8 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     ----------
     x : array_like, shape (..., *sizes)
     output_size : int or sequence of int
-        How many windows there are along the last axes, one for each. A single number is for all
-        axes but the first two; for three axes it is refused, as by ``max_pool``.
+        The number of windows along each of the last axes. A single number is for all axes but the
+        first two; for three axes it is an error, as for ``max_pool``.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
 
 @answering
 def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
-    """The greatest numbers of as many windows along each axis as wanted, which cover it.
+    """The greatest numbers of a given number of windows along each axis, which cover it.
 
     The parameters are those of ``adaptive_avg_pool``. Numbers that tie share the derivative
     equally.
@@ -205,7 +206,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 class _Stretch(NamedTuple):
-    """Windows of one size that come again and again along an axis, as far apart each time."""
+    """Windows of one size along an axis, at equal distances."""
 
     start: int
     size: int
@@ -214,8 +215,9 @@ class _Stretch(NamedTuple):
 
 
 def _stretches(value: Value, output_size: Sizes, name: str) -> list[list[_Stretch]]:
-    """The windows that cover each of the last axes: of n along a size, the first few, as many as n
-    over the common divisor of both, come again."""
+    """The windows that cover each of the last axes, as groups of equal windows.
+
+    Of n windows along a size, the pattern of the first ``n // gcd(n, size)`` repeats."""
     rank = _rank(value, output_size, name, "output_size")
     counts = numbers_of(output_size, rank, 1, name, "output_size")
     sizes = shape_of(value)[len(shape_of(value)) - rank :]
@@ -234,7 +236,7 @@ def _put_together(
     axes: Sequence[Sequence[_Stretch]],
     pool: Callable[[Value, Shape, Shape], Tensor],
 ) -> Tensor:
-    """Pool each combination of stretches, and put the results in the order of all windows."""
+    """Pool each combination of stretches, and arrange the results in the order of the windows."""
     rank = len(axes)
     parts = []
     for chosen in product(*axes):
@@ -256,7 +258,7 @@ def _put_together(
 
 
 def _summable(value: Value) -> Value:
-    """A value as numbers whose sums are not too coarse: floats, and no half precision."""
+    """Convert a value to floats of at least single precision, for sums."""
     dtype = dtype_of(value)
     if not is_inexact(dtype):
         return cast(value, dtype=np.dtype(np.float64))
@@ -264,7 +266,7 @@ def _summable(value: Value) -> Value:
 
 
 def _as_mean(means: Tensor, value: Value) -> Tensor:
-    """Means in the precision of the numbers that they are of."""
+    """Convert means to the precision of the numbers that were averaged."""
     result: Tensor = means.astype(np.float16) if dtype_of(value) == np.float16 else means
     return result
 
@@ -299,7 +301,7 @@ def _slid(
     filler: float,
     name: str,
 ) -> tuple[Value, Shape]:
-    """Apply an operation to the windows of a value; the result and the sizes of a window."""
+    """Apply an operation to the windows of a value; return the result and the window's sizes."""
     rank = _rank(value, window, name, "window")
     sizes = numbers_of(window, rank, 1, name, "window")
     strides = sizes if stride is None else numbers_of(stride, rank, 1, name, "stride")
@@ -314,7 +316,7 @@ def _slid(
 
 
 def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: float) -> Value:
-    """A value with a number around its last axes."""
+    """Pad the last axes of a value with a number."""
     if not filler:
         return padded(value, widths)
     lead = len(shape_of(value)) - len(widths)

@@ -1,4 +1,4 @@
-"""The options of convolutions and of pooling, made regular: one number for each axis."""
+"""Normalize the options of convolutions and pooling to one number for each axis."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Padding: TypeAlias = str | int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -> tuple[int, ...]:
-    """One integer for each of ``rank`` axes; a single one is for all.
+    """Return an integer for each of ``rank`` axes; a single integer is for all.
 
     Raises
     ------
     ShapeError
-        There are not as many as axes, or one is too small or too large.
+        There are not as many integers as axes, or one is too small or too large.
     """
     numbers = integers(x, operation, argument)
     if len(numbers) == 1:
@@ -44,13 +44,13 @@ def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -
 def padding_of(
     padding: Padding, sizes: Shape, window: Shape, strides: Shape, dilations: Shape, operation: str
 ) -> tuple[tuple[int, int], ...]:
-    """How much comes before and behind each axis.
+    """The padding before and behind each axis.
 
     Parameters
     ----------
     padding : {"valid", "same"}, int, sequence of int, or of pairs
-        "valid" is none. With "same" there are as many places as the size divided by the stride,
-        rounded up; what is uneven comes behind.
+        "valid" means none. With "same" there are as many places as the size divided by the stride,
+        rounded up; an odd padding is larger behind the axis.
     sizes, window, strides, dilations : tuple of int
     operation : str
 
@@ -85,7 +85,7 @@ def padding_of(
 
 
 def padded(value: Value, widths: Sequence[tuple[int, int]]) -> Value:
-    """A value with zeros around its last axes; where a width is negative, cut off there."""
+    """Pad the last axes of a value with zeros; negative widths cut it off."""
     shape = shape_of(value)
     lead, sizes = shape[: len(shape) - len(widths)], shape[len(shape) - len(widths) :]
     if any(before < 0 or behind < 0 for before, behind in widths):
@@ -110,12 +110,12 @@ def check_window(
     widths: Sequence[tuple[int, int]],
     operation: str,
 ) -> None:
-    """Refuse a window that has no place on axes, unless one of these is empty.
+    """Check that a window fits on the axes, unless one of these is empty.
 
     Raises
     ------
     ShapeError
-        A window has no numbers, or is larger than what it slides over.
+        A window has no numbers, or is larger than the padded axis.
     """
     if 0 in window:
         raise ShapeError(f"{operation}: a window of {window} has no numbers.")

@@ -1,7 +1,7 @@
 """Optimizers: each is a pair of pure functions, and its state is a value that you carry along.
 
-``init(params)`` gives the first state, ``update(grads, state, params)`` what to add to the
-parameters and the next state. Nothing is remembered between calls, and nothing is changed:
+``init(params)`` returns the first state; ``update(grads, state, params)`` returns the updates to
+add to the parameters, and the next state. Nothing is remembered between calls or modified:
 
 >>> import funcgrad as fg
 >>> import funcgrad.optim as optim
@@ -16,8 +16,8 @@ parameters and the next state. Nothing is remembered between calls, and nothing 
 {'w': Tensor(1.92)}
 
 Parameters are any pytree of floating or complex tensors, and keep their dtypes. States are pytrees
-of tensors whose structure does not depend on the optimizer's options, so steps go through every
-transformation: differentiate a training run in its learning rate, or batch many runs with ``vmap``.
+of tensors whose structure does not depend on the optimizer's options, so every transformation
+applies to steps: differentiate a training run in its learning rate, or batch many runs by ``vmap``.
 """
 
 from typing import TYPE_CHECKING
@@ -35,5 +35,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

@@ -25,7 +25,7 @@ from funcgrad.optim.base import (
     check_rate,
     check_state,
     in_dtype,
-    opened,
+    flatten_params,
     rate_at,
     widened,
     working_dtype,
@@ -44,13 +44,13 @@ class AdamState:
     Attributes
     ----------
     count : Tensor of int64
-        The steps so far.
+        The number of steps so far.
     mu : pytree of tensors
-        Like the parameters, in float32 at least: the decaying mean of the gradients, not yet
-        corrected for its start.
+        The decaying mean of the gradients, not yet corrected for its start at zero; a tree like the
+        parameters, in float32 at least.
     nu : pytree of tensors
-        Like ``mu``, but real: the decaying mean of their squared absolute values. A gradient whose
-        square overflows makes it infinite, and updates zero.
+        The decaying mean of the gradients' squared absolute values; like ``mu``, but real. A
+        gradient whose square overflows makes it infinite, and the updates zero.
     """
 
     count: Tensor
@@ -66,19 +66,19 @@ def adam(
     eps: ArrayLike = 1e-8,
     eps_root: ArrayLike = 0.0,
 ) -> Optimizer[AdamState]:
-    """Adam: a step in each parameter that is nearly independent of its gradient's scale.
+    """Adam: gradient descent whose steps are nearly independent of the gradient's scale.
 
     Parameters
     ----------
     learning_rate : float, 0-d tensor, or schedule
-        A schedule is a function from the number of steps before, a tensor, to the rate.
+        A schedule is a function from the number of earlier steps, a tensor, to the rate.
     b1, b2 : float or 0-d tensor
-        The shares of the old means that each step keeps, below 1.
+        The decay rates of the two means, below 1.
     eps : float or 0-d tensor
-        Is added to the root of the mean square.
+        A number that is added to the root of the mean square.
     eps_root : float or 0-d tensor
-        Is added below the root, which has no derivative at 0: make it positive to differentiate
-        through steps at which a gradient may vanish.
+        A number that is added under the root, which has no derivative at 0: make it positive to
+        differentiate through steps at which a gradient may vanish.
 
     Returns
     -------
@@ -124,9 +124,9 @@ def adamw(
     Parameters
     ----------
     learning_rate, b1, b2, eps, eps_root
-        As those of ``adam``.
+        See ``adam``.
     weight_decay : float or 0-d tensor
-        The share of each parameter that a step takes away, before the learning rate scales it.
+        The fraction of each parameter that a step subtracts, times the learning rate.
     mask : pytree of bool, or function from params to one, optional
         Which parameters decay, all by default. It may be a prefix of the tree of parameters.
 
@@ -174,7 +174,7 @@ def _adam(
     check_number(name, "eps_root", eps_root)
 
     def init(params: Pytree) -> AdamState:
-        leaves, structure = opened(params, f"{name}.init")
+        leaves, structure = flatten_params(params, f"{name}.init")
         mu = [zeros_like(leaf, working_dtype(leaf.dtype)) for leaf in leaves]
         nu = [zeros_like(leaf, _real(working_dtype(leaf.dtype))) for leaf in leaves]
         return AdamState(tensor(0), unflatten(structure, mu), unflatten(structure, nu))
@@ -182,7 +182,7 @@ def _adam(
     def update(grads: Pytree, state: AdamState, params: Pytree) -> tuple[Pytree, AdamState]:
         operation = f"{name}.update"
         check_state(state, AdamState, operation)
-        leaves, structure = opened(params, operation)
+        leaves, structure = flatten_params(params, operation)
         gs = aligned(grads, "grads", leaves, structure, operation)
         mu = aligned(state.mu, "state.mu", leaves, structure, operation)
         nu = aligned(state.nu, "state.nu", leaves, structure, operation)
@@ -229,7 +229,7 @@ def _square(g: Tensor) -> Tensor:
 def _decaying(
     mask: Pytree | Callable[[Pytree], Pytree], params: Pytree, structure: Structure
 ) -> list[bool]:
-    """For each parameter whether it decays."""
+    """For each parameter, whether it decays."""
     if mask is None:
         return [True] * structure.num_leaves
     flags = broadcast_prefix(mask(params) if callable(mask) else mask, structure, "mask")

@@ -1,4 +1,4 @@
-"""The type of optimizers, the way their updates are applied, and the checks of their arguments.
+"""The type of optimizers, ``apply_updates``, and checks of arguments.
 
 >>> from funcgrad.tensor import tensor
 >>> apply_updates([tensor(1.0)], [tensor(-0.25)])
@@ -23,7 +23,7 @@ Pytree: TypeAlias = Any
 """A pytree of tensors."""
 
 LearningRate: TypeAlias = ArrayLike | Callable[[Tensor], ArrayLike]
-"""A number, or a schedule: a function of the number of steps before, which begins with 0."""
+"""A number, or a schedule: a function of the number of earlier steps, which is 0 at first."""
 
 State = TypeVar("State")
 Parameters = TypeVar("Parameters", bound=Any)
@@ -31,7 +31,7 @@ Updates = TypeVar("Updates", bound=Any)
 
 
 class UpdateFunction(Protocol[State]):
-    """The second function of an optimizer: the updates are of the type of the gradients."""
+    """The second function of an optimizer; its updates have the type of the gradients."""
 
     def __call__(self, grads: Updates, state: State, params: Pytree) -> tuple[Updates, State]: ...
 
@@ -40,7 +40,7 @@ class UpdateFunction(Protocol[State]):
 class Optimizer(Generic[State]):
     """A rule for stepping towards a minimum: a pair of pure functions.
 
-    As a pytree it has no leaves, so it may be an argument of transformed functions.
+    As a pytree it has no leaves, so it can be an argument of transformed functions.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Optimizer(Generic[State]):
 
 
 def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
-    """Parameters plus their updates, in the parameters' dtypes.
+    """Add updates to parameters, in the parameters' dtypes.
 
     Parameters
     ----------
     params : pytree of tensors
     updates : pytree of tensors
-        Of the same structure and shapes.
+        A pytree like ``params``.
 
     Returns
     -------
@@ -75,14 +75,14 @@ def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
     ShapeError
         The shapes of an update and its parameter differ.
     DtypeError
-        A parameter is of integers.
+        A parameter has an integer dtype.
 
     Examples
     --------
     >>> apply_updates({"w": tensor([1.0, 2.0])}, {"w": tensor([0.5, 0.5])})
     {'w': Tensor([1.5, 2.5])}
     """
-    leaves, structure = opened(params, "apply_updates")
+    leaves, structure = flatten_params(params, "apply_updates")
     added = aligned(updates, "updates", leaves, structure, "apply_updates")
     pairs = zip(leaves, added, strict=True)
     moved: Parameters = unflatten(
@@ -91,13 +91,13 @@ def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
     return moved
 
 
-def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
-    """The parameters' leaves as tensors, and their structure.
+def flatten_params(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
+    """Flatten parameters to tensors and a structure.
 
     Raises
     ------
     DtypeError
-        A leaf can have no gradient.
+        A leaf cannot have a gradient.
     """
     users_leaves, structure = flatten(params)
     leaves = _tensors(users_leaves, structure, "params", operation)
@@ -114,7 +114,7 @@ def opened(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
 def aligned(
     tree: Pytree, name: str, leaves: list[Tensor], structure: Structure, operation: str
 ) -> list[Tensor]:
-    """The leaves of a tree that has to be like the parameters, in the dtypes to compute in.
+    """Check that a tree is like the parameters; return its leaves in the working dtypes.
 
     Raises
     ------
@@ -160,20 +160,20 @@ def _tensor(leaf: Any, place: str) -> Tensor:
 
 
 def in_dtype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """A tensor in a dtype."""
+    """Convert a tensor to a dtype."""
     return x if x.dtype == dtype else wrap(cast(x, dtype=dtype))
 
 
 def widened(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """A tensor in the dtype to compute in for parameters of a dtype."""
+    """Convert a tensor to the working dtype of a parameter's dtype."""
     return in_dtype(x, working_dtype(dtype))
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of states and of all arithmetic for parameters of a dtype: float32 at least.
 
-    float16 has no number between 0 and 6e-8 and none above 65504: squared gradients, and what is
-    added to keep a quotient finite, would vanish or overflow.
+    float16 has no number between 0 and 6e-8 and none above 65504: squared gradients, and ``eps``,
+    would underflow or overflow.
 
     >>> working_dtype(np.dtype("float16")), working_dtype(np.dtype("complex64"))
     (dtype('float32'), dtype('complex64'))
@@ -193,12 +193,12 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
 
 
 def check_state(state: object, kind: type[Any], operation: str) -> None:
-    """Check that a state is of this optimizer.
+    """Check that a state belongs to this optimizer.
 
     Raises
     ------
     TreeError
-        It is another object.
+        The state is another object.
     """
     if not isinstance(state, kind):
         raise TreeError(
@@ -214,14 +214,14 @@ def check_rate(learning_rate: object, optimizer: str) -> None:
 
 
 def check_number(optimizer: str, name: str, value: ArrayLike, below: float = float("inf")) -> None:
-    """Check an option: at least 0 and below a bound. Tensors, which may be traced, go unchecked.
+    """Check that an option is at least 0 and below a bound; tensors are not checked.
 
     Raises
     ------
     ArgumentError
         The number is out of bounds.
     DtypeError
-        It is no number.
+        The option is not a number.
     """
     if isinstance(value, Tensor):
         return

@@ -19,7 +19,7 @@ from funcgrad.optim.base import (
     check_rate,
     check_state,
     in_dtype,
-    opened,
+    flatten_params,
     rate_at,
     working_dtype,
     zeros_like,
@@ -36,10 +36,10 @@ class SgdState:
     Attributes
     ----------
     count : Tensor of int64
-        The steps so far.
+        The number of steps so far.
     trace : pytree of tensors
-        Like the parameters, in float32 at least: the sum of past gradients, each weighted by
-        ``momentum`` to the power of its age. Without momentum that is the last gradient.
+        The sum of past gradients, each weighted by ``momentum`` to the power of its age; a tree
+        like the parameters, in float32 at least. Without momentum it is the last gradient.
     """
 
     count: Tensor
@@ -55,11 +55,11 @@ def sgd(
     Parameters
     ----------
     learning_rate : float, 0-d tensor, or schedule
-        A schedule is a function from the number of steps before, a tensor, to the rate.
+        A schedule is a function from the number of earlier steps, a tensor, to the rate.
     momentum : float or 0-d tensor
-        The share of the last step's direction that is kept, below 1.
+        The decay rate of past gradients, below 1.
     nesterov : bool
-        Whether to look ahead, by adding the momentum once more.
+        Whether to use Nesterov's momentum, which adds the momentum once more.
 
     Returns
     -------
@@ -77,10 +77,10 @@ def sgd(
         t' = g + m t
         update = -r t'            or with Nesterov's momentum  -r (g + m t')
 
-    This is Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in
-    deep learning", ICML 2013, in the form in which the rate scales the whole update. The state
-    keeps a trace without momentum too (it is the gradient, which costs no arithmetic), so that its
-    structure is always the same.
+    See Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep
+    learning", ICML 2013; here the rate scales the whole update. Without momentum the state has a
+    trace too, so that its structure is always the same; it is the gradient, and costs no
+    arithmetic.
 
     Examples
     --------
@@ -96,13 +96,13 @@ def sgd(
     has_momentum = isinstance(momentum, Tensor) or momentum != 0
 
     def init(params: Pytree) -> SgdState:
-        leaves, structure = opened(params, "sgd.init")
+        leaves, structure = flatten_params(params, "sgd.init")
         traces = [zeros_like(leaf, working_dtype(leaf.dtype)) for leaf in leaves]
         return SgdState(tensor(0), unflatten(structure, traces))
 
     def update(grads: Pytree, state: SgdState, params: Pytree) -> tuple[Pytree, SgdState]:
         check_state(state, SgdState, "sgd.update")
-        leaves, structure = opened(params, "sgd.update")
+        leaves, structure = flatten_params(params, "sgd.update")
         gs = aligned(grads, "grads", leaves, structure, "sgd.update")
         traces = aligned(state.trace, "state.trace", leaves, structure, "sgd.update")
         directions = traces = [

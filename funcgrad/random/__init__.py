@@ -1,8 +1,7 @@
-"""Random numbers as a function of an explicit key: no seed and no state is hidden anywhere.
+"""Random numbers as functions of an explicit key: there is no hidden seed or state.
 
-A key is an immutable value, a uint64 tensor of shape (2,). The same key gives the same numbers,
-always, on every machine and in every version: a key is for one use. Where more randomness is
-needed, make more keys of it:
+A key is an immutable value, a uint64 tensor of shape (2,). The same key always gives the same
+numbers, on every machine and in every version, so use each key once. Make more keys from it:
 
 >>> import funcgrad.random as random
 >>> key = random.key(0)
@@ -10,9 +9,9 @@ needed, make more keys of it:
 >>> random.normal(subkey, (2,))
 Tensor([-0.88034723,  0.40492615])
 
-``split`` makes keys that go different ways; ``fold_in`` makes one for each number of a count, such
-as the step of a training loop. What a key was used for cannot be seen from the key, so no error
-tells of a key that is used twice, as in the first line here:
+``split`` makes independent keys; ``fold_in`` makes a key for a number, such as the step of a
+training loop. A key does not record its uses, so using it twice is not an error, as in the first
+line here:
 
 >>> bool(random.uniform(key) == random.uniform(key))
 True
@@ -23,10 +22,10 @@ False
 Keys are arrays: ``fg.vmap`` over the rows of ``split(key, n)`` draws as a loop over them does.
 Distributions are differentiable in their parameters, and discrete ones have zero derivatives.
 
-How it is made: the Philox cipher encrypts the numbers 0, 1, 2, ... under the key; the first words
-of this stream, 64 bits each, become the elements in order, one word an element (two for integers
-and for complex numbers). A longer shape begins with the same numbers, and a lower precision has the
-same numbers, rounded.
+The Philox cipher encrypts the numbers 0, 1, 2, ... under the key. The words of this stream, 64 bits
+each, become the elements in order: one word for each element (two for integers and complex
+numbers). A longer shape begins with the same numbers, and a lower precision has the same numbers,
+rounded.
 """
 
 from typing import TYPE_CHECKING
@@ -65,5 +64,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

@@ -42,7 +42,7 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Tensor:
-    """Numbers distributed uniformly over ``[minval, maxval)``.
+    """Draw from the uniform distribution over ``[minval, maxval)``.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def uniform(
         float16, float32 or float64. The numbers of [0, 1) are multiples of 2**-11, 2**-24 and
         2**-53.
     minval, maxval : array_like
-        They broadcast to ``shape``. Rounding may make a number equal to ``maxval`` where these are
-        not the default.
+        Bounds, which broadcast to ``shape``. Unless they are the default, rounding may make a
+        number equal to ``maxval``.
 
     Returns
     -------
@@ -88,15 +88,15 @@ def normal(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Numbers distributed normally.
+    """Draw from a normal distribution.
 
     Parameters
     ----------
     key : key
     shape : int or tuple of int
     dtype : dtype
-        Real or complex. Real and imaginary part of complex numbers are independent and have half
-        of the variance each.
+        A real or complex dtype. The real and imaginary parts of complex numbers are independent,
+        with half of the variance each.
     loc, scale : array_like
         Mean and standard deviation; they broadcast to ``shape``.
 
@@ -111,8 +111,8 @@ def normal(
 
     Notes
     -----
-    By the inverse of the distribution function, AS241, in operations that every machine rounds
-    alike. No number is farther than 8.3 standard deviations from the mean.
+    The numbers are computed by the inverse of the distribution function, AS241, in operations that
+    every machine rounds alike. All are within 8.3 standard deviations of the mean.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def normal(
 def exponential(
     key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = np.float64, scale: ArrayLike = 1.0
 ) -> Tensor:
-    """Numbers distributed exponentially: positive, with the density ``exp(-x / scale) / scale``.
+    """Draw from the exponential distribution, of density ``exp(-x / scale) / scale`` for x > 0.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def gumbel(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Numbers of the Gumbel distribution, whose distribution function is ``exp(-exp(-x))``.
+    """Draw from the Gumbel distribution, whose distribution function is ``exp(-exp(-x))``.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def truncated_normal(
     shape: ShapeLike = (),
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Numbers of the standard normal distribution, given that they lie between two bounds.
+    """Draw from the standard normal distribution, truncated to an interval.
 
     Parameters
     ----------

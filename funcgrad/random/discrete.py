@@ -1,4 +1,4 @@
-"""Discrete distributions: integers, permutations, choices. Nothing is differentiable but the
+"""Discrete distributions: integers, permutations, choices. Results are differentiable only in the
 arrays that elements are chosen from.
 
 >>> from funcgrad.random.keys import key
@@ -43,7 +43,7 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 @answering
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Tensor:
-    """Truth values that are true with a probability.
+    """Draw truth values that are true with given probabilities.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
     p : array_like
         Probabilities.
     shape : int or tuple of int, optional
-        That of ``p`` by default; ``p`` broadcasts to it.
+        By default the shape of ``p``; ``p`` broadcasts to it.
 
     Returns
     -------
@@ -84,17 +84,17 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Integers from ``minval`` to ``maxval - 1``, all with the same probability.
+    """Draw integers from ``minval`` to ``maxval - 1``, all with the same probability.
 
     Parameters
     ----------
     key : key
     shape : int or tuple of int
     minval, maxval : array_like of int
-        They broadcast to ``shape``. ``maxval`` is exclusive, and so may be one more than the
-        greatest number of the dtype.
+        Bounds, which broadcast to ``shape``. ``maxval`` is exclusive, so it may be one more than
+        the greatest number of the dtype.
     dtype : dtype
-        An integer one, signed or not.
+        An integer dtype, signed or not.
 
     Returns
     -------
@@ -105,11 +105,12 @@ def randint(
     ArgumentError
         ``minval`` is not below ``maxval``, or they do not fit the dtype.
     DtypeError
-        They are no integers, or ``dtype`` is none of integers.
+        A bound is not an integer, or ``dtype`` is not an integer dtype.
 
     Notes
     -----
-    By a multiplication of 128 random bits: the probabilities differ by less than 2**-64.
+    128 random bits are multiplied by the size of the range, so the probabilities differ by less
+    than 2**-64.
 
     Examples
     --------
@@ -166,7 +167,7 @@ def _modulo(x: Value) -> Tensor:
 def permutation(
     key: ArrayLike, x: ArrayLike, axis: SupportsIndex = 0, independent: bool = False
 ) -> Tensor:
-    """The elements of an array, or the numbers below one, in random order.
+    """Put the elements of an array, or the integers below n, in random order.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ def permutation(
     axis : int
         The axis along which slices are reordered.
     independent : bool
-        Whether each vector along the axis gets an order of its own; else slices stay together.
+        Whether each vector along the axis gets its own order; else slices stay together.
 
     Returns
     -------
@@ -220,7 +221,7 @@ def choice(
     p: ArrayLike | None = None,
     axis: SupportsIndex = 0,
 ) -> Tensor:
-    """Elements of an array, or numbers below one, chosen at random.
+    """Choose elements of an array, or integers below n, at random.
 
     Parameters
     ----------
@@ -228,19 +229,19 @@ def choice(
     a : int or array_like
         An integer n stands for ``arange(n)``.
     shape : int or tuple of int
-        How many; it takes the place of the axis.
+        The shape of the choices, which replaces the axis.
     replace : bool
         Whether an element may be chosen several times.
     p : array_like, optional
         A weight for each element; the probabilities are proportional to them, and equal by default.
-        Without replacement: the probabilities of each next choice among what is left.
+        Without replacement they are those of the next choice among the remaining elements.
     axis : int
         The axis along which slices are chosen.
 
     Returns
     -------
     Tensor
-        Differentiable in ``a``.
+        The chosen elements, differentiable in ``a``.
 
     Raises
     ------
@@ -306,7 +307,7 @@ def categorical(
     axis: SupportsIndex = -1,
     shape: ShapeLike | None = None,
 ) -> Tensor:
-    """Class numbers, with probabilities ``softmax(logits)``.
+    """Draw class numbers with the probabilities ``softmax(logits)``.
 
     Parameters
     ----------
@@ -316,7 +317,7 @@ def categorical(
     axis : int
         The axis of the classes.
     shape : int or tuple of int, optional
-        That of ``logits`` without the axis by default; ``logits`` without it broadcasts to it.
+        By default the shape of ``logits`` without the axis, which broadcasts to it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Keys: making one of a seed, several of one, and random bits of each.
+"""Keys: make one from a seed, several from one, and random bits from each.
 
 >>> key(7)
 Tensor([7, 0], dtype=uint64)
@@ -27,13 +27,13 @@ _WORD: Final = np.dtype(np.uint64)
 
 
 def key(seed: ArrayLike) -> Tensor:
-    """A key from a seed.
+    """Make a key from a seed.
 
     Parameters
     ----------
     seed : int
-        At least 0 and below 2**128. Inside ``vmap`` also an integer tensor without axes. Every seed
-        gives a key of its own; they need not look random.
+        An integer from 0 to 2**128 - 1, inside ``vmap`` also a 0-d integer tensor. Different seeds
+        give different keys; seeds need not look random.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def key(seed: ArrayLike) -> Tensor:
     ArgumentError
         The seed is negative or too large.
     DtypeError
-        The seed is no integer.
+        The seed is not an integer.
 
     Examples
     --------
@@ -60,24 +60,24 @@ def key(seed: ArrayLike) -> Tensor:
 
 @answering
 def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
-    """New keys, which have nothing to do with each other nor with the old one.
+    """Make new keys, independent of each other and of the old one.
 
     Parameters
     ----------
     key : key
-        It should not be used again.
+        The old key, which should not be used again.
     num : int or tuple of int
-        How many keys. Of more keys the first ones are the same.
+        The number of keys. A greater number begins with the same keys.
 
     Returns
     -------
     Tensor of shape (num, 2), uint64
-        One key a row, so that ``first, second = split(key)`` works.
+        A key in each row, so that ``first, second = split(key)`` works.
 
     Raises
     ------
     ShapeError
-        ``num`` is no integer or negative.
+        ``num`` is not an integer, or negative.
 
     Examples
     --------
@@ -92,13 +92,13 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
 
 @answering
 def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
-    """A new key from a key and a number, for example that of a training step or of a layer.
+    """Make a new key from a key and a number, such as the number of a training step or a layer.
 
     Parameters
     ----------
     key : key
     data : int
-        At least 0 and below 2**64. Inside ``vmap`` also an integer tensor without axes.
+        An integer from 0 to 2**64 - 1, inside ``vmap`` also a 0-d integer tensor.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
     ArgumentError
         The number is negative or too large.
     DtypeError
-        The number is no integer.
+        The number is not an integer.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def bits(key: ArrayLike, shape: ShapeLike = ()) -> Tensor:
 
 
 def _integer(number: ArrayLike, operation: str, name: str, limit: int) -> Value:
-    """A Python integer in a range, or a traced integer without axes."""
+    """Check an argument: a Python integer in a range, or a traced 0-d integer."""
     expected = f"{operation}: {name} has to be an integer from 0 to 2**{int(math.log2(limit))} - 1"
     if isinstance(number, (bool, np.bool_)):
         raise DtypeError(f"{expected}, got the truth value {number}.")

@@ -1,4 +1,4 @@
-"""Parameters of distributions: checked, broadcast and cast.
+"""Check, broadcast and cast the parameters of distributions.
 
 >>> check_broadcast((3,), (2, 3), "normal", "loc")
 """
@@ -21,14 +21,14 @@ from funcgrad.users_values import ArrayLike, operand
 def require(
     condition: Callable[..., Any], operation: str, described: str, *values: ArrayLike
 ) -> None:
-    """Check a condition on parameters; traced ones are not looked at.
+    """Check a condition on parameters; traced ones are not checked.
 
     Raises
     ------
     ArgumentError
         The condition does not hold.
     DtypeError
-        A parameter is complex, and has no order.
+        A parameter is complex, so it cannot be compared.
     """
     operands = [operand(value, operation) for value in values]
     if any(dtype_of(value).kind == "c" for value in operands):
@@ -45,7 +45,7 @@ def check_broadcast(parameter_shape: Shape, shape: Shape, operation: str, name: 
     Raises
     ------
     ShapeError
-        It does not.
+        It does not broadcast.
     """
     try:
         fits = np.broadcast_shapes(parameter_shape, shape) == shape
@@ -61,7 +61,7 @@ def check_broadcast(parameter_shape: Shape, shape: Shape, operation: str, name: 
 def parameter(
     x: ArrayLike, dtype: np.dtype[Any], operation: str, name: str, shape: Shape
 ) -> Tensor:
-    """A parameter in the dtype of the result."""
+    """Convert a parameter to the dtype of the result."""
     value = operand(x, operation)
     check_broadcast(shape_of(value), shape, operation, name)
     converted: Tensor = wrap(cast(value, dtype=dtype))
