@@ -255,7 +255,7 @@ __array_namespace_info__ = _array_namespace_info
 
 
 def _in_version(version: str) -> _ModuleType:
-    """This namespace, if it conforms to a version of the array API."""
+    """Return this namespace if it conforms to a version of the array API."""
     _check_version(version)
     return _modules[__name__]
 
@@ -270,5 +270,5 @@ if not TYPE_CHECKING:  # which see the names above, and report others
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

@@ -56,7 +56,7 @@ def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The quotient; what ``x1 / x2`` computes. Of integers it is a floating-point number.
+    """The quotient; what ``x1 / x2`` computes. The quotient of integers is a floating-point number.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def positive(x: ArrayLike, /) -> Tensor:
 
 
 def reciprocal(x: ArrayLike, /) -> Tensor:
-    """1 / x, in the dtype of x: of integers it is truncated, as in NumPy.
+    """1 / x, in the dtype of x: for integers it is truncated, as in NumPy.
 
     Examples
     --------
@@ -123,8 +123,8 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
     With a Python number as the exponent, derivatives of every order are exact at 0 and at negative
     numbers. The derivative with respect to a varying exponent, x1**x2 log(x1), is 0 at x1 = 0 for
-    positive exponents, and -inf at 0**0, which falls from 1 to 0: so is that of ``x**x`` at 0. It
-    is NaN where x1 is negative: powers around an integer exponent are not real there.
+    positive exponents, and -inf at 0**0, where the function falls from 1 to 0; so is that of
+    ``x**x`` at 0. It is NaN for negative x1: powers near an integer exponent are not real there.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _widened(x: ArrayLike, operation: str) -> Value:
 def absolute(x: ArrayLike, /) -> Tensor:
     """The magnitude.
 
-    At 0, a kink, the derivative is 0: the subgradient of least norm. Also of complex numbers.
+    At 0, a kink, the derivative is 0, the subgradient of least norm, also for complex numbers.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 - floor(x1 / x2) x2, of the sign of x2; what ``x1 % x2`` computes.
+    """x1 - floor(x1 / x2) x2, with the sign of x2; what ``x1 % x2`` computes.
 
     At a jump, where x2 divides x1, the derivatives are those towards greater quotients.
 
@@ -248,7 +248,7 @@ mod = remainder
 
 
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 - trunc(x1 / x2) x2, of the sign of x1: C's remainder.
+    """x1 - trunc(x1 / x2) x2, with the sign of x1: C's remainder.
 
     At a jump, where x2 divides x1, the derivatives are those of the piece that ``fmod`` is on.
 

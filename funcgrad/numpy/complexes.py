@@ -30,7 +30,7 @@ def real(val: ArrayLike) -> Tensor:
 
 
 def imag(val: ArrayLike) -> Tensor:
-    """The imaginary part; of real numbers zeros.
+    """The imaginary part; zeros for real numbers.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Tensor:
     ----------
     z : array_like
     deg : bool, optional
-        In degrees rather than in radians.
+        Whether to return degrees rather than radians.
 
     Examples
     --------
@@ -127,14 +127,14 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Tensor:
-    """The real parts, where all imaginary parts are close to 0; else the array as it is.
+    """The real parts if all imaginary parts are close to 0; else the array.
 
     Parameters
     ----------
     a : array_like
         Concrete, or differentiated: the dtype of the result depends on its numbers.
     tol : float
-        How close: in units of the dtype's precision where it is above 1, else itself.
+        The tolerance: above 1 in units of the dtype's precision, else absolute.
 
     Examples
     --------

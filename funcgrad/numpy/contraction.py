@@ -1,6 +1,6 @@
-"""Products that sum: ``matmul`` and its kin, with NumPy's names and signatures.
+"""Products that sum: ``matmul`` and similar functions, with NumPy's names and signatures.
 
-Complex arguments: ``vdot``, ``vecdot`` and ``vecmat`` conjugate their first one, as NumPy does.
+``vdot``, ``vecdot`` and ``vecmat`` conjugate their first argument, as in NumPy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     Returns
     -------
     Tensor
-        Shape (..., n, m); a vector's axis is absent.
+        An array of shape (..., n, m); for a vector the axis is missing.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
 
 
 def outer(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """All products of an element of ``a`` with one of ``b``, which are flattened first.
+    """All products of elements of ``a`` and ``b``, which are flattened first.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     a, b : array_like
     axes : int or pair of (int or sequence of int)
         A number N: the last N axes of ``a`` with the first N of ``b``. A pair: the axes of ``a``,
-        and those of ``b`` that go with them.
+        and the axes of ``b`` to sum them with.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     Raises
     ------
     ShapeError
-        Axes that go together differ in size.
+        Two axes to sum over differ in size.
 
     Examples
     --------
@@ -281,17 +281,17 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """The Kronecker product: ``b`` in blocks, each times an element of ``a``.
+    """The Kronecker product: copies of ``b``, each multiplied by an element of ``a``.
 
     Parameters
     ----------
     a, b : array_like
-        The one of fewer axes gets axes of size 1 in front.
+        The array with fewer axes gets axes of size 1 in front.
 
     Returns
     -------
     Tensor
-        As long along each axis as both together multiplied.
+        Each size is the product of the two arrays' sizes.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def cross(
     Raises
     ------
     ShapeError
-        The axes have not the size 3. (The components of vectors in the plane are not extended.)
+        The axes do not have the size 3. (Vectors in the plane are not extended.)
 
     Examples
     --------

@@ -35,17 +35,17 @@ from funcgrad.users_values import checked_dtype, explained, is_weak, operand
 def array(
     object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, ndmin: int = 0
 ) -> Tensor:
-    """A tensor of the elements of an array, a number or nested sequences: ``fg.tensor``.
+    """Make a tensor from an array, a number or nested sequences: ``fg.tensor``.
 
     Parameters
     ----------
     object : array_like
-        Nested sequences may hold tensors, also traced ones.
+        Nested sequences may contain tensors, also traced ones.
     dtype : dtype, optional
     copy : bool, optional
-        Without meaning here: what could be written to is copied, what cannot is shared.
+        Ignored: writable memory is copied, read-only memory is shared.
     ndmin : int
-        The least number of axes: axes of size 1 are put in front.
+        The least number of axes; axes of size 1 are added in front.
 
     Returns
     -------
@@ -72,19 +72,19 @@ def asarray(
     device: str | None = None,
     copy: bool | None = None,
 ) -> Tensor:
-    """A tensor of the elements of something, itself if it is one already.
+    """Convert an object to a tensor; a tensor is returned unchanged.
 
-    A Python number becomes an array like any other, whose dtype does not give way to that of what
-    it meets: ``asarray(1.0)`` times float32 is float64. So it does where it is traced.
+    A Python number becomes an array that is not weak: ``asarray(1.0)`` times float32 is float64.
+    That holds for traced numbers too.
 
     Parameters
     ----------
     a : array_like
     dtype : dtype, optional
     device : {"cpu", None}
-        For the array API, here and elsewhere: tensors are in main memory.
+        For the array API: "cpu" or None, since tensors are in main memory.
     copy : bool, optional
-        Without meaning here: what could be written to is copied, what cannot is shared.
+        Ignored: writable memory is copied, read-only memory is shared.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def asanyarray(
     device: str | None = None,
     copy: bool | None = None,
 ) -> Tensor:
-    """A tensor of the elements of something: ``asarray``, as tensors have no subclasses.
+    """Convert an object to a tensor: ``asarray``, since tensors have no subclasses.
 
     Examples
     --------
@@ -113,12 +113,12 @@ def asanyarray(
 
 
 def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
-    """A tensor of the elements of something, all of which have to be finite.
+    """Convert an object to a tensor; all elements have to be finite.
 
     Raises
     ------
     ArgumentError
-        One is infinite, or NaN. (Inside ``vmap``, nobody looks.)
+        An element is infinite or NaN. (Inside ``vmap``, this is not checked.)
 
     Examples
     --------
@@ -133,7 +133,7 @@ def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
-    """A tensor of the elements of something, with an axis at least.
+    """Convert an object to a tensor with at least one axis.
 
     Tensors say nothing about the order of their elements in memory; neither do the elements of
     ``asfortranarray``.
@@ -147,7 +147,7 @@ def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
-    """A tensor of the elements of something; see ``ascontiguousarray``.
+    """Convert an object to a tensor; see ``ascontiguousarray``.
 
     Examples
     --------
@@ -160,9 +160,9 @@ def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Tensor:
-    """The elements in another dtype.
+    """Convert the elements to another dtype.
 
-    A complex number becomes real by its real part. The derivative is 1 between floating and
+    A complex number is converted to its real part. The derivative is 1 between floating and
     complex dtypes; there is none through integers and booleans.
 
     Parameters
@@ -170,7 +170,7 @@ def astype(
     x : array_like
     dtype : dtype
     copy : bool
-        Without meaning here: tensors cannot be written to.
+        Ignored: tensors cannot be written to.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def astype(
 
 
 def copy(a: ArrayLike) -> Tensor:
-    """A tensor of the elements of an array; a tensor itself, which nobody can write to.
+    """Make a tensor of an array; a tensor is returned itself, since it cannot change.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def copy(a: ArrayLike) -> Tensor:
 
 
 def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -> Tensor:
-    """The array that a function of NumPy makes, as a tensor; its errors are explained."""
+    """Call a function of NumPy that makes an array; return a tensor, and explain errors."""
     try:
         result: Tensor = wrap(build(*args, **kwargs)[()])
     except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
@@ -238,7 +238,7 @@ def ones(
 def empty(
     shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
 ) -> Tensor:
-    """Zeros of a shape: what cannot be written to has no use for elements left undefined.
+    """Zeros of a shape: a tensor cannot be filled later, so nothing is left undefined.
 
     Examples
     --------

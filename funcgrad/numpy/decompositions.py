@@ -63,12 +63,12 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, failed: str = "raise") -> 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        Hermitian. Of other matrices the Hermitian part ``(a + a.mH) / 2`` is taken, where NumPy
-        would read one triangle; so gradients are Hermitian, too.
+        Hermitian matrices. For others the Hermitian part ``(a + a.mH) / 2`` is taken, where NumPy
+        reads one triangle; so gradients are Hermitian, too.
     upper : bool
         Whether to return ``L.mH``, which is upper triangular.
     failed : {"raise", "nan"}
-        What becomes of a matrix that is not positive definite: an error, or NaN for it alone.
+        Treatment of a matrix that is not positive definite: an error, or NaN for it alone.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, failed: str = "raise") -> 
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        One is not positive definite; also a ``numpy.linalg.LinAlgError``.
+        A matrix is not positive definite; also a ``numpy.linalg.LinAlgError``.
 
     Notes
     -----
@@ -98,7 +98,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, failed: str = "raise") -> 
 
 
 def _triangle(a: ArrayLike, UPLO: str | None, operation: str) -> tuple[Value, bool]:
-    """Matrices of which one triangle will be read, and whether that is the lower one."""
+    """The matrices, and whether the lower triangle is to be read."""
     if UPLO is None:
         return hermitian(square(a, operation)), True
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
@@ -112,42 +112,42 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        Hermitian. Of other matrices the Hermitian part ``(a + a.mH) / 2`` is taken; so gradients
+        Hermitian matrices. For others the Hermitian part ``(a + a.mH) / 2`` is taken; so gradients
         are Hermitian, too.
     UPLO : {"L", "U"}, optional
-        With it only the lower or the upper triangle counts, for values and for gradients.
+        If given, only the lower or the upper triangle counts, for values and for gradients.
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
 
     Returns
     -------
     eigenvalues : Tensor, shape (..., n)
-        Real, in ascending order.
+        The eigenvalues: real, in ascending order.
     eigenvectors : Tensor, shape (..., n, n)
-        In columns, of length 1. The sign, and of complex ones the phase, is LAPACK's.
+        The eigenvectors in columns, of length 1. Their sign, or complex phase, is LAPACK's.
 
     Raises
     ------
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        They have infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+        A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     ArgumentError
         ``UPLO`` is something else.
     DegenerateError
         A derivative is asked for that depends on the choice of vectors for equal eigenvalues, or on
-        the phase of complex ones. In forward mode that is also so where vectors of equal
-        eigenvalues turn, whatever is made of them; the eigenvalues alone are had from ``eigvalsh``.
+        the phase of complex ones. Forward mode raises whenever vectors of equal eigenvalues change,
+        even if the result does not depend on them; ``eigvalsh`` returns only eigenvalues.
 
     Notes
     -----
     With D = V^H dA V: dw = diag(D) and dV = V (D / gaps) (Giles 2008, section 3.1). Eigenvalues
-    count as equal that differ by 32 n times the precision, relative to the greatest. There a sum
-    over the space, as the projection V V^H of some of the columns, has the right gradient; a
-    function V g(w) V^H wants the derivative of g, which shows in the gradient with respect to w, so
-    that is refused. (If all of that gradient is zero by a symmetry of the numbers, it does not
-    show: write such functions as what they are, as ``inv`` or ``matrix_power``.)
+    count as equal if they differ by less than 32 n times the precision, relative to the greatest.
+    For equal ones, a sum over the space, such as the projection V V^H of their columns, has the
+    right gradient. A function V g(w) V^H needs the derivative of g; that is seen by its gradient
+    with respect to w, and is an error. (If this gradient is zero by a symmetry of the numbers, it
+    is not seen: call ``inv`` or ``matrix_power`` for such functions.)
 
     Examples
     --------
@@ -166,10 +166,10 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
-    The parameters and errors are those of ``eigh``. Derivatives are had at every matrix: sums over
-    equal eigenvalues have theirs, one of several equal ones has a subgradient, by LAPACK's choice
-    of vectors. Second derivatives divide by differences of eigenvalues: at equal ones they raise
-    ``DegenerateError``, and near them they lose digits, by the inverse of the difference.
+    The parameters and errors are those of ``eigh``. Derivatives exist at every matrix: sums
+    over equal eigenvalues have a derivative, a single one of them has a subgradient, by LAPACK's
+    choice of vectors. Second derivatives divide by differences of eigenvalues: for equal ones they
+    raise ``DegenerateError``, and for close ones they lose digits, in proportion to 1 / difference.
 
     Returns
     -------
@@ -189,10 +189,9 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") ->
 def narrowed(
     operation: str, values: Value, dtype: DTypeLike | None, *results: Tensor
 ) -> tuple[Tensor, ...]:
-    """Real numbers where NumPy has such: of a real matrix whose eigenvalues all are real.
+    """Convert results to real numbers as NumPy does, if all eigenvalues of a real matrix are real.
 
-    In a batch one example may have real ones and another not, so there they are complex; so they
-    are with a complex dtype.
+    In a batch they stay complex, since examples may differ; so they do with a complex dtype.
     """
     if dtype is not None:
         chosen = complex_dtype(dtype, operation)
@@ -213,28 +212,28 @@ def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) 
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
     dtype : complex dtype, optional
-        With it results are complex, whatever the numbers are, and so in every mode.
+        If given, results are complex for all matrices and in every mode.
 
     Returns
     -------
     eigenvalues : Tensor, shape (..., n)
-        In LAPACK's order. Complex; of real matrices real, as NumPy's are, if all of them are, but
-        in ``fg.vmap`` and in the bodies of loops, unless ``dtype`` is given.
+        The eigenvalues in LAPACK's order: complex, but real if the matrices and all eigenvalues
+        are, as in NumPy; always complex in ``fg.vmap``, in the bodies of loops and with ``dtype``.
     eigenvectors : Tensor, shape (..., n, n)
-        In columns, of length 1, with a real component that is the largest.
+        The eigenvectors in columns, of length 1; the largest component is real.
 
     Raises
     ------
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        They have infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+        A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     DegenerateError
         A derivative is asked for that depends on the choice of vectors for equal eigenvalues; or of
-        a matrix that has no basis of eigenvectors, or only just.
+        a matrix that has no basis of eigenvectors, or nearly none.
 
     Notes
     -----
@@ -283,12 +282,12 @@ def qr(a: ArrayLike, mode: str = "reduced", *, failed: str = "raise") -> QRResul
     mode : {"reduced", "complete", "r"}
         Whether Q has ``min(m, n)`` columns, or m, or is left out.
     failed : {"raise", "nan"}
-        What becomes of a derivative that does not exist: an error, or NaN for it alone.
+        Treatment of an undefined derivative: an error, or NaN for it alone.
 
     Returns
     -------
     Q : Tensor, shape (..., m, k)
-        Not with ``mode="r"``, which returns R alone. The signs are LAPACK's.
+        Missing with ``mode="r"``, which returns only R. The signs are LAPACK's.
     R : Tensor, shape (..., k, n)
 
     Raises
@@ -296,11 +295,11 @@ def qr(a: ArrayLike, mode: str = "reduced", *, failed: str = "raise") -> QRResul
     MatrixShapeError
         There are fewer than two axes.
     ArgumentError
-        ``mode`` is another word; NumPy's "raw", LAPACK's own form, is not to be had.
+        ``mode`` is another word; NumPy's "raw", LAPACK's own form, is not supported.
     DegenerateError
-        A derivative is asked for where the first columns depend on one another, or of the columns
-        that complete Q, which are any basis, one by one. Forward mode turns these against the first
-        ones and nothing more.
+        A derivative is asked for where the first columns are linearly dependent, or of single
+        columns that complete Q, which are an arbitrary basis. In forward mode their tangents are
+        in the span of the first columns.
 
     Notes
     -----
@@ -340,15 +339,15 @@ def svd(
     compute_uv : bool
         Whether U and Vh are computed at all.
     hermitian : bool
-        Whether ``a`` is Hermitian, so that ``eigh`` can serve.
+        Whether ``a`` is Hermitian, so that ``eigh`` can be used.
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
 
     Returns
     -------
     U : Tensor, shape (..., m, m) or (..., m, k)
-        Only with ``compute_uv``; so is Vh.
+        Left singular vectors; U and Vh are returned only with ``compute_uv``.
     S : Tensor, shape (..., k)
         In descending order.
     Vh : Tensor, shape (..., n, n) or (..., k, n)
@@ -358,7 +357,7 @@ def svd(
     MatrixShapeError
         There are fewer than two axes, or a Hermitian matrix is not square.
     MatrixError
-        There are infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+        A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     DegenerateError
         A derivative is asked for that depends on the choice of vectors: for equal singular values,
         as for ``eigh``; for several zeros, or zeros of a matrix that is not square; for those that
@@ -366,9 +365,9 @@ def svd(
 
     Notes
     -----
-    Townsend, "Differentiating the singular value decomposition", 2016. A singular value that is
-    zero moves here as if it might become negative, which is right for a function of the matrix;
-    those of ``svdvals`` have the derivative 0 there.
+    Townsend, "Differentiating the singular value decomposition", 2016. A zero singular
+    value is differentiated as if it might become negative, which is right for functions of the
+    matrix; in ``svdvals`` its derivative is 0.
 
     Examples
     --------
@@ -386,7 +385,7 @@ def svd(
 
 
 def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult | Tensor:
-    """The singular value decomposition by eigenvalues, whose signs go to one of the vectors."""
+    """The singular value decomposition by eigenvalues; their signs go to the right vectors."""
     if not compute_uv:
         return flip(sort(absolute(eigvalsh(matrix, failed=failed))), axis=-1)
     w, v = eigh(matrix, failed=failed)
@@ -399,16 +398,16 @@ def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult
 def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
     """Singular values, in descending order.
 
-    The derivative of one that is zero counts as 0, the least of its subgradients; sums over equal
-    ones have their derivative, one of several equal ones a subgradient. Second derivatives are as
-    those of ``eigvalsh``.
+    The derivative of a zero singular value is 0, the least of its subgradients; sums over equal
+    values have a derivative, a single one of them has a subgradient. For second derivatives see
+    ``eigvalsh``.
 
     Parameters
     ----------
     x : array_like, shape (..., m, n)
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
 
     Returns
     -------

@@ -50,7 +50,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     ----------
     a : array_like
     offset : int
-        How far above the main diagonal; negative below.
+        The offset above the main diagonal; negative below it.
     axis1, axis2 : int
         The axes of the rows and the columns.
 
@@ -130,7 +130,7 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
 
 
 def _clipped_offset(k: int, rows: int, columns: int) -> int:
-    """The number of a diagonal, or the nearest one that is all or nothing: NumPy's integers end."""
+    """Clip the offset of a diagonal to the matrix, since NumPy's integers are bounded."""
     return max(-rows - 1, min(k, columns))
 
 
@@ -276,14 +276,14 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Tensor, ...]:
 def mask_indices(
     n: int, mask_func: Callable[..., ArrayLike], k: ArrayLike = 0
 ) -> tuple[Tensor, ...]:
-    """Where a function such as ``triu`` leaves ones of a square matrix: a tensor for each axis.
+    """The positions at which a function such as ``triu`` keeps the ones of a square matrix.
 
     Parameters
     ----------
     n : int
         The size of the matrix.
     mask_func : callable
-        Of the matrix and ``k``.
+        A function of a matrix and ``k``, such as ``triu``.
     k : number
 
     Examples

@@ -41,12 +41,12 @@ promote_types = np.promote_types
 
 
 def _bare(x: object) -> Any:
-    """For NumPy's functions about dtypes: the dtype of a tensor, anything else as it is."""
+    """The dtype of a tensor; other objects unchanged. For NumPy's functions about dtypes."""
     return dtype_of(x) if isinstance(x, TracedValue) else x
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype that an operation on these has; Python numbers give way.
+    """The dtype of an operation on these arrays and dtypes; Python numbers are weak.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def iinfo(dtype: DTypeLike, /) -> np.iinfo[Any]:
 
 
 def common_type(*arrays: ArrayLike) -> type[np.inexact[Any]]:
-    """The inexact scalar type that arrays have together; integers count as float64.
+    """The inexact scalar type to which arrays are promoted; integers count as float64.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The public names of NumPy's that ``funcgrad.numpy`` has not, each with the reason.
+"""The public names of NumPy that ``funcgrad.numpy`` lacks, each with the reason.
 
 >>> reason_for("copyto")
 'it writes into its argument, and tensors never change: fnp.where(mask, values, x)'
@@ -86,9 +86,9 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
         "trapz": "it is another name for fnp.trapezoid, which later versions lack",
     }
 )
-"""By name, why it is not here, and what to write where something else does the same."""
+"""By name, why it is missing, and what to write if something else does the same."""
 
 
 def reason_for(name: str) -> str:
-    """Why a name of NumPy's is not here; empty for one that is none, or is here."""
+    """Why a name of NumPy is missing here; empty if it is not missing, or not NumPy's."""
     return EXCLUDED.get(name, "")

@@ -1,7 +1,7 @@
 """Exponentials, logarithms and roots.
 
 Integers give floating-point numbers, as in NumPy. All but ``cbrt``, ``logaddexp`` and
-``logaddexp2`` take complex numbers too. A real function of a number outside its domain is NaN.
+``logaddexp2`` take complex numbers too. Real numbers outside a function's domain give NaN.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def log1p(x: ArrayLike, /) -> Tensor:
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """log(e**x1 + e**x2), without overflow.
 
-    The derivatives are the shares of the two exponentials in their sum. Where both arguments are
-    the same infinity, each has the share 1/2, as at any equal arguments.
+    The derivatives are the shares of the two exponentials in their sum. If both arguments are the
+    same infinity, each has the share 1/2, as for any equal arguments.
 
     Examples
     --------

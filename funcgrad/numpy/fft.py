@@ -59,7 +59,7 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)
 
 
@@ -76,16 +76,16 @@ def fft(
     a : array_like
         Real or complex.
     n : int, optional
-        The length of the transform: the axis is cut off there, or continued with zeros.
+        The length of the transform: the axis is truncated, or padded with zeros.
     axis : int
     norm : {"backward", "ortho", "forward"}, optional
-        What is divided: the inverse transform by n (as by default), both by the root of n, or this
-        one by n.
+        The scaling: the inverse transform is divided by n (the default), both by the root of n, or
+        this one by n.
 
     Returns
     -------
     Tensor, complex
-        Single and half precision become complex64, all else complex128.
+        Single and half precision give complex64, any other dtype complex128.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def irfft(
 ) -> Tensor:
     """The inverse of ``rfft``: n real numbers.
 
-    The imaginary parts of the first coefficient, and of the last where n is even, have no influence
+    The imaginary parts of the first coefficient, and if n is even of the last, have no influence,
     and the derivative 0.
 
     Parameters
@@ -209,10 +209,10 @@ def fftn(
     a : array_like
         Real or complex.
     s : sequence of int, optional
-        The length along each of the axes, see ``fft``; -1 for the length that there is.
+        The length along each of the axes, see ``fft``; -1 means the size of the axis.
     axes : sequence of int, optional
-        By default all; the last ones, as many as lengths are given. An axis that is named twice is
-        transformed twice.
+        By default all axes, or with ``s`` the last ones. An axis that is named twice is transformed
+        twice.
     norm : {"backward", "ortho", "forward"}, optional
         See ``fft``.
 
@@ -223,7 +223,7 @@ def fftn(
     Raises
     ------
     ShapeError
-        An axis does not exist, a length is less than 1, or there are not as many lengths as axes.
+        An axis does not exist, a length is less than 1, or lengths and axes differ in number.
     ArgumentError
         ``norm`` is another word.
 
@@ -283,8 +283,7 @@ def irfftn(
 ) -> Tensor:
     """The inverse of ``rfftn``: real numbers.
 
-    The parameters are those of ``fftn``. Where no lengths are given, the last one is even, see
-    ``irfft``.
+    The parameters are those of ``fftn``. By default the last length is even, see ``irfft``.
 
     Examples
     --------
@@ -380,7 +379,7 @@ def _scale(norm: str | None, operation: str) -> str:
 
 
 def _resized(value: Value, axis: int, size: int, operation: str) -> Value:
-    """A value whose axis is cut off at a size, or continued with zeros."""
+    """Truncate an axis to a size, or pad it with zeros."""
     shape, size = shape_of(value), length(size, operation)
     if size == shape[axis]:
         return value
@@ -421,7 +420,7 @@ def _back(value: Value, n: int | None, axis: SupportsIndex, norm: str | None, na
 def _plan(
     value: Value, s: Sequence[int] | None, axes: Sequence[int] | None, name: str
 ) -> tuple[list[int], list[int]]:
-    """The length along each axis that is transformed, and these axes."""
+    """The axes to transform, and the length along each."""
     shape = shape_of(value)
     sizes = None if s is None else list(integers(s, name, "s"))
     if axes is not None:

@@ -1,4 +1,4 @@
-"""The frequencies of Fourier transforms, and where they stand in the result.
+"""The frequencies of Fourier transforms, and their order in the result.
 
 >>> fftfreq(4)
 Tensor([ 0.  ,  0.25, -0.5 , -0.25])
@@ -34,11 +34,11 @@ def fftfreq(
     n : int
         The length of the transform.
     d : array_like
-        The spacing of the samples, in which the result is differentiable.
+        The spacing of the samples; the result is differentiable in it.
     device : {"cpu", None}
-        For the array API: tensors live in the processor's memory.
+        For the array API: "cpu" or None, since tensors are in main memory.
     dtype : dtype, optional
-        For the array API: real floating, by default float64.
+        For the array API: a real floating-point dtype, by default float64.
 
     Returns
     -------

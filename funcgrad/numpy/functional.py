@@ -1,7 +1,7 @@
 """Functions of one element or one row, called for all of them.
 
-They call a user's function as NumPy does, once for each element or row, so it may do what it likes:
-branch on numbers, for one. Where it need not, ``fg.vmap`` calls it once for all, which is quicker.
+They call a user's function as NumPy does, once for each element or row, so the function may branch
+on numbers. If it does not, ``fg.vmap`` is faster: it calls the function once for all.
 
 >>> apply_along_axis(lambda row: row[0] + row[-1], 1, [[1.0, 2.0], [3.0, 4.0]])
 Tensor([3., 7.])
@@ -28,20 +28,20 @@ from funcgrad.users_values import checked_dtype, operand
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: object, **kwargs: object
 ) -> Tensor:
-    """A function of the rows along an axis, called for each.
+    """Call a function for each row along an axis.
 
     Parameters
     ----------
     func1d : callable
-        Takes a row, which is 1-d, and ``args`` and ``kwargs``. Its results are of one shape; all
-        are converted to the dtype of the first.
+        A function of a row, which is 1-d, and ``args`` and ``kwargs``. Its results have one shape,
+        and are converted to the dtype of the first.
     axis : int
     arr : array_like
 
     Returns
     -------
     Tensor
-        With the axes of a result in the place of the axis.
+        The results, whose axes replace the axis.
 
     Raises
     ------
@@ -76,19 +76,19 @@ def apply_along_axis(
 def apply_over_axes(
     func: Callable[[Tensor, int], ArrayLike], a: ArrayLike, axes: int | Sequence[int]
 ) -> Tensor:
-    """A function of an array and an axis, called for one axis after the other.
+    """Call a function of an array and an axis for one axis after the other.
 
     Parameters
     ----------
     func : callable
-        Returns an array with the axis, or without it: then it is put back, with size 1.
+        It returns an array with the axis, or without it; then the axis is restored, with size 1.
     a : array_like
     axes : int or sequence of int
 
     Raises
     ------
     ShapeError
-        What the function returned has another number of axes.
+        The result of the function has another number of axes.
 
     Examples
     --------
@@ -116,28 +116,28 @@ _SIGNATURE: Final = re.compile(rf"(?:{_ARGUMENT}(?:,{_ARGUMENT})*)?->{_ARGUMENT}
 
 
 class vectorize:  # noqa: N801 - NumPy's name
-    """A function of elements made into one of arrays, which broadcast.
+    """Make a function of elements a function of arrays, which broadcast.
 
     Parameters
     ----------
     pyfunc : callable
-        Of 0-d tensors, or, with a signature, of tensors with its core axes. It is called once for
-        each place. It may be left out in ``@vectorize(signature=...)``.
+        A function of 0-d tensors, or, with a signature, of tensors with its core axes. It is called
+        once for each place. Leave it out in ``@vectorize(signature=...)``.
     otypes : str or sequence of dtype, optional
         The dtypes of the results; by default those of the first call's.
     doc : str, optional
     excluded : set of int and str, optional
-        Positions and names of arguments that are handed on as they are.
+        Positions and names of arguments that are passed on unchanged.
     cache : bool
-        Without meaning here: the function is never called twice for one place.
+        Ignored: the function is never called twice for one place.
     signature : str, optional
         Core axes, as in ``"(m,n),(n)->(m)"``.
 
     Raises
     ------
     ShapeError
-        There are no elements to call it with, and neither ``otypes`` nor core axes without sizes
-        of their own say what the result is; or core axes do not fit.
+        There are no elements to call it with, and ``otypes`` and the signature do not determine the
+        result; or core axes do not fit.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Counting by bins: differentiable in the weights, in the bounds of bins, and in densities.
+"""Count by bins; differentiable in the weights, in the bounds of bins, and in densities.
 
-A count does not change with the elements that are counted, wherever that is defined, so there is no
-derivative in these. The bounds that are found from the elements have one.
+A count is piecewise constant in the elements, so it has no derivative in them. Bounds that are
+computed from the elements have one.
 
 >>> histogram([1.0, 2.0, 1.5, 4.0], bins=[0.0, 2.0, 4.0])
 (Tensor([2, 2]), Tensor([0., 2., 4.]))
@@ -32,7 +32,7 @@ from funcgrad.users_values import operand
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: SupportsIndex = 0
 ) -> Tensor:
-    """How often each integer occurs, or the sum of the weights where it does.
+    """How often each integer occurs, or the sum of the weights at its places.
 
     Parameters
     ----------
@@ -41,19 +41,19 @@ def bincount(
     weights : array_like, shape (n,), optional
         Real; the result is linear in them.
     minlength : int
-        How long the result is at least.
+        The least length of the result.
 
     Returns
     -------
     Tensor, shape (max(max(x) + 1, minlength),)
-        Of int64, or of float64 where there are weights and something to weigh.
+        Counts of int64; with weights sums of float64.
 
     Raises
     ------
     DtypeError
-        ``x`` is not of integers, or the weights are complex.
+        ``x`` does not have an integer dtype, or the weights are complex.
     ShapeError
-        ``x`` has more axes than one or a negative element, or the weights another shape.
+        ``x`` has several axes or a negative element, or the weights have another shape.
 
     Examples
     --------
@@ -112,17 +112,17 @@ def histogram(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements lie in each of some bins, or the sum of their weights.
+    """How many elements lie in each bin, or the sum of their weights.
 
     Parameters
     ----------
     a : array_like
-        Real; those outside of all bins, and NaN, do not count.
+        Real numbers; those outside of all bins, and NaN, do not count.
     bins : int, array_like or str
-        How many of one width; or their bounds, ascending; or a name of NumPy's for a rule that
-        finds how many, for concrete elements. A bin has its lower bound; the last one has both.
+        The number of bins of one width; or their bounds, ascending; or NumPy's name of a rule for
+        the number, for concrete elements. A bin includes its lower bound; the last one both.
     range : (number, number), optional
-        The outermost bounds, where ``bins`` is no array; by default the extrema of the elements.
+        The outermost bounds, if ``bins`` is no array; by default the extrema of the elements.
     density : bool, optional
         Whether to divide by the widths of the bins and by the sum, so that the integral is 1.
     weights : array_like, optional
@@ -131,7 +131,7 @@ def histogram(
     Returns
     -------
     counts, edges : Tensor
-        Counts are of int64, or of the weights' dtype, or of float64 where they are a density.
+        Counts have the dtype int64, or that of the weights; a density has float64.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def histogram2d(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How many points of a plane lie in each of some cells; see ``histogramdd``.
+    """How many points of a plane lie in each cell; see ``histogramdd``.
 
     Parameters
     ----------
@@ -202,14 +202,14 @@ def histogramdd(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """How many points lie in each of some cells, or the sum of their weights.
+    """How many points lie in each cell, or the sum of their weights.
 
     Parameters
     ----------
     sample : array_like, shape (n, d), or sequence of d array_like, shape (n,)
         The points.
     bins : int, or sequence of d int or array_like
-        For each dimension how many bins, or their bounds, ascending.
+        For each dimension the number of bins, or their bounds, ascending.
     range : sequence of d pairs of numbers or None, optional
     density : bool, optional
         Whether to divide by the volumes of cells and by the sum.
@@ -307,7 +307,7 @@ def _points(sample: ArrayLike) -> Tensor:
 
 
 def _places(x: Tensor, edges: Tensor) -> Tensor:
-    """In which bin each element is; the number of bins for those in none."""
+    """The bin of each element; the number of bins for elements in none."""
     count = edges.size - 1
     place = searchsorted(edges, x, "right") - 1
     place = where(x == edges[-1], count - 1, place)
@@ -316,7 +316,7 @@ def _places(x: Tensor, edges: Tensor) -> Tensor:
 
 
 def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:
-    """The sums of amounts, or the counts, of bins; of truth values, whether one is true."""
+    """The sums of amounts, or the counts, in bins; for truth values whether any is true."""
     weights = ones(places.shape, np.intp) if amounts is None else amounts.reshape(-1)
     dtype = np.dtype(np.intp) if weights.dtype.kind == "b" else weights.dtype
     total = zeros(count + 1, dtype).at[places].add(astype(weights, dtype))
@@ -327,7 +327,7 @@ def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:
 
 
 def _known(x: Value, operation: str) -> np.ndarray[Any, Any] | None:
-    """The numbers of a tensor, for a check of them; None inside ``vmap``."""
+    """The numbers of a tensor, for checks; None inside ``vmap``."""
     try:
         return revealed(x, operation)
     except TracerError:
@@ -409,7 +409,7 @@ def _outermost(
 
 
 def _evenly(first: Value, last: Value, count: int, operation: str) -> Tensor:
-    """Bounds of one distance, rounded as NumPy rounds them: whether one is hit depends on it."""
+    """Evenly spaced bounds, rounded as in NumPy, since counts depend on the rounding."""
     if count < 1:
         raise ArgumentError(f"{operation}: there has to be a bin at least, not {count}.")
     dtype = common_dtype(first, last, 1.0)

@@ -1,4 +1,4 @@
-"""Choosing elements by position or condition, and finding positions.
+"""Choose elements by position or condition, and find positions.
 
 >>> take([10.0, 20.0, 30.0], [2, 0])
 Tensor([30., 10.])
@@ -44,11 +44,11 @@ def take(
     ----------
     a : array_like
     indices : array_like of integers
-        Of any shape, which the result has in place of the axis. May be traced.
+        Positions of any shape, which replaces the axis in the result. They may be traced.
     axis : int, optional
         By default the elements of ``a`` are taken row by row, as one axis.
     mode : {"raise", "wrap", "clip"}
-        What to do with positions outside: an error, counting round, or the nearest end.
+        How to treat positions out of bounds: an error, modulo the size, or the nearest end.
 
     Raises
     ------
@@ -81,9 +81,10 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | No
     ----------
     arr : array_like
     indices : array_like of integers
-        Of as many axes as ``arr``; the other axes broadcast. What ``argsort`` returns, for example.
+        An array with as many axes as ``arr``, such as the result of ``argsort``; the other axes
+        broadcast.
     axis : int, optional
-        None: along all elements as one axis.
+        None means along all elements as one axis.
 
     Raises
     ------
@@ -113,23 +114,23 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | No
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: SupportsIndex | None
 ) -> Tensor:
-    """A new tensor with the elements at positions along an axis replaced.
+    """Return a new tensor with the elements at positions along an axis replaced.
 
-    NumPy's function of the name writes into its argument; this one returns the result.
+    NumPy's function of this name writes into its argument; this one returns the result.
 
     Parameters
     ----------
     arr : array_like
     indices : array_like of integers
-        As for ``take_along_axis``.
+        See ``take_along_axis``.
     values : array_like
-        Broadcast to the shape of the positions; the last one for an element stays.
+        Values that broadcast to the shape of the positions; the last one for an element counts.
     axis : int or None
 
     Returns
     -------
     Tensor
-        Of the shape of ``arr``, or 1-d for ``axis=None``.
+        A tensor of the shape of ``arr``, or 1-d for ``axis=None``.
 
     Examples
     --------
@@ -168,16 +169,16 @@ def choose(
     *,
     mode: Literal["raise", "wrap", "clip"] = "raise",
 ) -> Tensor:
-    """The elements of several arrays, at each place those of the one that an integer names.
+    """Choose between several arrays: at each place an integer names the array.
 
     Parameters
     ----------
     a : array_like of integers
-        May be traced. It broadcasts with the choices.
+        Integers that broadcast with the choices; they may be traced.
     choices : sequence of array_like, or array_like
-        Of an array the slices along the first axis. The result has the dtype of all together.
+        A sequence of arrays, or an array of them along axis 0. Their dtypes are promoted.
     mode : {"raise", "wrap", "clip"}
-        What to do with integers that name none: an error, counting round, or the nearest one.
+        How to treat integers that name no array: an error, modulo the number, or the nearest one.
 
     Raises
     ------
@@ -260,12 +261,12 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Tensor:
 
 
 def revealed(x: ArrayLike, operation: str, argument: str = "x") -> np.ndarray[Any, Any]:
-    """The array behind a value of which the shape of a result depends.
+    """The array behind a value on which the shape of a result depends.
 
     Raises
     ------
     TracerError
-        It is not concrete.
+        The value is not concrete.
     """
     value = operand(x, operation)
     try:
@@ -321,12 +322,12 @@ def flatnonzero(a: ArrayLike) -> Tensor:
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
-    """Positions counted row by row as positions along each axis of a shape.
+    """Convert positions, counted row by row, to positions along each axis of a shape.
 
     Raises
     ------
     AxisError
-        A position is out of bounds. (Traced ones are not looked at.)
+        A position is out of bounds. (Traced ones are not checked.)
 
     Examples
     --------
@@ -352,7 +353,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
 
 
 def _inside_by_mode(indices: Value, size: int, mode: str, operation: str) -> Value:
-    """Positions of which those outside are brought inside, where that is asked for."""
+    """Bring positions that are out of bounds inside, if the mode asks for that."""
     choice(mode, ("raise", "wrap", "clip"), operation, "mode")
     if mode == "raise":
         return indices
@@ -364,7 +365,7 @@ def _inside_by_mode(indices: Value, size: int, mode: str, operation: str) -> Val
 def ravel_multi_index(
     multi_index: ArrayLike, dims: ShapeLike, mode: str | Sequence[str] = "raise", order: str = "C"
 ) -> Tensor:
-    """Positions along each axis of a shape as positions counted row by row.
+    """Convert positions along each axis of a shape to positions counted row by row.
 
     Parameters
     ----------
@@ -373,10 +374,10 @@ def ravel_multi_index(
     dims : tuple of int
         The shape.
     mode : {"raise", "wrap", "clip"}, or a sequence of these
-        What to do with positions outside, along all axes or along each: an error, counting round,
-        or the nearest end.
+        How to treat positions that are out of bounds, along all axes or along each: an error,
+        modulo the size, or the nearest end.
     order : {"C", "F"}
-        "F": counted column by column.
+        "F" means counted column by column.
 
     Examples
     --------

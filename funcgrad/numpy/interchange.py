@@ -1,4 +1,4 @@
-"""Arrays of other libraries by DLPack, without their numbers going through Python.
+"""Import arrays of other libraries by DLPack, without conversion to Python numbers.
 
 >>> import numpy as np
 >>> from_dlpack(np.arange(3.0))
@@ -20,16 +20,16 @@ from funcgrad.users_values import is_frozen
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of the elements of another library's array.
 
-    A tensor is itself, and an array that nobody can write to is shared. Any other is copied, since
-    DLPack does not say whether its owner writes to it.
+    A tensor is returned itself, and a read-only NumPy array is shared. Any other array is copied,
+    since DLPack does not say whether its owner writes to it.
 
     Parameters
     ----------
     x : object
-        With ``__dlpack__`` and ``__dlpack_device__``, in main memory.
+        An array with ``__dlpack__`` and ``__dlpack_device__``, in main memory.
     device : {"cpu", None}
     copy : bool, optional
-        False: an error where a copy is needed.
+        False makes a necessary copy an error.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     DlpackError
         A copy is needed and is not allowed, or the array is not in main memory.
     DtypeError
-        Its dtype is none that tensors have.
+        Tensors cannot have its dtype.
 
     Examples
     --------

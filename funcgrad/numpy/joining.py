@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart.
+"""Join and split arrays.
 
 >>> concatenate([[1.0, 2.0], [3.0]])
 Tensor([1., 2., 3.])
@@ -27,7 +27,7 @@ from funcgrad.users_values import checked_dtype, operand
 
 
 def _values_to_join(arrays: Sequence[ArrayLike], operation: str) -> list[Value]:
-    """The values to join: a sequence of arrays, or the slices of one along its first axis."""
+    """The values to join: a sequence of arrays, or the slices of an array along axis 0."""
     if isinstance(arrays, (Tensor, np.ndarray)):
         arrays = unstack(arrays)
     try:
@@ -50,14 +50,14 @@ def concatenate(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Arrays one behind the other along an axis that they have.
+    """Join arrays along an existing axis.
 
     Parameters
     ----------
     arrays : sequence of array_like
         Of equal sizes on the other axes.
     axis : int or None
-        None: all elements of all arrays on one axis.
+        None means all elements of all arrays on one axis.
     dtype : dtype, optional
 
     Raises
@@ -108,7 +108,7 @@ concat = concatenate
 def stack(
     arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """Arrays of one shape along a new axis.
+    """Join arrays of one shape along a new axis.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def stack(
 
 
 def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tensor:
-    """Arrays one below the other; 1-d ones are rows.
+    """Join arrays along axis 0; 1-d arrays are rows.
 
     Examples
     --------
@@ -146,7 +146,7 @@ row_stack = vstack
 
 
 def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tensor:
-    """Arrays side by side: along axis 1, or 0 where they are 1-d.
+    """Join arrays along axis 1, or 1-d arrays along axis 0.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tenso
 
 
 def dstack(tup: Sequence[ArrayLike]) -> Tensor:
-    """Arrays one behind the other along axis 2.
+    """Join arrays along axis 2.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def dstack(tup: Sequence[ArrayLike]) -> Tensor:
 
 
 def column_stack(tup: Sequence[ArrayLike]) -> Tensor:
-    """Arrays side by side; 1-d ones are columns.
+    """Join arrays along axis 1; 1-d arrays are columns.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def column_stack(tup: Sequence[ArrayLike]) -> Tensor:
 
 
 def block(arrays: ArrayLike) -> Tensor:
-    """Arrays put together as nested lists show them: innermost along the last axis.
+    """Join arrays as nested lists arrange them: the innermost lists along the last axis.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _block(arrays: ArrayLike, depth: int, rank: int) -> Tensor:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
-    """Values behind an array; without an axis, the elements of both on one axis.
+    """Append values to an array; without an axis, both are flattened.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None)
 
 
 def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis, without it: what ``stack`` puts together.
+    """Split along an axis and remove it: the inverse of ``stack``.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def _sections(x: Value, bounds: Sequence[int], axis: int) -> list[Tensor]:
 def array_split(
     ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0
 ) -> list[Tensor]:
-    """Cut along an axis into a number of parts, the first ones longer if need be, or at positions.
+    """Split along an axis into a number of sections, the first ones longer, or at positions.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def array_split(
 
 
 def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0) -> list[Tensor]:
-    """Cut along an axis into a number of equal parts, or at positions.
+    """Split along an axis into a number of equal sections, or at positions.
 
     Raises
     ------
@@ -321,7 +321,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Tensor]:
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Tensor]:
-    """``split`` along axis 0 of an array of at least two.
+    """``split`` along axis 0 of an array with at least two axes.
 
     Examples
     --------

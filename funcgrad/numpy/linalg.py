@@ -1,4 +1,4 @@
-"""Linear algebra of stacks of matrices, as ``numpy.linalg`` means them.
+"""Linear algebra of stacks of matrices, as in ``numpy.linalg``.
 
 The matrices are on the last two axes here, where ``fnp.trace`` and ``fnp.diagonal`` take the first
 two.
@@ -79,7 +79,7 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)
 
 
@@ -99,7 +99,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tenso
     Raises
     ------
     ShapeError
-        The axes have not the size 3.
+        The axes do not have the size 3.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
     ----------
     x : array_like, shape (..., n, m)
     offset : int
-        How far above the main diagonal; negative below.
+        The offset above the main diagonal; negative below it.
 
     Returns
     -------
@@ -173,9 +173,9 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
     ----------
     x : array_like, shape (..., n, m)
     offset : int
-        How far above the main diagonal; negative below.
+        The offset above the main diagonal; negative below it.
     dtype : dtype, optional
-        In which to sum.
+        The dtype in which to sum.
 
     Returns
     -------

@@ -42,7 +42,7 @@ def right_side(b: ArrayLike, operation: str) -> Value:
 
 
 def as_columns(a: Value, b: Value, operation: str) -> tuple[Value, bool]:
-    """A right-hand side as matrices, and whether it was a vector.
+    """A right-hand side converted to matrices, and whether it was a vector.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def as_columns(a: Value, b: Value, operation: str) -> tuple[Value, bool]:
 
 
 def without_columns(x: Value, is_vector: bool) -> Tensor:
-    """A solution as matrices, or as vectors."""
+    """Convert a solution back to vectors, if the right-hand side was one."""
     return wrap(reshape(x, shape=shape_of(x)[:-1]) if is_vector else x)
 
 
@@ -76,10 +76,10 @@ def solve(a: ArrayLike, b: ArrayLike, *, failed: str = "raise") -> Tensor:
     ----------
     a : array_like, shape (..., n, n)
     b : array_like, shape (n,) or (..., n, k)
-        A vector, or matrices; stacks broadcast. Where one matrix serves for many right-hand sides
-        it is factorized once.
+        A vector, or matrices; stacks broadcast. One matrix with many right-hand
+        sides is factorized once.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -111,13 +111,13 @@ def solve(a: ArrayLike, b: ArrayLike, *, failed: str = "raise") -> Tensor:
 
 
 def inv(a: ArrayLike, *, failed: str = "raise") -> Tensor:
-    """Inverse matrices. To apply one to something, ``solve`` is quicker and more exact.
+    """Inverse matrices. To multiply by an inverse, ``solve`` is faster and more accurate.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def inv(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        One is singular; also a ``numpy.linalg.LinAlgError``.
+        A matrix is singular; also a ``numpy.linalg.LinAlgError``.
 
     Examples
     --------
@@ -145,14 +145,14 @@ def det(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     """Determinants.
 
     The derivatives are cofactors, which are polynomials: first and second derivatives are right at
-    every matrix, singular ones too. Third ones are had at invertible matrices; elsewhere they raise
-    ``MatrixError``.
+    every matrix, singular ones too. Third derivatives exist at invertible matrices; elsewhere they
+    raise ``MatrixError``.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a third derivative at a singular matrix: an error, or NaN for it alone.
+        Treatment of a third derivative at a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def slogdet(a: ArrayLike, *, failed: str = "raise") -> SlogdetResult:
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a derivative at a singular matrix: an error, or NaN for it alone.
+        Treatment of a derivative at a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def slogdet(a: ArrayLike, *, failed: str = "raise") -> SlogdetResult:
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        A derivative is asked for at a singular matrix, where there is none.
+        A derivative is asked for at a singular matrix, where it does not exist.
 
     Examples
     --------
@@ -218,9 +218,9 @@ def tensorinv(a: ArrayLike, ind: int = 2, *, failed: str = "raise") -> Tensor:
     a : array_like
         The product of the first ``ind`` sizes is that of the others.
     ind : int
-        How many axes come first; at least 1.
+        The number of leading axes; at least 1.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -270,9 +270,9 @@ def tensorsolve(
         The product of the sizes q is that of the sizes of b.
     b : array_like
     axes : sequence of int, optional
-        Axes of ``a`` that are moved to its end before.
+        Axes of ``a`` that are moved to its end first.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------

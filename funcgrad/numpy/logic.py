@@ -109,7 +109,7 @@ def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether just one argument is true, that is not 0.
+    """Whether exactly one argument is true, that is not 0.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits that an integer has; what ``x1 | x2`` computes.
+    """The bits that at least one integer has; what ``x1 | x2`` computes.
 
     Examples
     --------
@@ -306,7 +306,7 @@ def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits that just one integer has; what ``x1 ^ x2`` computes.
+    """The bits that exactly one integer has; what ``x1 ^ x2`` computes.
 
     Examples
     --------

@@ -53,12 +53,12 @@ def reshape(
     ----------
     a : array_like
     shape : int or sequence of int
-        One size may be -1: what the others leave.
+        One size may be -1; it follows from the others.
     order : {"C", "F"}
-        Row by row, or column by column. NumPy's other orders depend on the layout in memory, which
-        tensors hide.
+        Row by row, or column by column. NumPy's other orders depend on the layout in memory, and
+        are not supported.
     copy : bool, optional
-        Without meaning here: tensors cannot be written to.
+        Ignored: tensors cannot be written to.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _resolved(wanted: Shape, shape: Shape) -> Shape:
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Tensor:
-    """All elements, row by row, on one axis; a view.
+    """Flatten the elements, row by row; a view.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Tensor:
 
 
 def squeeze(a: ArrayLike, axis: AxisLike = None) -> Tensor:
-    """Without axes of size 1; by default without all of them.
+    """Remove axes of size 1, by default all of them.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def squeeze(a: ArrayLike, axis: AxisLike = None) -> Tensor:
 
 
 def expand_dims(a: ArrayLike, axis: AxisLike = 0) -> Tensor:
-    """With new axes of size 1 at places counted in the result.
+    """Insert axes of size 1 at places counted in the result.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _at_least(name: str, arrays: tuple[ArrayLike, ...], widen: Any) -> Any:
 
 
 def atleast_1d(*arrays: ArrayLike) -> Any:
-    """With an axis where there is none; for several arrays a tuple.
+    """Give 0-d arrays an axis; for several arrays return a tuple.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def atleast_1d(*arrays: ArrayLike) -> Any:
 
 
 def atleast_2d(*arrays: ArrayLike) -> Any:
-    """With axes in front until there are two; for several arrays a tuple.
+    """Add axes in front until there are two; for several arrays return a tuple.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 
 
 def atleast_3d(*arrays: ArrayLike) -> Any:
-    """With at least three axes: (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1).
+    """Give arrays at least three axes: (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1).
 
     Examples
     --------
@@ -196,7 +196,7 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
 
 
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Tensor:
-    """An array repeated along new axes and along those of size 1.
+    """Repeat an array along new axes and along those of size 1.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _widened(x: Value, wanted: Shape, operation: str) -> Tensor:
 
 
 def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
-    """Several arrays, each repeated to the shape that they have in common.
+    """Broadcast several arrays to their common shape.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
 
 
 def transpose(a: ArrayLike, axes: AxisLike = None) -> Tensor:
-    """The axes in another order, reversed by default; a view.
+    """Permute the axes, by default to their reverse order; a view.
 
     Examples
     --------
@@ -251,13 +251,13 @@ def transpose(a: ArrayLike, axes: AxisLike = None) -> Tensor:
 
 
 def permute_dims(a: ArrayLike, axes: AxisLike = None) -> Tensor:
-    """The axes in another order, reversed by default; a view.
+    """Permute the axes, by default to their reverse order; a view.
 
     Parameters
     ----------
     a : array_like
     axes : sequence of int
-        For each axis of the result, the axis that it is of ``a``.
+        For each axis of the result, the axis of ``a``.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def permute_dims(a: ArrayLike, axes: AxisLike = None) -> Tensor:
 
 
 def matrix_transpose(x: ArrayLike, /) -> Tensor:
-    """The matrices of a stack, transposed: the last two axes exchanged.
+    """Transpose the matrices of a stack: exchange the last two axes.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
 
 
 def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
-    """With two axes exchanged; a view.
+    """Exchange two axes; a view.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor
 
 
 def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Tensor:
-    """Axes moved to new places; the others keep their order.
+    """Move axes to new places; the others keep their order.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Tensor:
 
 
 def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Tensor:
-    """One axis moved in front of another; ``moveaxis`` is easier to read.
+    """Move an axis in front of another; ``moveaxis`` is easier to read.
 
     Examples
     --------
@@ -346,7 +346,7 @@ def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
 
 
 def flip(m: ArrayLike, axis: AxisLike = None) -> Tensor:
-    """The elements in reverse order along axes, by default along all.
+    """Reverse the order of elements along axes, by default along all.
 
     Examples
     --------
@@ -360,7 +360,7 @@ def flip(m: ArrayLike, axis: AxisLike = None) -> Tensor:
 
 
 def fliplr(m: ArrayLike) -> Tensor:
-    """The columns in reverse order: ``flip`` along axis 1.
+    """Reverse the order of columns: ``flip`` along axis 1.
 
     Examples
     --------
@@ -371,7 +371,7 @@ def fliplr(m: ArrayLike) -> Tensor:
 
 
 def flipud(m: ArrayLike) -> Tensor:
-    """The rows in reverse order: ``flip`` along axis 0.
+    """Reverse the order of rows: ``flip`` along axis 0.
 
     Examples
     --------
@@ -382,7 +382,7 @@ def flipud(m: ArrayLike) -> Tensor:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
-    """Rotated by ``k`` right angles, from the first towards the second of two axes.
+    """Rotate by ``k`` right angles, from the first towards the second of two axes.
 
     Examples
     --------
@@ -406,7 +406,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
 
 def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
-    """The elements shifted along axes; those that leave at the end come in at the front.
+    """Shift the elements along axes; those shifted beyond the end come in at the front.
 
     Parameters
     ----------

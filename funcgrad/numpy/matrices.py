@@ -1,4 +1,4 @@
-"""Arguments of linear algebra: what users pass becomes a stack of matrices, or an error.
+"""Check arguments of linear algebra, and convert them to stacks of matrices.
 
 >>> square([[1, 2], [3, 4]], "inv").dtype
 dtype('float64')
@@ -24,7 +24,7 @@ def matrices(x: ArrayLike, operation: str, argument: str = "a") -> Value:
     MatrixShapeError
         There are fewer than two axes.
     DtypeError
-        The numbers are of half precision.
+        The numbers have half precision.
     """
     value = operand(x, operation)
     shape, dtype = shape_of(value), dtype_of(value)
@@ -43,7 +43,7 @@ def square(x: ArrayLike, operation: str, argument: str = "a") -> Value:
     Raises
     ------
     MatrixShapeError
-        The last two axes differ, or there are no two.
+        The last two axes differ in size, or there are fewer than two axes.
     """
     value = matrices(x, operation, argument)
     if shape_of(value)[-1] != shape_of(value)[-2]:
@@ -55,5 +55,5 @@ def square(x: ArrayLike, operation: str, argument: str = "a") -> Value:
 
 
 def results(primitive: Primitive, *values: Value, **params: object) -> tuple[Tensor, ...]:
-    """The results of an operation with several, as users get them."""
+    """Convert the results of an operation with several results for the user."""
     return tuple([wrap(out) for out in primitive(*values, **params)])

@@ -27,15 +27,15 @@ from funcgrad.users_values import operand
 
 
 def matrix_power(a: ArrayLike, n: int, *, failed: str = "raise") -> Tensor:
-    """Square matrices multiplied with themselves, in about ``2 log2(n)`` products.
+    """Powers of square matrices, by about ``2 log2(n)`` products.
 
     Parameters
     ----------
     a : array_like, shape (..., m, m)
     n : int
-        For negative ones the inverse is taken.
+        A negative exponent inverts the matrix.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix, if ``n`` is negative: an error, or NaN for it alone.
+        Treatment of a singular matrix, if ``n`` is negative: an error, or NaN for it alone.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Tensor:
     arrays : sequence of array_like
         Matrices; the first may be a row and the last a column, of one axis each.
     out : None
-        Here for NumPy's signature: tensors never change.
+        Not supported: tensors never change.
 
     Returns
     -------
@@ -94,9 +94,9 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Tensor:
     Raises
     ------
     ShapeError
-        There are fewer than two, or neighbours do not fit.
+        There are fewer than two matrices, or neighbours do not fit.
     MatrixShapeError
-        One is no matrix.
+        An argument is no matrix.
     MissingOptionError
         ``out`` is given.
 
@@ -138,7 +138,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Tensor:
 
 
 def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to cut each run of matrices in two; the k-th is of ``sizes[k]`` by ``sizes[k + 1]``."""
+    """Where to split each run of matrices; matrix k is ``sizes[k]`` by ``sizes[k + 1]``."""
     count = len(sizes) - 1
     costs = {(k, k): 0 for k in range(count)}
     cuts: dict[tuple[int, int], int] = {}
@@ -156,7 +156,7 @@ def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 def _multiplied(values: Sequence[Value], cuts: dict[tuple[int, int], int]) -> Value:
-    """The product of a run by its cuts, the shortest runs first: a chain may be long."""
+    """The product of a run by its splits; not recursive, since a chain may be long."""
     products = {(k, k): value for k, value in enumerate(values)}
     pending, runs = [(0, len(values) - 1)], []
     while pending:

@@ -1,4 +1,4 @@
-"""Means, variances and what is made of them, with NumPy's names and signatures.
+"""Means, variances and related functions, with NumPy's names and signatures.
 
 ``axis``, ``keepdims`` and ``where`` are those of the other reductions.
 """
@@ -36,7 +36,7 @@ from funcgrad.users_values import ArrayLike, checked_dtype, operand
 
 
 def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
-    """How many elements count, with the axes kept."""
+    """The number of elements that count, with the axes kept."""
     mask, shape = as_mask(where, name), shape_of(a)
     if broadcast_shapes(f"{name} with where", shape_of(mask), shape) != shape:
         raise ShapeError(f"{name}: where, of the shape {shape_of(mask)}, does not fit {shape}.")
@@ -52,7 +52,7 @@ def mean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The mean over axes; NaN of no elements.
+    """The mean over axes; NaN if there are no elements.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ def mean(
         Integers give a float64 mean.
     axis : int, tuple of int or None
     dtype : dtype, optional
-        What to convert the elements to first.
+        The dtype to convert the elements to first.
     keepdims : bool
     where : array_like, optional
-        Which elements count.
+        A mask of the elements that count.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> T
 
 
 def _shared(total: Tensor, count: Value) -> Tensor:
-    """A quotient in the dtype of what is divided."""
+    """A quotient in the dtype of the dividend."""
     quotient = total / count
     dtype = total.dtype
     return wrap(cast(quotient, dtype=dtype)) if is_inexact(dtype) else quotient
@@ -124,14 +124,14 @@ def var(
         Integers give a float64 variance, complex numbers a real one.
     axis : int, tuple of int or None
     dtype : dtype, optional
-        What to convert the elements to first.
+        The dtype to convert the elements to first.
     ddof, correction : float
-        The sum of N squares is divided by N minus this; two names for one thing.
+        The sum of N squares is divided by N minus this number; both names mean the same.
     keepdims : bool
     where : array_like, optional
-        Which elements count.
+        A mask of the elements that count.
     mean : array_like, optional
-        From what deviations are taken, with the axes kept; by default the mean of the elements.
+        The mean from which deviations are taken, with the axes kept; by default it is computed.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def var(
 
 
 def _spread_dtype(dtype: DTypeLike | None) -> Any:
-    """The dtype of a variance or deviation: where one was asked for it is that, as in NumPy."""
+    """The dtype of a variance or deviation: the requested one, if any, as in NumPy."""
     return dtype if dtype is not None and is_inexact(np.dtype(dtype)) else None
 
 
@@ -189,8 +189,8 @@ def std(
 ) -> Tensor:
     """The standard deviation over axes: the root of the variance.
 
-    Of equal numbers it is 0, and so are its gradient, the subgradient of least norm, and what
-    derives from that.
+    For equal numbers it is 0, and so are its gradient, the subgradient of least norm, and higher
+    derivatives.
 
     Parameters
     ----------
@@ -198,14 +198,14 @@ def std(
         Integers give a float64 deviation, complex numbers a real one.
     axis : int, tuple of int or None
     dtype : dtype, optional
-        What to convert the elements to first.
+        The dtype to convert the elements to first.
     ddof, correction : float
-        The sum of N squares is divided by N minus this; two names for one thing.
+        The sum of N squares is divided by N minus this number; both names mean the same.
     keepdims : bool
     where : array_like, optional
-        Which elements count.
+        A mask of the elements that count.
     mean : array_like, optional
-        From what deviations are taken, with the axes kept; by default the mean of the elements.
+        The mean from which deviations are taken, with the axes kept; by default it is computed.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def average(
     a : array_like
     axis : int, tuple of int or None
     weights : array_like, optional
-        As many as there are elements, or as there are along ``axis``. By default all are equal.
+        A weight for each element, or for each position along ``axis``; by default equal.
     returned : bool
         Whether to return the sums of the weights too.
     keepdims : bool
@@ -263,7 +263,7 @@ def average(
     ShapeError
         The weights' shape is neither that of ``a`` nor that along ``axis``.
     ArgumentError
-        The weights sum to zero. (Traced weights are not looked at: the mean is then NaN.)
+        The weights sum to zero. (For traced weights the mean is then NaN.)
 
     Examples
     --------
@@ -290,14 +290,14 @@ def average(
 
 
 def _check_total(total: Tensor) -> None:
-    """Weights that are seen to sum to zero give no mean."""
+    """Raise an error if weights are known to sum to zero."""
     raw = concrete(total)
     if type(raw) in RAW and np.any(raw == 0):
         raise ArgumentError("average: the weights sum to zero, so there is no mean.")
 
 
 def _weights(weights: Value, shape: tuple[int, ...], axis: AxisLike) -> Tensor:
-    """Weights in the shape of what they weigh."""
+    """Weights in the shape of the elements."""
     weights_shape = shape_of(weights)
     if weights_shape == shape:
         return wrap(weights)
@@ -324,7 +324,7 @@ def cov(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """The covariance matrix of variables from observations of them.
+    """The covariance matrix of variables, estimated from observations.
 
     Parameters
     ----------
@@ -334,13 +334,13 @@ def cov(
     rowvar : bool
         Whether rows are variables; else columns are.
     bias : bool
-        Whether to divide by the number of observations, rather than by one less.
+        Whether to divide by the number of observations rather than by that minus 1.
     ddof : int, optional
-        What to subtract from that number, in place of ``bias``.
+        The number to subtract from the number of observations, in place of ``bias``.
     fweights, aweights : array_like, shape (observations,), optional
-        How often each observation was made, and how much it counts.
+        The number of times each observation was made, and its weight.
     dtype : dtype, optional
-        Of the result; float64 or complex128 by default.
+        The dtype of the result; float64 or complex128 by default.
 
     Returns
     -------
@@ -382,7 +382,7 @@ def cov(
 def _observation_weights(
     fweights: ArrayLike | None, aweights: ArrayLike | None, count: int
 ) -> tuple[Tensor | None, Any]:
-    """The product of both kinds of weights, and how many observations a mean uses up."""
+    """The product of both kinds of weights, and the degrees of freedom of the mean."""
     frequencies = None if fweights is None else _checked_weights(fweights, "fweights", "biu", count)
     if aweights is None:
         return frequencies, 1
@@ -404,7 +404,7 @@ def _checked_weights(weights: ArrayLike, argument: str, kinds: str, count: int) 
 
 
 def _variables(m: ArrayLike, rowvar: bool) -> Value:
-    """Rows of observations, in double precision: deviations are small differences."""
+    """Rows of observations, in double precision, since deviations are small differences."""
     x = operand(m, "cov")
     rank = len(shape_of(x))
     if rank > 2:
@@ -422,7 +422,7 @@ def corrcoef(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """The correlation coefficients of variables from observations of them.
+    """The correlation coefficients of variables, estimated from observations.
 
     Parameters
     ----------
@@ -432,12 +432,12 @@ def corrcoef(
     rowvar : bool
         Whether rows are variables; else columns are.
     dtype : dtype, optional
-        Of the result; float64 or complex128 by default.
+        The dtype of the result; float64 or complex128 by default.
 
     Returns
     -------
     Tensor
-        Shape (variables, variables); 0-d for one variable. Up to rounding in -1 .. 1.
+        Shape (variables, variables); 0-d for one variable. From -1 to 1, up to rounding.
 
     Examples
     --------

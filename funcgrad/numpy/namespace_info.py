@@ -30,19 +30,19 @@ class ArrayNamespaceInfo:
     __slots__ = ()
 
     def capabilities(self) -> dict[str, Any]:
-        """The options of the standard: all are here, for concrete tensors."""
+        """The optional features of the standard: all are supported for concrete tensors."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """Where tensors are made: in main memory."""
+        """The device on which tensors are made: main memory."""
         return "cpu"
 
     def devices(self) -> tuple[str, ...]:
-        """Where tensors can be."""
+        """The devices on which tensors can be."""
         return ("cpu",)
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes that numbers have where none is given."""
+        """The dtypes that are used if none is given."""
         checked_device(device, "default_dtypes")
         return {
             "real floating": np.dtype(np.float64),
@@ -66,12 +66,12 @@ class ArrayNamespaceInfo:
 
 
 def check_version(version: str) -> None:
-    """Refuse a revision of the standard that this is none of.
+    """Raise an error for a revision of the standard that is not supported.
 
     Raises
     ------
     ArgumentError
-        There is none of the name, or it is later.
+        The revision does not exist, or is later.
     """
     if version not in _VERSIONS:
         raise ArgumentError(

@@ -1,6 +1,6 @@
-"""Reductions that leave NaN out, with NumPy's names and signatures.
+"""Reductions that ignore NaN, with NumPy's names and signatures.
 
-The gradient of what is left out is absent. Where nothing is left, sums are 0 and products 1; means,
+Ignored elements have no gradient. If all elements are NaN, sums are 0 and products 1; means,
 variances and extrema are NaN (eager evaluation warns of the division by zero, as NumPy does).
 """
 
@@ -27,7 +27,7 @@ from funcgrad.users_values import ArrayLike, operand
 def _numbers(
     a: ArrayLike, name: str, counts: ArrayLike | None = None
 ) -> tuple[Value, Value | None]:
-    """An array, and which elements count: numbers; None where all do."""
+    """An array, and a mask of its numbers; None if all elements are numbers."""
     x = operand(a, name)
     mask = None if counts is None else as_mask(counts, name)
     if mask is not None:
@@ -47,7 +47,7 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The sum over axes of what is no NaN; see ``sum``.
+    """The sum over axes, ignoring NaN; see ``sum``.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The product over axes of what is no NaN; see ``prod``.
+    """The product over axes, ignoring NaN; see ``prod``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The mean over axes of what is no NaN; see ``mean``.
+    """The mean over axes, ignoring NaN; see ``mean``.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def nanvar(
     mean: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
-    """The variance over axes of what is no NaN; see ``var``.
+    """The variance over axes, ignoring NaN; see ``var``.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def nanstd(
     mean: ArrayLike | None = None,
     correction: float = 0,
 ) -> Tensor:
-    """The standard deviation over axes of what is no NaN; see ``std``.
+    """The standard deviation over axes, ignoring NaN; see ``std``.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def _spread(
     counts: ArrayLike | None,
     center: ArrayLike | None,
 ) -> Tensor:
-    """A variance or deviation; NaN where so few numbers are left that there is none."""
+    """A variance or deviation; NaN where there are too few numbers."""
     x, valid = _numbers(a, name, counts)
     result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid, mean=center)
     if valid is None or dtype_of(x).kind not in "fc":
@@ -177,7 +177,7 @@ def _extremum(
     initial: ArrayLike | None,
     counts: ArrayLike | None,
 ) -> Tensor:
-    """An extremum with ``least`` in the place of NaN, which loses against all numbers."""
+    """An extremum with ``least``, which loses against all numbers, in place of NaN."""
     x, valid = _numbers(a, name, counts)
     if dtype_of(x).kind not in "fc":
         return function(x, axis, keepdims=keepdims, initial=initial, where=valid)
@@ -197,7 +197,7 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The greatest element over axes that is no NaN; see ``max``.
+    """The greatest element over axes, ignoring NaN; see ``max``.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The least element over axes that is no NaN; see ``min``.
+    """The least element over axes, ignoring NaN; see ``min``.
 
     Examples
     --------
@@ -228,12 +228,12 @@ def nanmin(
 
 
 def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position of the greatest element that is no NaN; see ``argmax``.
+    """The position of the greatest element, ignoring NaN; see ``argmax``.
 
     Raises
     ------
     ShapeError
-        There are only NaN. (Inside ``vmap``, where that cannot be seen, the position is 0.)
+        There are only NaN. (Inside ``vmap``, where this is unknown, the position is 0.)
 
     Examples
     --------
@@ -249,7 +249,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) 
 
 
 def nanargmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position of the least element that is no NaN; see ``argmin`` and ``nanargmax``.
+    """The position of the least element, ignoring NaN; see ``argmin`` and ``nanargmax``.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Norms of vectors and of matrices, condition numbers and ranks, as in ``numpy.linalg``.
 
-Where a norm has a kink its derivative is the least of the subgradients: 0 at the origin and for
-singular values that are 0; ties of greatest elements share. So at second order the origin counts as
-flat, also for a norm that is squared afterwards; the sum of squares itself is right there.
+At a kink the derivative of a norm is the subgradient of least norm: 0 at the origin and for zero
+singular values; ties of greatest elements share it. So second derivatives at the origin are 0, also
+of a norm that is squared afterwards; those of the sum of squares itself are right.
 
 >>> import funcgrad as fg
 >>> norm([3.0, 4.0])
@@ -47,7 +47,7 @@ Order: TypeAlias = float | str | None
 
 
 def _order(x: object, operation: str, argument: str = "ord") -> Order:
-    """A number, a word, or None, which say a norm.
+    """Check the order of a norm: a number, a word, or None.
 
     Raises
     ------
@@ -85,12 +85,12 @@ def norm(
         greatest or least singular value), 1 or -1 (the greatest or least sum of absolute values of
         a column), inf or -inf (of a row). None is the root of the sum of squares.
     axis : int or pair of ints, optional
-        That of the vectors, or those of the matrices. By default ``x`` is one vector or matrix; of
-        any number of axes with ``ord=None``.
+        The axis of the vectors, or both axes of the matrices. By default ``x`` is one vector or
+        matrix, and with ``ord=None`` of any number of axes.
     keepdims : bool
-        Whether these axes stay, with size 1.
+        Whether to keep these axes, with size 1.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
+        Treatment of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
         for that matrix alone.
 
     Returns
@@ -109,9 +109,8 @@ def norm(
     -----
     For the derivative at kinks see the docstring of the module, ``funcgrad.numpy.norms``: 0 at the
     origin. So the Hessian of ``norm(x) ** 2`` is 0 there, though that of the sum of squares is 2:
-    the norm cannot know that it will be squared. Where ``x`` may be 0 write squares as sums, as
-    ``vdot(x, x)`` or ``sum(x * x)``. The root of a sum of squares neither overflows nor vanishes on
-    the way.
+    the norm cannot know that it will be squared. If ``x`` may be 0, write ``vdot(x, x)`` or
+    ``sum(x * x)``. The root of a sum of squares neither overflows nor underflows on the way.
 
     Examples
     --------
@@ -188,7 +187,7 @@ def matrix_norm(
     ord : "fro", "nuc", 1, -1, 2, -2, inf or -inf
         See ``norm``.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
+        Treatment of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
         for that matrix alone.
 
     Returns
@@ -260,16 +259,16 @@ def _of_vectors(
 
 
 def _greatest(x: Tensor, axis: AxisLike, keepdims: bool = False) -> Tensor:
-    """The greatest of numbers that are not negative: 0 of none."""
+    """The greatest of numbers that are not negative; 0 if there are none."""
     reduced = normalize_axes(axis, len(shape_of(x)), "norm")
     choose = sum_of if 0 in [shape_of(x)[k] for k in reduced] else max_of
     return choose(x, axis=axis, keepdims=keepdims)
 
 
 def _powers(sizes: Tensor, p: float, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The p-norm over the greatest size: it grows with that, so nothing depends on which it is.
+    """The p-norm, computed relative to the greatest element, which changes only rounding.
 
-    Where the norm is 0 it is flat: at the origin, and for negative p where any element is 0.
+    Where the norm is 0, so is its derivative: at the origin, and if p < 0 where any element is 0.
     """
     if 0 in [shape_of(sizes)[axis] for axis in axes]:
         return sum_of(sizes**p, axis=axes, keepdims=keepdims) ** (1 / p)
@@ -320,16 +319,16 @@ def _of_matrices(
 
 
 def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
-    """Condition numbers: how much a relative change of b can grow in ``solve(x, b)``.
+    """Condition numbers: the greatest growth of relative errors of b in ``solve(x, b)``.
 
     Parameters
     ----------
     x : array_like, shape (..., m, n)
-        Square, but for the 2-norm.
+        Matrices, which are square except for the 2-norm.
     p : None, 2, -2, 1, -1, inf, -inf or "fro", "nuc"
         The norm; None is the 2-norm.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN in a matrix: an error, or NaN for it alone.
+        Treatment of infinities and NaN in a matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -368,7 +367,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
 
 
 def _ratio(first: Tensor, second: Tensor) -> Tensor:
-    """A quotient that is inf over 0, and 0 where both are."""
+    """A quotient, with x / 0 = inf and 0 / 0 = 0."""
     zero = second == 0
     result: Tensor = where(zero, np.inf, first / where(zero, 1.0, second))
     return result
@@ -382,25 +381,25 @@ def matrix_rank(
     rtol: ArrayLike = None,
     failed: str = "raise",
 ) -> Tensor:
-    """How many singular values are more than a tolerance. It has no derivative.
+    """The number of singular values above a tolerance. It has no derivative.
 
     Parameters
     ----------
     A : array_like, shape (..., m, n), or (n,) or ()
-        What has fewer than two axes has the rank 1, or 0 if it is 0.
+        Arrays with fewer than two axes have the rank 1, or 0 if they are 0.
     tol : array_like, shape (...), optional
         By default ``rtol`` times the greatest singular value.
     hermitian : bool
-        Whether the matrices are Hermitian, so that eigenvalues can serve.
+        Whether the matrices are Hermitian, so that eigenvalues can be used.
     rtol : array_like, shape (...), optional
-        By default the greater size times the precision.
+        By default the greater size times the machine epsilon.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN in a matrix: an error, or NaN for it alone.
+        Treatment of infinities and NaN in a matrix: an error, or NaN for it alone.
 
     Returns
     -------
     Tensor, shape (...)
-        Integers, which know no NaN: 0 of a matrix that has failed.
+        Integers, which have no NaN: a matrix that failed has the rank 0.
 
     Raises
     ------

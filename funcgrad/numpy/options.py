@@ -1,7 +1,7 @@
-"""The options that users pass beside arrays, made regular: integers, shapes, dtypes, numbers.
+"""Check and convert the options that users pass: integers, shapes, dtypes, numbers.
 
-Each function names the operation and the argument in its errors. What NumPy refuses is refused: a
-fraction or a text is no integer, and a number outside of a dtype's range is not wrapped around.
+Each function names the operation and the argument in its errors. As in NumPy, a fraction or a text
+is no integer, and a number outside of a dtype's range is an error.
 
 >>> integer(np.int64(3), "diag", "k"), shape_argument(2, "zeros")
 (3, (2,))
@@ -35,12 +35,12 @@ Option = TypeVar("Option", bound=str | int)
 
 
 def integer(x: Any, operation: str, argument: str) -> int:
-    """An integer, of Python's or NumPy's kind.
+    """Check that an option is an integer of Python or NumPy.
 
     Raises
     ------
     DtypeError
-        It is none: also a fraction, or a text, that could be turned into one.
+        The option is no integer; fractions and texts are not converted.
     """
     if type(x) is int:
         return x
@@ -53,12 +53,12 @@ def integer(x: Any, operation: str, argument: str) -> int:
 
 
 def natural(x: object, operation: str, argument: str) -> int:
-    """An integer that is not negative.
+    """Check that an option is an integer that is not negative.
 
     Raises
     ------
     ShapeError
-        It is negative.
+        The integer is negative.
     """
     number = integer(x, operation, argument)
     if number < 0:
@@ -67,12 +67,12 @@ def natural(x: object, operation: str, argument: str) -> int:
 
 
 def real_number(x: Any, operation: str, argument: str) -> float:
-    """A real Python number: also of a 0-d array, though not of a text that could be parsed.
+    """Convert an option to a real Python number: also a 0-d array, but not a text.
 
     Raises
     ------
     DtypeError
-        It is none.
+        The value is something else.
     """
     if isinstance(x, Real):
         return float(x)
@@ -86,12 +86,12 @@ def real_number(x: Any, operation: str, argument: str) -> float:
 
 
 def failed_as(failed: str, operation: str) -> str:
-    """The keyword ``failed``: what becomes of a matrix without a result.
+    """Check the keyword ``failed``: the treatment of a matrix without a result.
 
     Raises
     ------
     ArgumentError
-        It is another word.
+        The option is another word.
     """
     if not isinstance(failed, str) or failed not in ("raise", "nan"):
         raise ArgumentError(
@@ -102,12 +102,12 @@ def failed_as(failed: str, operation: str) -> str:
 
 
 def complex_dtype(dtype: DTypeLike, operation: str) -> np.dtype[Any]:
-    """The dtype of results that are asked to be complex.
+    """Check a dtype that has to be complex.
 
     Raises
     ------
     DtypeError
-        It is not complex.
+        The dtype is not complex.
     """
     chosen = checked_dtype(dtype, operation)
     if chosen.kind != "c":
@@ -119,12 +119,12 @@ def complex_dtype(dtype: DTypeLike, operation: str) -> np.dtype[Any]:
 
 
 def is_integer(x: object) -> bool:
-    """Whether something is one integer, rather than a sequence of them."""
+    """Whether an option is an integer, rather than a sequence of integers."""
     return hasattr(x, "__index__") and not shape_of(x)
 
 
 def integers(x: Any, operation: str, argument: str) -> tuple[int, ...]:
-    """One or several integers, as a tuple."""
+    """Convert one or several integers to a tuple."""
     if type(x) is int:
         return (x,)
     several = type(x) is tuple or not (is_integer(x) or isinstance(x, (float, str)))
@@ -133,12 +133,12 @@ def integers(x: Any, operation: str, argument: str) -> tuple[int, ...]:
 
 
 def sequence(x: Any, operation: str, argument: str) -> list[Any]:
-    """The members of a sequence, in a list.
+    """Convert a sequence to a list.
 
     Raises
     ------
     DtypeError
-        It is none: it has no order, or no members.
+        The value is no sequence: it has no order, or no members.
     """
     if type(x) in (list, tuple):
         return list(x)
@@ -155,12 +155,12 @@ def sequence(x: Any, operation: str, argument: str) -> list[Any]:
 
 
 def shape_argument(shape: object, operation: str) -> Shape:
-    """A shape: an integer, or a sequence of integers.
+    """Convert a shape, an integer or a sequence of integers, to a tuple.
 
     Raises
     ------
     ShapeError
-        It is neither.
+        The value is neither.
     """
     try:
         return sized(integers(shape, operation, "shape"), operation)
@@ -171,12 +171,12 @@ def shape_argument(shape: object, operation: str) -> Shape:
 
 
 def sized(shape: Shape, operation: str) -> Shape:
-    """A shape that has no more elements than can be counted.
+    """Check that the number of elements of a shape is not too large.
 
     Raises
     ------
     ShapeError
-        It has.
+        It is too large.
     """
     if prod(map(abs, shape)) > _MOST_ELEMENTS:
         raise ShapeError(f"{operation}: an array of the shape {shape} would be too large.")
@@ -187,24 +187,24 @@ _MOST_ELEMENTS = 2**63 - 1
 
 
 def optional_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any] | None:
-    """A dtype that tensors can have, or None."""
+    """Check that an option is a dtype that tensors can have, or None."""
     return None if dtype is None else checked_dtype(dtype, operation)
 
 
 def checked_device(device: str | None, operation: str) -> None:
-    """Refuse a device that is none; the array API lets users say where they want an array.
+    """Check the array API's device of a new array.
 
     Raises
     ------
     ArgumentError
-        It is neither "cpu", main memory, nor None.
+        The device is neither "cpu", main memory, nor None.
     """
     if device is not None:
         choice(device, ("cpu",), operation, "device")
 
 
 def choice(x: object, options: tuple[Option, ...], operation: str, argument: str) -> Option:
-    """One of some words or whole numbers.
+    """Check that an option is one of some words or whole numbers.
 
     Raises
     ------
@@ -218,12 +218,12 @@ def choice(x: object, options: tuple[Option, ...], operation: str, argument: str
 
 
 def mapping(x: object, operation: str, argument: str) -> dict[str, Any]:
-    """Options by their names; none where there is None.
+    """Check a dict of options by their names; None means no options.
 
     Raises
     ------
     ArgumentError
-        It is no dict, or a key is no text.
+        The value is no dict, or a key is no text.
     """
     if x is None:
         return {}
@@ -236,12 +236,12 @@ def mapping(x: object, operation: str, argument: str) -> dict[str, Any]:
 
 
 def pair(x: Any, operation: str, argument: str) -> tuple[Any, Any]:
-    """The two members of a sequence.
+    """The two members of a sequence of length 2.
 
     Raises
     ------
     DtypeError
-        It is no sequence.
+        The value is no sequence.
     ShapeError
         There are more members, or fewer.
     """
@@ -252,12 +252,12 @@ def pair(x: Any, operation: str, argument: str) -> tuple[Any, Any]:
 
 
 def tolerance(x: ArrayLike, operation: str, argument: str) -> Value:
-    """A real number, which may be traced where ``real_number`` would look at it.
+    """Check a real number, which may be traced, unlike for ``real_number``.
 
     Raises
     ------
     DtypeError
-        It is none.
+        The value is something else.
     """
     value = operand(x, operation)
     if dtype_of(value).kind not in "biuf" or shape_of(value):
@@ -269,7 +269,7 @@ def tolerance(x: ArrayLike, operation: str, argument: str) -> Value:
 
 
 def strong(x: Value) -> Value:
-    """A value whose dtype does not give way: NumPy makes arrays of all arguments of some functions.
+    """Make a value not weak: some functions of NumPy convert all arguments to arrays.
 
     >>> strong(2.0)
     np.float64(2.0)
@@ -280,7 +280,7 @@ def strong(x: Value) -> Value:
 
 
 def common_dtype(*values: Value) -> np.dtype[Any]:
-    """The dtype that several values have together; Python numbers give way, also traced ones.
+    """The dtype to which several values are promoted; Python numbers are weak, also traced ones.
 
     >>> common_dtype(np.float32(1), 2.0, 3)
     dtype('float32')
@@ -298,12 +298,12 @@ def common_dtype(*values: Value) -> np.dtype[Any]:
 
 
 def converted(x: Value, dtype: np.dtype[Any], operation: str) -> Value:
-    """A value in another dtype; a Python number has to be in its range, as in NumPy.
+    """Convert a value to another dtype; a Python number has to be in its range, as in NumPy.
 
     Raises
     ------
     RangeError
-        The number is outside, as -1 is for unsigned integers.
+        The number is out of range, as -1 is for unsigned integers.
     DtypeError
         The number is complex, and the dtype is not.
     """
@@ -322,12 +322,12 @@ _RANKS = "biufc"
 def _check_lossless(
     source: np.dtype[Any], target: np.dtype[Any], operation: str, hint: str
 ) -> None:
-    """Refuse what would lose the fraction or the imaginary part.
+    """Raise an error if a conversion would lose a fraction or an imaginary part.
 
     Raises
     ------
     DtypeError
-        The kind of the source is beyond that of the target.
+        The source has a wider kind than the target.
     """
     rank, limit = (_RANKS.index(d.kind.replace("u", "i")) for d in (source, target))
     if rank > limit:
@@ -338,12 +338,12 @@ def _check_lossless(
 
 
 def initial_value(x: object, dtype: np.dtype[Any], operation: str) -> Value:
-    """The value that a reduction begins with, in the dtype of its result.
+    """The initial value of a reduction, in the dtype of its result.
 
     Raises
     ------
     DtypeError
-        It has a fraction or an imaginary part, and the dtype has not.
+        The value has a fraction or an imaginary part, which the dtype cannot hold.
     """
     value = operand(x, operation)
     raw = concrete(value)

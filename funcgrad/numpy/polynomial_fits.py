@@ -34,16 +34,16 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     Parameters
     ----------
     p : array_like, shape (n + 1,)
-        The coefficients, that of the highest power first. Leading zeros are found by looking at the
-        numbers, so not inside ``vmap``.
+        The coefficients, the highest power first. Leading zeros are removed, except inside
+        ``vmap``, where numbers are not known.
     dtype : complex dtype, optional
-        With it the zeros are complex, whatever the numbers are.
+        If given, the zeros are complex for all coefficients.
 
     Returns
     -------
     Tensor, shape (n,)
-        Of a real polynomial with real zeros alone they are real. The derivative is that of simple
-        zeros; multiple ones have none, and infinity or NaN there, up to rounding. With the
+        The zeros; they are real if the polynomial is real and all zeros are. Simple zeros have a
+        derivative; that of multiple ones is infinite or NaN, up to rounding. With the
         derivative q of the polynomial, a change dp of the coefficients moves a zero x by
         ``-polyval(dp, x) / polyval(q, x)``.
 
@@ -86,7 +86,7 @@ def polyfit(
     w: ArrayLike | None = None,
     cov: bool | str = False,
 ) -> Any:
-    """The polynomial of a degree that is nearest to samples, by least squares.
+    """Fit a polynomial of a given degree to samples, by least squares.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def polyfit(
         The samples; differentiable in all of them, in ``x`` and in ``w``.
     deg : int
     rcond : float, optional
-        Singular values count as zero that are less than ``rcond`` times the greatest; by default
-        m times the precision.
+        Singular values below ``rcond`` times the greatest count as zero; by default m times the
+        machine epsilon.
     full : bool
-        Whether to return, too, the residuals, the rank, the singular values and ``rcond``.
+        Whether to return also the residuals, the rank, the singular values and ``rcond``.
     w : array_like, shape (m,), optional
         Weights of the residuals, not of their squares.
     cov : bool or "unscaled"
-        Whether to return, too, the covariance of the coefficients, scaled by the residuals.
+        Whether to return also the covariance of the coefficients, scaled by the residuals.
 
     Returns
     -------

@@ -1,8 +1,7 @@
-"""Polynomials by their coefficients, that of the highest power first.
+"""Polynomials by their coefficients, the highest power first.
 
-What NumPy decides by looking at numbers (leading zeros are left out of products and remainders, as
-they make the result longer) is decided by the numbers here too: inside ``vmap``, where there is a
-whole batch of them, ``convolve`` is the product that keeps all coefficients.
+As in NumPy, the numbers decide which leading zeros are removed from products and remainders. Inside
+``vmap``, where there is a whole batch of numbers, use ``convolve``, which keeps all coefficients.
 
 >>> polyval([1.0, 0.0, 2.0], 3.0)
 Tensor(11.0)
@@ -31,7 +30,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
     Parameters
     ----------
     p : array_like, shape (n, ...)
-        The coefficients; further axes broadcast against ``x``.
+        The coefficients along axis 0; further axes broadcast against ``x``.
     x : array_like
 
     Returns
@@ -119,7 +118,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
     Returns
     -------
     quotient, remainder : Tensor
-        The remainder is without leading coefficients that are 0 up to rounding, of which one stays.
+        The remainder lacks leading coefficients that are 0 up to rounding, except the last one.
 
     Examples
     --------
@@ -148,7 +147,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Tensor:
     ----------
     p : array_like, shape (n,)
     m : int
-        Of what order.
+        The order of the derivative.
 
     Returns
     -------
@@ -172,7 +171,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
     ----------
     p : array_like, shape (n,)
     m : int
-        Of what order.
+        The order of the derivative.
     k : array_like, optional
         The constants of integration, the first one first, or one for all; by default 0.
 
@@ -210,13 +209,13 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
     Parameters
     ----------
     seq_of_zeros : array_like, shape (n,) or (n, n)
-        The zeros, or a matrix whose eigenvalues they are. Complex zeros that come in conjugate
-        pairs, by their numbers, make real coefficients.
+        The zeros, or a matrix whose eigenvalues they are. If complex zeros come in conjugate pairs,
+        the coefficients are real.
 
     Returns
     -------
     Tensor, shape (n + 1,)
-        The number 1 for no zeros, as NumPy has it.
+        The number 1 if there are no zeros, as in NumPy.
 
     Examples
     --------
@@ -239,7 +238,7 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
 
 
 def _coefficients(p: ArrayLike, operation: str, least: int = 0) -> Tensor:
-    """Coefficients on one axis; where ``least`` is 0, a number stands for one of them."""
+    """Coefficients on one axis; if ``least`` is 0, a number stands for one coefficient."""
     value = asarray(operand(p, operation))
     if not least <= value.ndim <= 1:
         raise ShapeError(f"{operation}: one axis is needed, not an array of shape {value.shape}.")
@@ -259,7 +258,7 @@ def _of_one_length(a1: ArrayLike, a2: ArrayLike, operation: str) -> list[Tensor]
 
 
 def _trimmed(p: Tensor) -> Tensor:
-    """Without leading zeros, by the numbers; of none but zeros one stays."""
+    """Remove leading zeros; of a zero polynomial one coefficient stays."""
     start = 0
     while start < p.size and bool(p[start] == 0):
         start += 1

@@ -50,11 +50,11 @@ def pinv(
         Singular values count as zero that are less than ``rcond`` times the greatest; by default
         1e-15.
     hermitian : bool
-        Whether ``a`` is Hermitian, so that eigenvalues can serve.
+        Whether ``a`` is Hermitian, so that eigenvalues can be used.
     rtol : array_like, shape (...), optional
-        The same under the name of the array API; None is the greater size times the precision.
+        The array API's name of ``rcond``; None means the greater size times the machine epsilon.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN in the matrix: an error, or NaN for it alone.
+        Treatment of infinities and NaN in the matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -65,12 +65,12 @@ def pinv(
     ArgumentError
         Both tolerances are given.
     MatrixError
-        There are infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+        A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
 
     Notes
     -----
-    The derivative is that along which the rank stays the same (Golub and Pereyra 1973), right for
-    matrices of full rank, and for such as are of low rank by construction.
+    The derivative assumes that the rank stays the same (Golub and Pereyra 1973), which is right for
+    matrices of full rank, and for matrices of low rank by construction.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def pinv(
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, failed: str = "raise"
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The shortest of all x that make ``norm(a @ x - b)`` least.
+    """The x of least norm that minimizes ``norm(a @ x - b)``.
 
     Parameters
     ----------
@@ -113,17 +113,17 @@ def lstsq(
         Singular values count as zero that are less than ``rcond`` times the greatest; by default
         the greater size times the precision.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN in the matrix: an error, or NaN for it alone.
+        Treatment of infinities and NaN in the matrix: an error, or NaN for it alone.
 
     Returns
     -------
     x : Tensor, shape (n,) or (n, k)
     residuals : Tensor, shape (1,) or (k,)
-        The sums of squares of ``b - a @ x``; of shape (0,) where the columns of ``a`` depend on one
-        another, or m is not more than n. Of traced matrices nobody knows the rank: they count as of
-        full rank here, and so do all with ``failed="nan"``.
+        The sums of squares of ``b - a @ x``; of shape (0,) if the columns of ``a`` are linearly
+        dependent, or m <= n. Traced matrices, whose rank is unknown, count as of full rank here,
+        and so do all matrices with ``failed="nan"``.
     rank : Tensor, integer
-        0 of a matrix without a solution, as integers know no NaN.
+        The rank of ``a``; 0 if there is no solution, since integers have no NaN.
     s : Tensor
         The singular values of ``a``.
 

@@ -57,32 +57,32 @@ def quantile(
 ) -> Tensor:
     """The numbers below which fractions ``q`` of the elements over axes lie.
 
-    The derivative goes to the elements that enter, in proportion; the derivative in ``q`` is the
-    slope of the interpolation, to the right where it has a kink, and 0 at the greatest element.
+    The derivative goes to the elements that are interpolated, in proportion; the derivative in
+    ``q`` is the slope of the interpolation, at kinks to the right, and 0 at the greatest element.
 
     Parameters
     ----------
     a : array_like
-        Real; the result is NaN where an element is.
+        Real numbers; the result is NaN if an element is.
     q : array_like
-        From 0 to 1; its axes come first in the result.
+        Fractions from 0 to 1; their axes come first in the result.
     axis : int, tuple of int, or None
-        None: over all elements.
+        None means over all elements.
     method : str
-        How to interpolate: "linear", "hazen", "weibull", "median_unbiased", "normal_unbiased",
-        "interpolated_inverted_cdf"; halfway at most: "midpoint", "averaged_inverted_cdf"; or not at
-        all: "lower", "higher", "nearest", "inverted_cdf", "closest_observation", which give
-        elements as they are, in their dtype.
+        The interpolation: linear ("linear", "hazen", "weibull", "median_unbiased",
+        "normal_unbiased", "interpolated_inverted_cdf"), the mean of two elements ("midpoint",
+        "averaged_inverted_cdf"), or none ("lower", "higher", "nearest", "inverted_cdf",
+        "closest_observation"), which returns elements in their dtype.
     keepdims : bool
         Whether to keep the axes, with size 1.
     weights : array_like, optional
-        How often each element counts, or each position along the axes; not negative. For the method
-        "inverted_cdf" alone. There is no derivative in them.
+        Weights of the elements, or of the positions along the axes; not negative, and without a
+        derivative. Only for the method "inverted_cdf".
 
     Raises
     ------
     ArgumentError
-        ``q`` is outside 0 to 1, or the method is none of these.
+        ``q`` is not between 0 and 1, or the method is none of these.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def percentile(
     keepdims: bool = False,
     weights: ArrayLike | None = None,
 ) -> Tensor:
-    """``quantile`` with ``q`` in hundredths.
+    """``quantile`` with ``q`` in percent.
 
     Examples
     --------
@@ -120,10 +120,10 @@ def percentile(
 
 
 def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """The middle one of the sorted elements over axes, or the mean of the middle two.
+    """The middle of the sorted elements over axes, or the mean of the middle two.
 
-    The derivative goes to that element, or half to each of the two. It is NaN where an element is,
-    and of no elements.
+    The derivative goes to that element, or half to each of the two. The median is NaN if an element
+    is, or if there are no elements.
 
     Examples
     --------
@@ -149,9 +149,9 @@ def nanquantile(
     keepdims: bool = False,
     weights: ArrayLike | None = None,
 ) -> Tensor:
-    """``quantile`` of what is no NaN; NaN where there is nothing else.
+    """``quantile``, ignoring NaN; NaN where all elements are NaN.
 
-    The gradient of what is left out is absent.
+    Ignored elements have no gradient.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def nanpercentile(
     keepdims: bool = False,
     weights: ArrayLike | None = None,
 ) -> Tensor:
-    """``nanquantile`` with ``q`` in hundredths.
+    """``nanquantile`` with ``q`` in percent.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def nanpercentile(
 
 
 def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """``median`` of what is no NaN; NaN where there is nothing else.
+    """``median``, ignoring NaN; NaN where all elements are NaN.
 
     Examples
     --------
@@ -227,20 +227,20 @@ def _nanquantile(
 
 
 def _numbers_in(table: Value) -> Value:
-    """How many elements of each column are no NaN."""
+    """The number of elements of each column that are not NaN."""
     return reduce_sum(
         cast(logical_not(isnan(table)), dtype=np.dtype(np.intp)), axis=(0,), keepdims=False
     )
 
 
 def _unless_none(result: Value, count: Value, shape: tuple[int, ...]) -> Tensor:
-    """A result in its shape, but NaN where nothing counts."""
+    """A result in its shape, with NaN where no element counts."""
     final = where(count > 0, result, np.asarray(np.nan, dtype_of(result)))
     return wrap(reshape(final, shape=shape))
 
 
 def _gives_way(q: Value) -> bool:
-    """Whether an order leaves the dtype to the elements: a Python number, no truth value."""
+    """Whether an order is weak: a Python number, but no truth value."""
     return is_weak(q) and dtype_of(q).kind != "b"
 
 
@@ -278,7 +278,7 @@ def _weighted(
     keepdims: bool,
     operation: str,
 ) -> Tensor:
-    """The least elements up to which fractions ``q`` of the weights lie."""
+    """The least elements up to which the sum of weights reaches the fractions ``q``."""
     if method != "inverted_cdf":
         raise ArgumentError(f'{operation}: weights are for method="inverted_cdf", not {method!r}.')
     array = operand(x, operation)
@@ -316,9 +316,9 @@ def _spread_weights(
     Raises
     ------
     ShapeError
-        They have neither that shape nor that of the axes.
+        The weights have neither the shape of the elements nor that of the axes.
     ArgumentError
-        One is negative or NaN, or there are none but zeros.
+        A weight is negative or NaN, or all are zero.
     """
     amounts = operand(weights, operation)
     known = concrete(amounts)
@@ -365,7 +365,7 @@ def _interpolated(
 
 
 def _unless_order_is_nan(result: Value, q: Value, size: Value) -> Value:
-    """Elements, and NaN for an order that is none: of a traced one nobody knows before."""
+    """Elements, with NaN for an order that is NaN, as a traced one may be."""
     kind = dtype_of(result)
     if kind.kind != "f" or dtype_of(q).kind != "f" or type(concrete(q)) in RAW:
         return result
@@ -376,12 +376,12 @@ def _unless_order_is_nan(result: Value, q: Value, size: Value) -> Value:
 
 
 def _clipped_to_size(place: Value, size: Value) -> Value:
-    """A place from the first element to the last; the first for an order that is NaN."""
+    """Clip a place to the elements; an order that is NaN gives the first."""
     return fmin(fmax(place, 0), size - 1)
 
 
 def _elements(table: Value, place: Value, size: Value) -> Value:
-    """Elements of sorted columns: at the same places of all, or at own ones of each."""
+    """Elements of sorted columns: at the same places of all columns, or at places of each."""
     chosen = cast(place, dtype=np.dtype(np.intp))
     if type(size) is int:
         return gather(table, chosen, axis=0, unique=False)
@@ -395,7 +395,7 @@ def _count(shape: tuple[int, ...], others: tuple[int, ...]) -> int:
 
 
 def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) -> Tensor:
-    """A result in its shape, but NaN where an element is, which is sorted to the end."""
+    """A result in its shape, with NaN where an element, sorted to the end, is NaN."""
     if dtype_of(table).kind == "f":
         top = gather(table, np.intp(size - 1), axis=0, unique=True)
         result = where(isnan(top), top, result)
@@ -406,7 +406,7 @@ def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) 
 def _flattened(
     x: Value, axis: AxisLike, keepdims: bool, operation: str
 ) -> tuple[Value, tuple[int, ...], int]:
-    """The axes of a quantile as one, in front; the shape of the others in the result; the size."""
+    """Move the axes to the front as one; also the shape of the others, and the size."""
     if dtype_of(x).kind == "c":
         raise DtypeError(f"{operation}: complex numbers have no order.")
     shape = shape_of(x)
@@ -422,7 +422,7 @@ def _flattened(
 
 
 def _position(q: Value, size: Value, method: str) -> Value:
-    """Where among the sorted elements, counted from 0, to read; between two of them, a fraction."""
+    """The position among the sorted elements, from 0; a fraction if between two of them."""
     if method == "linear":
         return (size - 1) * q
     if method == "midpoint":

@@ -46,7 +46,7 @@ def arange(
     *,
     device: str | None = None,
 ) -> Tensor:
-    """Numbers from ``start`` (0 when it stands alone) up to, without, ``stop``.
+    """Numbers from ``start`` (0 by default) up to, but without, ``stop``.
 
     Parameters
     ----------
@@ -89,17 +89,17 @@ def linspace(
     Parameters
     ----------
     start, stop : array_like
-        They broadcast.
+        Bounds, which broadcast.
     num : int
-        How many numbers there are.
+        The number of numbers.
     endpoint : bool
         Whether ``stop`` is the last of the numbers.
     retstep : bool
-        Whether to return the spacing, too.
+        Whether to return also the spacing.
     dtype : dtype, optional
-        float64 or what else the bounds ask for; integers round down.
+        By default float64, or wider if the bounds are; integers are rounded down.
     axis : int
-        Where the result has the axis of the numbers.
+        The place of the numbers' axis in the result.
 
     Returns
     -------
@@ -194,13 +194,13 @@ def meshgrid(
     Parameters
     ----------
     *xi : array_like
-        1-d, or numbers.
+        1-d arrays, or numbers.
     indexing : {"xy", "ij"}
         Cartesian (the first two axes exchanged) or matrix order.
     sparse : bool
-        Whether to leave axes of size 1 where nothing changes.
+        Whether to keep size 1 along axes on which a result is constant.
     copy : bool
-        Without meaning here.
+        Ignored.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def fromfunction(
     dtype: DTypeLike | None = float,
     **kwargs: Any,
 ) -> Any:
-    """A function of the positions of the elements, called once with an array for each axis.
+    """Call a function once with the positions of all elements, an array for each axis.
 
     Examples
     --------

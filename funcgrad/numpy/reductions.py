@@ -1,9 +1,9 @@
 """Reductions: sums, products, extrema, truth and positions over axes.
 
 Each takes ``axis`` (an integer, a tuple of integers, or None for all axes) and ``keepdims``
-(whether the reduced axes stay, with size 1). With ``where``, a mask that broadcasts, only the
-elements for which it holds count, and the others' gradient is absent: an infinity among them does
-no harm.
+(whether to keep the reduced axes, with size 1). With ``where``, a mask that broadcasts, only
+elements for which it is true count, and the others have no gradient: an infinity among them does no
+harm.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from funcgrad.trace import Raw, Value, bind
 from funcgrad.users_values import ArrayLike, checked_dtype, explained, operand
 
 _EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
-"""All axes, by the number of them; NumPy's arrays have at most 64."""
+"""Tuples of all axes, by their number; NumPy's arrays have at most 64."""
 
 
 def reduced(
     primitive: Primitive, a: ArrayLike, axis: AxisLike, keepdims: bool, **params: Hashable
 ) -> Tensor:
-    """Apply a reduction to what a user passed."""
+    """Apply a reduction to a user's arguments."""
     x = a._value if type(a) is Tensor else operand(a, primitive.name)
     rank = len(shape_of(x))
     axes = _EVERY[rank] if axis is None else normalize_axes(axis, rank, primitive.name)
@@ -56,7 +56,7 @@ def reduced(
 def prepared(
     a: ArrayLike, name: str, dtype: DTypeLike | None, where: ArrayLike | None, fill: Raw
 ) -> Value:
-    """In another dtype, and with a number in place of the elements that do not count."""
+    """Convert the elements, and replace those that do not count by a number."""
     x = operand(a, name)
     if dtype is not None:
         kind = checked_dtype(dtype, name)
@@ -65,26 +65,26 @@ def prepared(
 
 
 def in_dtype(result: Value, dtype: DTypeLike | None) -> Tensor:
-    """A sum or product in the dtype that was asked for: small integers widen by default."""
+    """A sum or product in the requested dtype; small integers widen by default."""
     if dtype is None or dtype_of(result) == dtype:
         return wrap(result)
     return wrap(cast(result, dtype=np.dtype(dtype)))
 
 
 def masked(x: Value, where: ArrayLike, fill: Raw, name: str) -> Value:
-    """An array with a number in place of the elements that do not count."""
+    """Replace the elements that do not count by a number."""
     mask = as_mask(where, name)
     broadcast_shapes(f"{name} with where", shape_of(x), shape_of(mask))
     return sel.where(mask, x, fill)
 
 
 def as_mask(where: ArrayLike, name: str) -> Value:
-    """Which elements count.
+    """A mask of the elements that count.
 
     Raises
     ------
     DtypeError
-        These are no booleans.
+        The mask does not consist of booleans.
     """
     mask = operand(where, name)
     if dtype_of(mask).kind != "b":
@@ -111,12 +111,12 @@ def sum(
     a : array_like
     axis : int, tuple of int or None
     dtype : dtype, optional
-        What to convert the elements to first. By default bool and small integers become int64.
+        The dtype to convert the elements to first. By default bool and small integers become int64.
     keepdims : bool
     initial : array_like, optional
-        Added to the result.
+        A number that is added to the result.
     where : array_like, optional
-        Which elements count.
+        A mask of the elements that count.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def prod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The product over axes; of no elements it is 1.
+    """The product over axes; 1 if there are no elements.
 
     The gradient is exact where elements are zero, at every order.
 
@@ -156,12 +156,12 @@ def prod(
     a : array_like
     axis : int, tuple of int or None
     dtype : dtype, optional
-        What to convert the elements to first. By default bool and small integers become int64.
+        The dtype to convert the elements to first. By default bool and small integers become int64.
     keepdims : bool
     initial : array_like, optional
-        A further factor.
+        A number that multiplies the result.
     where : array_like, optional
-        Which elements count.
+        A mask of the elements that count.
 
     Returns
     -------
@@ -188,14 +188,14 @@ def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
     Parameters
     ----------
     a : array_like
-        Of a floating or complex dtype; others are converted to float64.
+        Floating or complex numbers; others are converted to float64.
     axis : int, tuple of int or None
     keepdims : bool
 
     Returns
     -------
     Tensor
-        -inf for no elements, and for elements that are all -inf; the gradient is 0 there. Infinite
+        -inf if there are no elements, or all are -inf; the gradient is 0 there. Infinite
         elements share the gradient equally.
 
     Examples
@@ -218,7 +218,7 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The greatest element over axes; NaN if there is one.
+    """The greatest element over axes; NaN if an element is NaN.
 
     Equal elements share the gradient equally: the subgradient of least norm.
 
@@ -228,9 +228,9 @@ def max(
     axis : int, tuple of int or None
     keepdims : bool
     initial : array_like, optional
-        A lower bound of the result, which there has to be for no elements, and with ``where``.
+        A lower bound of the result; required if there are no elements, and with ``where``.
     where : array_like, optional
-        Which elements count.
+        A mask of the elements that count.
 
     Returns
     -------
@@ -263,7 +263,7 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The least element over axes; NaN if there is one.
+    """The least element over axes; NaN if an element is NaN.
 
     Equal elements share the gradient equally: the subgradient of least norm. The parameters are
     those of ``max``, and ``initial`` is an upper bound.
@@ -309,7 +309,7 @@ def _bounded(
 
 
 def _is_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether no element is left to reduce."""
+    """Whether there is no element to reduce."""
     return 0 in [shape[a] for a in axes]
 
 
@@ -336,7 +336,7 @@ def any(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Whether any element over axes is true, that is, not 0; False of no elements.
+    """Whether any element over axes is true (not 0); False if there are none.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def all(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Whether all elements over axes are true, that is, not 0; True of no elements.
+    """Whether all elements over axes are true (not 0); True if there are none.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def all(
 
 
 def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements over axes are not 0.
+    """The number of elements over axes that are not 0.
 
     Examples
     --------
@@ -388,7 +388,7 @@ def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> 
     ----------
     a : array_like
     axis : int or None
-        None: the position among all elements in a row.
+        None means the position among all elements, row by row.
     keepdims : bool
 
     Returns
@@ -411,7 +411,7 @@ def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> 
 
 
 def argmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position of the least element, the first of equal ones; as ``argmax`` otherwise.
+    """The position of the least element, the first of equal ones; see ``argmax``.
 
     Examples
     --------

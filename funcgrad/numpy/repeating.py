@@ -1,4 +1,4 @@
-"""Repeating, padding, inserting and deleting elements.
+"""Repeat, pad, insert and delete elements.
 
 >>> repeat([1.0, 2.0], 2)
 Tensor([1., 1., 2., 2.])
@@ -48,13 +48,13 @@ def _on_axis(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[
 
 
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
-    """Each element, or each slice along an axis, several times.
+    """Repeat each element, or each slice along an axis.
 
     Parameters
     ----------
     a : array_like
     repeats : int, or 1-d array_like of integers
-        How often; concrete, since the shape of the result depends on it.
+        The number of repetitions; concrete, since the shape of the result depends on it.
     axis : int, optional
         By default the elements are taken row by row, as one axis.
 
@@ -90,7 +90,7 @@ def _chosen(x: Value, positions: Raw, axis: int, unique: bool = False) -> Tensor
 
 
 def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-    """The whole array repeated, ``reps`` times along each axis.
+    """Repeat the whole array, ``reps`` times along each axis.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Tensor:
-    """The elements row by row in another shape, cut off or begun anew where the number differs.
+    """Put the elements, row by row, into another shape; truncate or repeat them if necessary.
 
     Examples
     --------
@@ -147,7 +147,7 @@ _MODES = ("edge", "reflect", "symmetric", "wrap")
 
 
 def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: Any) -> Tensor:
-    """With elements added before and behind along each axis.
+    """Add elements before and behind along each axis.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
     constant_values : array_like
         With mode "constant": a number, (before, behind), or a pair for each axis; differentiable.
     reflect_type : {"even"}
-        With modes "reflect" and "symmetric"; "odd" is not there.
+        For the modes "reflect" and "symmetric"; "odd" is not supported.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def _positions(obj: ArrayLike, operation: str) -> np.ndarray[Any, Any]:
 
 
 def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
-    """Without the slices at positions along an axis.
+    """Delete the slices at positions along an axis.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) ->
 def insert(
     arr: ArrayLike, obj: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None
 ) -> Tensor:
-    """With values put in before positions along an axis.
+    """Insert values before positions along an axis.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def insert(
     obj : int, slice, or array_like of integers
         Positions in ``arr``, concrete.
     values : array_like
-        Broadcast to what is put in; cast to the dtype of ``arr``.
+        Values, which broadcast to the inserted slices and are cast to the dtype of ``arr``.
     axis : int, optional
         By default the elements are taken row by row, as one axis.
 
@@ -343,7 +343,7 @@ def insert(
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike = None) -> Tensor:
-    """Without the zeros at the ends, which are found by looking at the numbers.
+    """Remove the zeros at the ends of a concrete array.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike = None) -> Tens
     Returns
     -------
     Tensor
-        Nothing is left where all elements are zero.
+        The result is empty if all elements are zero.
 
     Examples
     --------

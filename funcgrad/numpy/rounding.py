@@ -1,6 +1,6 @@
 """Rounding, and the parts of floating-point numbers.
 
-Functions that only jump have the derivative 0.
+Piecewise constant functions have the derivative 0.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def rint(x: ArrayLike, /) -> Tensor:
 
 
 def round(a: ArrayLike, decimals: SupportsIndex = 0) -> Tensor:
-    """Rounded to a number of decimals; halves go to the even digit.
+    """Round to a number of decimals; halves go to the even digit.
 
     Parameters
     ----------
     a : array_like
     decimals : int, optional
-        Negative: positions before the decimal point.
+        Negative numbers count positions before the decimal point.
 
     Examples
     --------

@@ -32,9 +32,9 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     ----------
     a : array_like
     axis : int or None
-        None: along all elements in a row.
+        None means along all elements, row by row.
     dtype : dtype, optional
-        What to convert the elements to first. By default bool and small integers become int64.
+        The dtype to convert the elements to first. By default bool and small integers become int64.
 
     Returns
     -------
@@ -56,9 +56,9 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
     ----------
     a : array_like
     axis : int or None
-        None: along all elements in a row.
+        None means along all elements, row by row.
     dtype : dtype, optional
-        What to convert the elements to first. By default bool and small integers become int64.
+        The dtype to convert the elements to first. By default bool and small integers become int64.
 
     Returns
     -------
@@ -89,9 +89,9 @@ def cumulative_sum(
     axis : int
         It may be left out only if there is one axis.
     dtype : dtype, optional
-        What to convert the elements to first. By default bool and small integers become int64.
+        The dtype to convert the elements to first. By default bool and small integers become int64.
     include_initial : bool
-        Whether to begin with 0, which makes the result longer by one.
+        Whether to begin with 0, which makes the result longer by 1.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def cumulative_sum(
     Raises
     ------
     ShapeError
-        There is more than one axis, and ``axis`` is not given; or there is none.
+        There are several axes and ``axis`` is not given, or there is no axis.
 
     Examples
     --------
@@ -223,17 +223,17 @@ def diff(
     Parameters
     ----------
     a : array_like
-        Of bools, a difference is whether they differ.
+        The difference of booleans is whether they differ.
     n : int
-        How often to take differences.
+        The number of times to take differences.
     axis : int
     prepend, append : array_like, optional
-        What to put before and after ``a`` first; a number stands for one element.
+        Values to put before and after ``a`` first; a number stands for one element.
 
     Returns
     -------
     Tensor
-        Shorter by ``n``.
+        The differences: shorter by ``n`` along the axis.
 
     Raises
     ------
@@ -292,7 +292,7 @@ def ediff1d(
     ----------
     ary : array_like
     to_end, to_begin : array_like, optional
-        What to put after and before the differences; flattened.
+        Values to put after and before the differences; they are flattened.
 
     Returns
     -------
@@ -335,8 +335,8 @@ def trapezoid(
     y : array_like
         The samples.
     x : array_like, optional
-        Where they were taken: for all alike (one axis), or for each row, in a shape that broadcasts
-        to that of ``y``.
+        The points of the samples: one axis for all rows, or a shape that broadcasts to that of
+        ``y``.
     dx : array_like
         The distance between samples, if ``x`` is not given.
     axis : int
@@ -344,7 +344,7 @@ def trapezoid(
     Returns
     -------
     Tensor
-        Without that axis.
+        The integrals, without that axis.
 
     Examples
     --------

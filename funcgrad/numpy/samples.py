@@ -1,4 +1,4 @@
-"""Functions known by samples: between them, their derivatives, their phases.
+"""Functions that are known by samples: interpolation, derivatives, phases.
 
 >>> interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
 Tensor(1.0)
@@ -35,23 +35,23 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Tensor:
-    """Between samples, along straight lines; differentiable in all of its arguments.
+    """Interpolate between samples linearly; differentiable in all arguments.
 
-    At a sample the derivative in ``x`` is the slope to its right; it is 0 outside of the samples,
-    and at the last one.
+    At a sample the derivative in ``x`` is the slope to its right; outside of the samples, and at
+    the last one, it is 0.
 
     Parameters
     ----------
     x : array_like
-        Where to evaluate; real.
+        The points of evaluation; real.
     xp : array_like, shape (n,)
-        Where the samples are; ascending, unless there is a period.
+        The points of the samples; ascending, unless there is a period.
     fp : array_like, shape (n,)
         The samples, real or complex.
     left, right : number, optional
-        The value before the first and behind the last sample; by default that sample's.
+        The values before the first and behind the last sample; by default those samples.
     period : number, optional
-        The period of the positions, not 0; ``left`` and ``right`` have no meaning then.
+        The period of the points, not 0; then ``left`` and ``right`` are ignored.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def interp(
     Raises
     ------
     ShapeError
-        There are no samples, or not as many as positions.
+        There are no samples, or points and samples differ in number.
     ArgumentError
         The period is 0.
 
@@ -117,7 +117,7 @@ def _slopes(places: Tensor, heights: Tensor, low: Tensor) -> Tensor:
 def _repeated(
     points: Tensor, places: Tensor, heights: Tensor, period: ArrayLike
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions within one period, and the samples of one and the neighbours on both sides."""
+    """Points within one period, and its samples with a neighbour on both sides."""
     length = absolute(_real(period, "interp", "period"))
     if length.ndim or (length._trace is None and not length):
         raise ArgumentError(f"interp: the period has to be a number that is not 0, not {period!r}.")
@@ -144,7 +144,7 @@ def gradient(
         The distance of samples along the axes: one number for all, or for each axis a number or the
         coordinates. By default 1.
     axis : int, sequence of int, or None
-        None: all axes.
+        None means all axes.
     edge_order : {1, 2}
         The order of the differences at both ends.
 
@@ -249,14 +249,14 @@ def unwrap(
 ) -> Tensor:
     """Phases without jumps: whole periods are added where neighbours are too far apart.
 
-    The derivative in ``p`` is 1; that in the period is how many of them were added.
+    The derivative in ``p`` is 1; that in the period is the number of periods that were added.
 
     Parameters
     ----------
     p : array_like
         Real, with an axis at least.
     discont : number, optional
-        Jumps that are less stay; by default, and at least, half a period.
+        Smaller jumps stay; by default, and at least, half a period.
     axis : int
     period : number
 

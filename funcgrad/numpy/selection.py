@@ -1,7 +1,7 @@
 """Choices between values: each element of the result is one of the arguments'.
 
-The gradient of what was not chosen is absent, so an infinite or undefined derivative there does no
-harm. Where values tie, they share the gradient equally.
+Values that are not chosen have no gradient, so an infinite or undefined derivative there does no
+harm. Equal values share the gradient equally.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
     Parameters
     ----------
     condition : array_like
-        True or not 0 where to choose from ``x``.
+        A condition: true (not 0) where to choose from ``x``.
     x, y : array_like, optional
         Python numbers give way to the other's dtype. Without both, the positions of the elements
         for which the condition holds are returned, a tensor for each axis: see ``nonzero``.
@@ -70,7 +70,7 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
 
 
 def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The greater of two numbers; NaN where one is NaN.
+    """The greater of two numbers; NaN if one is NaN.
 
     Equal numbers share the gradient: each has the derivative 1/2, also at ``maximum(x, 0)``. A NaN
     is chosen, and takes the gradient.
@@ -85,7 +85,7 @@ def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The lesser of two numbers; NaN where one is NaN.
+    """The lesser of two numbers; NaN if one is NaN.
 
     Equal numbers share the gradient: each has the derivative 1/2. A NaN is chosen, and takes the
     gradient.
@@ -100,7 +100,7 @@ def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The greater of two numbers; the other one where one is NaN.
+    """The greater of two numbers; if one is NaN, the other one.
 
     Equal numbers share the gradient: each has the derivative 1/2.
 
@@ -114,7 +114,7 @@ def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The lesser of two numbers; the other one where one is NaN.
+    """The lesser of two numbers; if one is NaN, the other one.
 
     Equal numbers share the gradient: each has the derivative 1/2.
 
@@ -135,14 +135,13 @@ def clip(
     a_min: ArrayLike = None,
     a_max: ArrayLike = None,
 ) -> Tensor:
-    """Limited to an interval: ``minimum(maximum(a, min), max)``.
+    """Limit elements to an interval: ``minimum(maximum(a, min), max)``.
 
     The derivative is 1 inside the interval and 0 outside. An element equal to a bound shares it
-    with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm. An
-    interval of one number, or of none, leaves the element no say and no derivative.
-
-    (A ``minimum`` of a ``maximum`` that you write yourself cannot tell: of two kinks at one point
-    each shares by itself.)
+    with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm. If
+    the interval has at most one number, the result does not depend on the element, and has the
+    derivative 0 in it. (In ``minimum(maximum(a, min), max)`` each of two kinks at one point shares
+    by itself.)
 
     Parameters
     ----------
@@ -179,9 +178,9 @@ def clip(
 
 
 def _freed(x: Value, low: Value, high: Value) -> Value:
-    """The array, but for elements that equal both of their bounds: there the lower bound.
+    """Replace elements that equal both of their bounds by the lower bound.
 
-    So they are independent of the array. Elements beyond such bounds are so already.
+    So they do not depend on the array, as elements beyond such bounds do not.
     """
     low, high = concrete(low), concrete(high)
     if type(low) in RAW and type(high) in RAW and not np.count_nonzero(low == high):
@@ -191,7 +190,7 @@ def _freed(x: Value, low: Value, high: Value) -> Value:
 
 
 def _bounds(a: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Value, Value, Value]:
-    """An array and its bounds in the dtype of all three; None for what bounds nothing."""
+    """An array and its bounds in their common dtype; None for a missing bound."""
     x = operand(a, "clip")
     low = None if lower is None else operand(lower, "clip")
     high = None if upper is None else operand(upper, "clip")
@@ -218,16 +217,16 @@ def nan_to_num(
     ----------
     x : array_like
     copy : bool, optional
-        As in NumPy; tensors never change, so it makes no difference.
+        Ignored: tensors never change.
     nan : array_like, optional
-        What replaces NaN: a number, or an array that broadcasts to the shape of ``x``.
+        The replacement of NaN: a number, or an array that broadcasts to the shape of ``x``.
     posinf, neginf : array_like or None, optional
-        What replaces the infinities; by default the greatest and the least finite number.
+        The replacements of infinities; by default the greatest and the least finite number.
 
     Returns
     -------
     Tensor
-        No gradient flows into elements that were replaced, but into what replaces them.
+        Elements that were replaced have no gradient; their replacements have.
 
     Raises
     ------
@@ -272,7 +271,7 @@ def _is_number(fill: ArrayLike) -> bool:
 
 
 def _like(fill: ArrayLike, x: Value, key: str) -> Value:
-    """A replacement in the dtype of what it replaces, whose shape it must not change."""
+    """A replacement in the array's dtype; it must not change the array's shape."""
     value = operand(fill, "nan_to_num")
     if dtype_of(value).kind == "c":
         raise DtypeError(f"nan_to_num: {key} has to be real; it is {dtype_of(value)}.")
@@ -293,14 +292,14 @@ def select(
     ----------
     condlist : sequence of array_like of bool
     choicelist : sequence of array_like
-        One for each condition. The result has the dtype of all choices together.
+        A choice for each condition. Their dtypes are promoted.
     default : array_like, optional
-        What is taken where no condition holds.
+        The value where no condition holds.
 
     Raises
     ------
     ArgumentError
-        There are not as many choices as conditions, or none.
+        Choices and conditions differ in number, or there are none.
 
     Examples
     --------
@@ -336,16 +335,16 @@ def piecewise(
     *args: Any,
     **kwargs: Any,
 ) -> Tensor:
-    """A function that is defined piece by piece.
+    """Evaluate a function that is defined piece by piece.
 
     Parameters
     ----------
     x : array_like
     condlist : sequence of array_like, or one
-        Where each piece holds; the last that holds counts.
+        The conditions of the pieces; the last that holds counts.
     funclist : sequence of callables and numbers
-        One for each condition, and optionally one for where none holds (by default 0). Unlike
-        NumPy's, functions see all of ``x`` and have to be elementwise.
+        A function or number for each condition, and optionally one more for where none holds (by
+        default 0). Unlike in NumPy, functions get all of ``x``, and have to be elementwise.
     *args, **kwargs
         Further arguments of the functions.
 

@@ -58,7 +58,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Tensor:
     a, v : array_like, shapes (n,) and (m,)
         Not empty.
     mode : {"valid", "same", "full"}
-        As for ``convolve``.
+        See ``convolve``.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _length(x: Value) -> int:
 
 
 def _middle(x: Value, y: Value, mode: str, start: int) -> Tensor:
-    """The full convolution, or a part of it; ``start`` is where the middle begins."""
+    """The full convolution, or its middle, which begins at ``start``."""
     longer, shorter = (x, y) if _length(x) >= _length(y) else (y, x)
     result = convolve_rows(longer, shorter, full=mode != "valid")
     if mode == "same":

@@ -1,7 +1,7 @@
 """Arrays as sets of their elements, and whether elements are in such a set.
 
 Like ``unique``, sets need concrete arguments, since the number of their members is a shape;
-``isin`` does not. Derivatives go to the elements that were taken, of equal ones to the first.
+``isin`` does not. Derivatives go to the chosen elements, of equal ones to the first.
 
 >>> union1d([1, 3], [2, 3])
 Tensor([1, 2, 3])
@@ -36,11 +36,11 @@ def isin(
     Parameters
     ----------
     element, test_elements : array_like
-        May be traced. NaN is equal to none.
+        The elements of the set; they may be traced. NaN equals none.
     assume_unique : bool
-        Without meaning here, as is ``kind``: NumPy's choice of an algorithm.
+        Ignored, as is ``kind``, NumPy's choice of an algorithm.
     invert : bool
-        Whether to ask for those that are not.
+        Whether to return the opposite.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def intersect1d(
     assume_unique : bool
         Whether each array's elements are known to be distinct.
     return_indices : bool
-        Whether to return, too, where each of them stands first in both.
+        Whether to return also the first position of each in both arrays.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def intersect1d(
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Tensor:
-    """The distinct elements of one array that another has not, in ascending order.
+    """The distinct elements of one array that another lacks, in ascending order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Questions about the shapes of arrays, which have no derivative and ask for no numbers.
+"""Functions of the shapes of arrays, which do not depend on numbers.
 
 >>> shape([[1, 2]]), broadcast_shapes((2, 1), 3)
 ((1, 2), (2, 3))
@@ -54,12 +54,12 @@ def size(a: ArrayLike, axis: SupportsIndex | None = None) -> int:
 
 
 def broadcast_shapes(*args: ShapeLike) -> Shape:
-    """The shape that arrays of some shapes have together.
+    """The shape to which several shapes broadcast.
 
     Raises
     ------
     ShapeError
-        They do not broadcast.
+        The shapes do not broadcast.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def broadcast_shapes(*args: ShapeLike) -> Shape:
 
 
 def isscalar(element: object) -> bool:
-    """Whether something is a number or a text rather than an array; a tensor without axes is.
+    """Whether an object is a number or a text rather than an array; 0-d tensors are.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def isscalar(element: object) -> bool:
 
 
 def iterable(y: object) -> bool:
-    """Whether something can be iterated over, as a tensor with axes can.
+    """Whether an object can be iterated over; tensors with axes can.
 
     Examples
     --------

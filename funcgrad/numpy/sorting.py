@@ -1,7 +1,6 @@
-"""Order: sorting, searching in sorted tables, quantiles, sets of distinct elements.
+"""Sorting, searching in sorted arrays, and distinct elements.
 
-Derivatives move with the elements: sorting permutes tangents as it permutes elements, equal ones in
-their order of appearance.
+Sorting permutes tangents as it permutes elements; equal elements keep their order.
 
 >>> sort([3.0, 1.0, 2.0])
 Tensor([1., 2., 3.])
@@ -27,7 +26,7 @@ from funcgrad.users_values import explained, operand
 
 
 def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Value, int]:
-    """An array with an axis, or all its elements on one."""
+    """An array and an axis, or all its elements on one axis."""
     value = operand(x, operation)
     if axis is None:
         return reshape(value, shape=(int(np.prod(shape_of(value))),)), 0
@@ -42,22 +41,21 @@ def sort(
     descending: bool = False,
     stable: bool = True,
 ) -> Tensor:
-    """In ascending order along an axis; NaN comes last.
+    """Sort in ascending order along an axis; NaN comes last.
 
-    The derivative permutes as the elements do; equal ones, whose order does not show, count as
-    staying in their order.
+    Tangents are permuted as the elements are; equal elements keep their order.
 
     Parameters
     ----------
     a : array_like
     axis : int or None
-        None: all elements, on one axis.
+        None means all elements, on one axis.
     kind : object
-        NumPy's choice of an algorithm, without meaning here.
+        NumPy's choice of an algorithm, which is ignored.
     descending : bool
-        The greatest first, and NaN before.
+        Whether the order is descending; then NaN comes first.
     stable : bool
-        Without meaning here: sorting is always stable.
+        Ignored: sorting is always stable.
 
     Examples
     --------
@@ -73,7 +71,7 @@ def sort(
 
 
 def sort_complex(a: ArrayLike) -> Tensor:
-    """In ascending order along the last axis, by the real and then the imaginary part, as complex.
+    """Sort complex numbers along the last axis, by the real and then the imaginary part.
 
     Examples
     --------
@@ -99,7 +97,7 @@ def argsort(
     Parameters
     ----------
     a, axis, kind, descending, stable
-        As for ``sort``.
+        See ``sort``.
 
     Returns
     -------
@@ -152,9 +150,9 @@ def partition(
     axis: SupportsIndex | None = -1,
     kind: object = None,
 ) -> Tensor:
-    """Partly sorted: the element at ``kth`` is where sorting would put it.
+    """Sort partly: put the element that sorting would put at ``kth`` there.
 
-    None before it is greater, and none behind it is less.
+    No element before it is greater, and none behind it is less.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     Parameters
     ----------
     keys : sequence of array_like, or array_like
-        Of one shape; the rows of a single array.
+        Keys of one shape, or the rows of a single array.
     axis : int
 
     Examples
@@ -208,16 +206,16 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: ArrayLike = None,
 ) -> Tensor:
-    """Where to insert numbers into a sorted table so that it stays sorted.
+    """The positions at which to insert numbers into a sorted array, so that it stays sorted.
 
     Parameters
     ----------
     a : array_like
-        The table, 1-d and in ascending order.
+        A 1-d array in ascending order.
     v : array_like
         The numbers.
     side : {"left", "right"}
-        Before or behind equal elements.
+        Whether the positions are before or behind equal elements.
     sorter : array_like of integers, optional
         The positions that sort ``a``, if it is not sorted.
 
@@ -243,13 +241,13 @@ def searchsorted(
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
-    """In which interval between the bounds of bins numbers lie.
+    """The bins in which numbers lie.
 
     Parameters
     ----------
     x : array_like
     bins : array_like
-        1-d, concrete and monotonic, ascending or descending.
+        The bounds of the bins: 1-d, concrete and monotonic, ascending or descending.
     right : bool
         Whether an interval contains its right bound, instead of its left one.
 
@@ -303,7 +301,7 @@ class UniqueInverseResult(NamedTuple):
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """The distinct elements, where each stands first, how to rebuild ``x``, and their counts.
+    """The distinct elements, the first position of each, how to rebuild ``x``, and counts.
 
     The argument has to be concrete, since the number of distinct elements is a shape.
 
@@ -335,7 +333,7 @@ def unique_counts(x: ArrayLike) -> UniqueCountsResult:
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
-    """The distinct elements of a concrete array, and which of them stands where.
+    """The distinct elements of a concrete array, and how to rebuild the array from them.
 
     Examples
     --------
@@ -376,19 +374,18 @@ def unique(
     ----------
     ar : array_like
     return_index, return_inverse, return_counts : bool
-        Whether to return, too, where each of them stands first, which of them stands where, and how
-        often each occurs.
+        Whether to return also the first position of each, how to rebuild the array, and the counts.
     axis : int, optional
-        Of what the slices are; by default elements are.
+        The axis of the slices; by default elements are compared.
     equal_nan : bool
         Whether NaN counts as equal to NaN.
     sorted : bool
-        Without meaning here: they are in ascending order always.
+        Ignored: they are always in ascending order.
 
     Returns
     -------
     Tensor, or tuple of Tensor
-        Together with what the flags ask for, as NumPy's function does.
+        The distinct elements, in a tuple with the results of the flags, as in NumPy.
 
     Examples
     --------

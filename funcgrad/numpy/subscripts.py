@@ -1,4 +1,4 @@
-"""Products and sums that letters for axes describe.
+"""Products and sums that are described by letters for axes.
 
 >>> einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
 Tensor([21., 43.])
@@ -77,12 +77,12 @@ def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
 def einsum_path(
     *operands: ArrayLike, optimize: str | bool | Sequence[ArrayLike] = "greedy"
 ) -> tuple[list[Any], str]:
-    """NumPy's choice of an order of contractions, by the shapes alone, and a text about it.
+    """NumPy's choice of an order of contractions, by shapes, and a text about it.
 
     Parameters
     ----------
     *operands
-        As for ``einsum``; may be traced.
+        See ``einsum``; they may be traced.
     optimize : str, bool, or sequence
         NumPy's options.
 
@@ -111,7 +111,7 @@ def einsum_path(
 
 
 def _path(optimize: Any) -> list[Any] | None:
-    """The steps in which to contract, where they are given: NumPy's form begins with a word."""
+    """The given steps in which to contract; NumPy's form begins with a word."""
     if not isinstance(optimize, (list, tuple)):
         return None
     steps = [step for step in optimize if isinstance(step, (tuple, list))]

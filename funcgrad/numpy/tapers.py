@@ -1,6 +1,6 @@
 """Windows for signals: weights that fall off towards both ends.
 
-Their lengths are integers, so they are constants, but for Kaiser's, which has a parameter.
+They are constants of integer lengths, except Kaiser's, which has a parameter.
 
 >>> hanning(5)
 Tensor([0. , 0.5, 1. , 0.5, 0. ])
@@ -38,7 +38,7 @@ def bartlett(M: SupportsFloat) -> Tensor:
     Parameters
     ----------
     M : int
-        How many weights; there are none where it is less than 1.
+        The number of weights; none if it is less than 1.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def hanning(M: SupportsFloat) -> Tensor:
 def i0(x: ArrayLike) -> Tensor:
     """The modified Bessel function of the first kind and of order 0.
 
-    It is exact in its last digits, and so are its derivatives of any order, up to where it
-    overflows, at 713.
+    It is exact to the last digits, and so are its derivatives of any order, up to 713, where it
+    overflows.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def i0(x: ArrayLike) -> Tensor:
     Raises
     ------
     DtypeError
-        It is complex.
+        The argument is complex.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def kaiser(M: SupportsFloat, beta: ArrayLike) -> Tensor:
     Parameters
     ----------
     M : int
-        How many weights.
+        The number of weights.
     beta : number
         How fast they fall off; the weights are differentiable in it.
 

@@ -1,7 +1,7 @@
 """Angles, trigonometric and hyperbolic functions, and their inverses.
 
 Integers give floating-point numbers, as in NumPy. All but the conversions of angles and ``arctan2``
-take complex numbers too; on a branch cut the derivative is that of the side the sign of zero names.
+accept complex numbers too; on a branch cut the sign of zero chooses the side of the derivative.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ atanh = arctanh
 
 
 def deg2rad(x: ArrayLike, /) -> Tensor:
-    """An angle in degrees, in radians.
+    """Convert an angle from degrees to radians.
 
     Examples
     --------
@@ -226,7 +226,7 @@ radians = deg2rad
 
 
 def rad2deg(x: ArrayLike, /) -> Tensor:
-    """An angle in radians, in degrees.
+    """Convert an angle from radians to degrees.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The methods of ufuncs, ``np.subtract.accumulate`` and so on, in terms of the function itself.
 
-They go through an axis element by element, as NumPy does, so they hold for functions that are not
-associative; running extrema take only the logarithm of that many steps. Of equal elements, each
-step shares the gradient equally.
+They process an axis element by element, as NumPy does, so the function need not be associative;
+running extrema take only logarithmically many steps. In each step, equal elements share the
+gradient equally.
 
 >>> import funcgrad.numpy as fnp
 >>> accumulate(np.subtract, fnp.subtract, [5.0, 1.0, 2.0])
@@ -38,7 +38,7 @@ _ASSOCIATIVE: Final = frozenset(
 
 
 def outer(ufunc: np.ufunc, function: Binary, a: ArrayLike, b: ArrayLike) -> Tensor:
-    """The function of all pairs of elements of two arrays.
+    """Apply the function to all pairs of elements of two arrays.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def outer(ufunc: np.ufunc, function: Binary, a: ArrayLike, b: ArrayLike) -> Tens
 
 
 def accumulate(ufunc: np.ufunc, function: Binary, array: ArrayLike, axis: int = 0) -> Tensor:
-    """The function of what has been found so far and the next element, for all along an axis.
+    """Apply the function to the result so far and the next element; return all results.
 
     Examples
     --------
@@ -85,13 +85,13 @@ def reduce(
     *,
     keepdims: bool = False,
 ) -> Tensor:
-    """The function of what has been found so far and the next element, at the end of axes.
+    """Apply the function to the result so far and the next element; return the last result.
 
     Raises
     ------
     ShapeError
-        There are no elements and the function has no identity; or there are several axes, and it
-        matters in which order they are gone through.
+        There are no elements and the function has no identity; or there are several axes, and the
+        result depends on their order.
 
     Examples
     --------
@@ -121,12 +121,12 @@ def reduce(
 def reduceat(
     ufunc: np.ufunc, function: Binary, array: ArrayLike, indices: ArrayLike, axis: int = 0
 ) -> Tensor:
-    """``reduce`` of the elements from each index up to the next one, or the element there alone.
+    """``reduce`` the elements from each index up to the next one.
 
     Parameters
     ----------
     indices : array_like of integers
-        Concrete. Where the next one is not greater, the element itself is the result.
+        Concrete indices. If the next one is not greater, the element itself is the result.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def _folded(function: Binary, rows: list[Tensor]) -> Tensor:
 
 
 def _closed(function: Binary, x: Tensor, name: str) -> Tensor:
-    """Elements in the dtype of the function's results, of which it makes such again."""
+    """Convert elements to the dtype of the function's results."""
     sample: Any = np.ones(1, x.dtype)
     dtype = function(sample, sample).dtype
     if dtype != x.dtype:
@@ -172,4 +172,4 @@ def _closed(function: Binary, x: Tensor, name: str) -> Tensor:
 METHODS: Final[Mapping[str, Callable[..., Tensor]]] = MappingProxyType(
     {"accumulate": accumulate, "outer": outer, "reduce": reduce, "reduceat": reduceat}
 )
-"""By NumPy's names."""
+"""The methods by NumPy's names."""

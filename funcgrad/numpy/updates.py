@@ -1,4 +1,4 @@
-"""Functional update: a new tensor with the elements at a key changed.
+"""Functional updates: new tensors with the elements at a key changed.
 
 >>> at([0.0, 0.0, 0.0])[1].set(5.0)
 Tensor([0., 5., 0.])
@@ -29,7 +29,7 @@ from funcgrad.users_values import operand
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """``x.at``: waits for a key."""
+    """``x.at``, which takes a key."""
 
     x: Any
 
@@ -39,7 +39,7 @@ class _At:
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """``x.at[key]``: methods that return ``x`` with its elements at a key changed.
+    """``x.at[key]``, whose methods return ``x`` with the elements at the key changed.
 
     Values broadcast to the shape of ``x[key]`` and take the dtype of ``x``.
     """
@@ -52,33 +52,33 @@ class _Update:
         return wrap(index(self.x, self.key))
 
     def set(self, values: ArrayLike) -> Tensor:
-        """The elements replaced; where an element is named twice, by the last of its values.
+        """Replace the elements; an element that is named twice gets the last of its values.
 
-        Only that value has a gradient.
+        Only this value has a gradient.
         """
         return _updated("set", self.x, self.key, values, lambda _, u: u, _s.scatter_set)
 
     def add(self, values: ArrayLike) -> Tensor:
-        """The values added, all of them where an element is named several times."""
+        """Add the values; all of them if an element is named several times."""
         return _updated("add", self.x, self.key, values, add, _s.scatter_add)
 
     def subtract(self, values: ArrayLike) -> Tensor:
-        """The values subtracted, all of them where an element is named several times."""
+        """Subtract the values; all of them if an element is named several times."""
         return _updated("subtract", self.x, self.key, values, subtract, _subtract)
 
     def multiply(self, values: ArrayLike) -> Tensor:
-        """The elements times the values, all of them where an element is named several times."""
+        """Multiply by the values; by all of them if an element is named several times."""
         return _updated("multiply", self.x, self.key, values, multiply, _s.scatter_multiply)
 
     def divide(self, values: ArrayLike) -> Tensor:
-        """The elements over the values, all of them where an element is named several times."""
+        """Divide by the values; by all of them if an element is named several times."""
         return _updated("divide", self.x, self.key, values, divide, _through_product(divide))
 
     def power(self, values: ArrayLike) -> Tensor:
-        """The elements to the power of the values; several times, to that of their product.
+        """Raise to the power of the values; of their product if an element is named several times.
 
-        For a negative element and powers such as 2 and 0.5 that is another number than one power
-        after the other.
+        For a negative element and powers such as 2 and 0.5 this differs from one power after the
+        other.
         """
         return _updated("power", self.x, self.key, values, power, _through_product(power))
 
@@ -91,12 +91,12 @@ class _Update:
         return _updated("max", self.x, self.key, values, maximum, _s.scatter_max)
 
     def apply(self, function: Callable[[Tensor], ArrayLike]) -> Tensor:
-        """The elements replaced by a function of them; once also where one is named twice."""
+        """Replace the elements by a function of them, once even if one is named twice."""
         return self.set(function(self.get()))
 
 
 def at(x: ArrayLike) -> Any:
-    """Functional update: ``at(x)[key].set(values)`` is a new tensor, and ``x`` stays as it is.
+    """Functional update: ``at(x)[key].set(values)`` is a new tensor; ``x`` does not change.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ def at(x: ArrayLike) -> Any:
     Returns
     -------
     object
-        Indexed by any key that ``x`` itself takes, it has the methods ``set``, ``add``,
+        An object to be indexed by any key of ``x``; then it has the methods ``set``, ``add``,
         ``subtract``, ``multiply``, ``divide``, ``power``, ``min``, ``max``, ``apply`` and ``get``.
 
     Notes
     -----
-    An element that is named several times takes part in every update: sums and products take all,
-    ``set`` keeps the last, ``min`` and ``max`` share the gradient equally among the element and
-    all values that attain the extremum.
+    If an element is named several times, sums and products use all of its values and ``set`` the
+    last; ``min`` and ``max`` share the gradient equally among the element and all values that
+    attain the extremum.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _updated(
     plain: Callable[[Value, Value], Value],
     scattered: Callable[..., Value],
 ) -> Tensor:
-    """``x`` with the part at a key updated, written back from the inside out."""
+    """``x`` with the elements at a key updated, written back from the inside out."""
     operation = f"at[...].{name}"
     u = operand(values, operation)
     _check_cast(operation, dtype_of(u), dtype_of(x))
@@ -159,7 +159,7 @@ def _updated(
 
 
 def _updates_for(operation: str, u: Value, selected: Value, plan: IndexPlan) -> Value:
-    """Updates in the shape and the dtype of what they update."""
+    """Updates in the shape and the dtype of the elements that they update."""
     shape: Shape = shape_of(selected)
     if plan.indices:
         chosen = np.broadcast_shapes(*[shape_of(i) for i in plan.indices])
@@ -184,7 +184,7 @@ def _updates_for(operation: str, u: Value, selected: Value, plan: IndexPlan) -> 
 
 
 def _check_cast(operation: str, source: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """Refuse what would lose the fraction or the imaginary part."""
+    """Raise an error if a conversion would lose a fraction or an imaginary part."""
     rank = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
     if rank[source.kind] > rank[target.kind]:
         raise DtypeError(
@@ -198,7 +198,7 @@ def _subtract(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> V
 
 
 def _through_product(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
-    """Updates one after the other as a single one by their product, which is 1 elsewhere."""
+    """Replace repeated updates by a single one by their product, which is 1 elsewhere."""
 
     def scattered(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
         dtype = dtype_of(u)

@@ -1,8 +1,7 @@
 """SciPy's functions under SciPy's own paths: ``funcgrad.scipy.special`` and so on.
 
-Most are evaluated by SciPy itself, which is loaded when the first of them is computed; nothing
-here needs it before. It comes with the extra ``funcgrad[scipy]``. What NumPy can evaluate needs no
-extra.
+Most are evaluated by SciPy itself, which is loaded when the first of them is computed. It is
+installed by the extra ``funcgrad[scipy]``. Functions that NumPy can evaluate do not need it.
 
 >>> import funcgrad as fg
 >>> fg.grad(fg.scipy.special.xlogy)(2.0, 1.0)
@@ -26,5 +25,5 @@ if not TYPE_CHECKING:  # which see the names above, and report others
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)

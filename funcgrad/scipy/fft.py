@@ -1,7 +1,7 @@
 """Fourier, cosine and sine transforms, under SciPy's names; SciPy itself is not needed.
 
 The Fourier transforms are those of ``funcgrad.numpy.fft``. A cosine or sine transform is the real
-or the imaginary part of one, of numbers that are turned before and after (Makhoul, "A fast cosine
+or imaginary part of one, with phase factors before and after (Makhoul, "A fast cosine
 transform in one and two dimensions", IEEE Transactions on Acoustics, Speech, and Signal Processing
 28, 1980). All are linear.
 
@@ -82,7 +82,7 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)
 
 
@@ -104,19 +104,19 @@ def dct(
     Parameters
     ----------
     x : array_like
-        Complex numbers are transformed part by part.
+        Real and imaginary parts of complex numbers are transformed separately.
     type : {1, 2, 3, 4}
     n : int, optional
-        The length of the transform: the axis is cut off there, or continued with zeros.
+        The length of the transform: the axis is truncated, or padded with zeros.
     axis : int
     norm : {"backward", "ortho", "forward"}, optional
-        What is divided by the length, ``2 n`` (``2 (n - 1)`` for type 1): the inverse transform (as
-        by default), both by its root, or this one.
+        The scaling: the inverse transform is divided by the length ``2 n`` (``2 (n - 1)`` for type
+        1; the default), both by its root, or this one by it.
     overwrite_x, workers
-        Without meaning here: tensors never change, and one thread computes.
+        Ignored: tensors never change, and one thread computes.
     orthogonalize : bool, optional
         Whether to scale the numbers at the ends so that the matrix of the transform is orthogonal
-        up to a factor. By default with "ortho" alone.
+        up to a factor. By default only with "ortho".
 
     Returns
     -------
@@ -219,9 +219,9 @@ def dctn(
     x : array_like
     type : {1, 2, 3, 4}
     s : sequence of int, optional
-        The length along each of the axes; -1 for the length that there is.
+        The length along each of the axes; -1 means the size of the axis.
     axes : int or sequence of int, optional
-        By default all; the last ones, as many as lengths are given.
+        By default all axes, or with ``s`` the last ones.
     norm, overwrite_x, workers, orthogonalize
         See ``dct``.
 
@@ -232,7 +232,7 @@ def dctn(
     Raises
     ------
     ShapeError, ArgumentError
-        See ``dct``; or there are not as many lengths as axes.
+        See ``dct``; or lengths and axes differ in number.
 
     Examples
     --------
@@ -309,19 +309,19 @@ def idstn(
 
 
 class _Kind(NamedTuple):
-    """A type of cosine or sine transform, as parts of a Fourier transform of numbers x[j].
+    """A type of cosine or sine transform, as a part of a Fourier transform of numbers x[j].
 
     Attributes
     ----------
     length : int
-        That of the transform is 2 (n + length).
+        The length of the Fourier transform is 2 (n + length).
     shift : tuple of float
-        What is added to j and to k in the angles ``pi j k / (n + length)``.
+        The offsets of j and k in the angles ``pi j k / (n + length)``.
     edges : tuple of float
         The weights of the first and the last number; that of all others is 2.
     before, after : tuple of float
-        With which the first and the last number are multiplied, before and after, to make the
-        transform orthogonal.
+        The factors of the first and the last number, before and after, that make the transform
+        orthogonal.
     """
 
     length: int
@@ -387,7 +387,7 @@ def _along(
 
 
 def _resized(value: Tensor, n: int, kind: _Kind, name: str) -> Tensor:
-    """A value whose last axis is cut off, or continued with zeros."""
+    """Truncate the last axis of a value, or pad it with zeros."""
     least = 2 if kind.length < 0 else 1
     if n < least:
         raise ShapeError(f"{name}: this transform takes at least {least} numbers, not {n}.")

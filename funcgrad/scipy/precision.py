@@ -1,4 +1,4 @@
-"""Real arguments in the precision that they have together: Python numbers give way to arrays.
+"""Convert real arguments to their common precision; Python numbers are weak.
 
 >>> import numpy as np
 >>> real_numbers("norm.pdf", np.float32(0.5), 1.0)
@@ -22,9 +22,9 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 
 def real_numbers(operation: str, *args: ArrayLike) -> list[Tensor]:
-    """Arguments in the precision that they have together, as a ufunc takes them.
+    """Convert arguments to their common precision, as a ufunc does.
 
-    Python numbers give way to arrays, also traced ones; integers and truth values count as float64.
+    Python numbers are weak, also traced ones; integers and truth values count as float64.
 
     Raises
     ------

@@ -6,5 +6,5 @@ __all__ = ["scimath", "stride_tricks"]
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)

@@ -1,4 +1,4 @@
-"""Functions whose results are complex where real ones would be NaN: NumPy's ``emath``.
+"""Functions with complex results where real ones would be NaN: NumPy's ``emath``.
 
 Whether a result is complex is decided by looking at the numbers, so not inside ``vmap``: cast the
 argument to a complex dtype there. Derivatives are those of the complex function.
@@ -22,7 +22,7 @@ __all__ = ["arccos", "arcsin", "arctanh", "log", "log2", "log10", "logn", "power
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)
 
 
@@ -74,7 +74,7 @@ def log10(x: ArrayLike) -> Tensor:
 
 
 def logn(n: ArrayLike, x: ArrayLike) -> Tensor:
-    """The logarithm to base n; complex where an element of either is negative.
+    """The logarithm to base n; complex if an element of x or n is negative.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def logn(n: ArrayLike, x: ArrayLike) -> Tensor:
 def power(x: ArrayLike, p: ArrayLike) -> Tensor:
     """x to the power p; complex where an element of x is negative.
 
-    An integer exponent becomes a float where one is negative.
+    Integer exponents are converted to floats if one is negative.
 
     Examples
     --------
@@ -152,12 +152,12 @@ def _complex(x: Tensor) -> Tensor:
 
 
 def _holds(condition: Tensor, name: str) -> bool:
-    """Whether something holds of an element.
+    """Whether a condition holds for any element.
 
     Raises
     ------
     TracerError
-        There are no numbers to look at.
+        The numbers are not known.
     """
     try:
         return bool(any(condition))

@@ -1,4 +1,4 @@
-"""Windows that slide over an array.
+"""Sliding windows over an array.
 
 >>> sliding_window_view([1.0, 2.0, 3.0, 4.0], 2)
 Tensor([[1., 2.],
@@ -21,14 +21,14 @@ __all__ = ["sliding_window_view"]
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)
 
 
 def sliding_window_view(
     x: ArrayLike, window_shape: ShapeLike, axis: AxisLike = None, *, subok: bool = False
 ) -> Tensor:
-    """All windows of a shape, on axes of their own behind the others.
+    """All windows of a shape, on new axes behind the others.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ def sliding_window_view(
     window_shape : int or sequence of int
         The sizes of a window along the axes.
     axis : int, sequence of int, or None
-        Along which axes windows slide; None: all. An axis that is there twice gives windows of
-        windows.
+        The axes along which windows slide; None means all. An axis that is named twice gives
+        windows of windows.
     subok : bool
-        Without meaning here.
+        Ignored.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def sliding_window_view(
     Raises
     ------
     ShapeError
-        There are not as many sizes as axes, or a window is larger than the array.
+        Sizes and axes differ in number, or a window is larger than the array.
 
     Examples
     --------

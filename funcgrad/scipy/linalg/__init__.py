@@ -1,10 +1,10 @@
 """SciPy's linear algebra under SciPy's names and signatures.
 
-What NumPy has, too, is computed as ``funcgrad.numpy.linalg`` computes it, with SciPy's options.
+Functions that NumPy has too are those of ``funcgrad.numpy.linalg``, with SciPy's options.
 Triangular and Toeplitz systems, Cholesky factors, generalized eigenvalues, polar factors and
 matrices made of numbers need no SciPy; matrix functions, Sylvester's equation, LU factors, banded
-systems and constant matrices are SciPy's to compute. Options that say what may be overwritten
-or left unchecked are taken and have no effect: tensors never change.
+systems and constant matrices are computed by SciPy. Options that allow overwriting or skip checks
+are accepted and ignored: tensors never change.
 
 >>> import funcgrad as fg
 >>> factor = cho_factor(fg.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -167,5 +167,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

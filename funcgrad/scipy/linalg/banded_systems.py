@@ -33,20 +33,20 @@ def solve_banded(
 ) -> Tensor:
     """The solution x of ``a @ x = b``, where a has a few diagonals.
 
-    Values and derivatives take time and memory for these alone.
+    Values and derivatives take time and memory only for these diagonals.
 
     Parameters
     ----------
     l_and_u : (int, int)
-        How many diagonals there are below and above the main one.
+        The number of diagonals below and above the main one.
     ab : array_like, shape (..., l + u + 1, n)
         The diagonals: ``ab[u + i - j, j]`` is ``a[i, j]``. Corners that belong to no element are
         not read.
     b : array_like, shape (n,) or (..., n, k)
     overwrite_ab, overwrite_b, check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------

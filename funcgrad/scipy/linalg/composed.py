@@ -1,4 +1,4 @@
-"""Matrices that are made of others, under SciPy's names.
+"""Matrices that are composed of others, under SciPy's names.
 
 >>> block_diag(1.0, 2.0)
 Tensor([[1., 0.],
@@ -25,7 +25,7 @@ from funcgrad.users_values import operand
 
 
 def block_diag(*arrs: ArrayLike) -> Tensor:
-    """A matrix of blocks along its diagonal, and zeros beside them.
+    """A matrix with blocks along its diagonal, and zeros elsewhere.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     c : array_like, shape (..., m)
         The first column.
     r : array_like, shape (..., n), optional
-        The first row, whose first element does not count; by default the conjugate of c.
+        The first row, whose first element is ignored; by default the conjugate of c.
 
     Returns
     -------
@@ -108,6 +108,6 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
 
 
 def where_true(mask: np.ndarray[Any, Any], values: Tensor) -> Tensor:
-    """Values where a mask is true and 0 elsewhere, also beside infinities and NaN."""
+    """Values where a mask is true, and 0 elsewhere, also in place of infinities and NaN."""
     chosen: Tensor = where(mask, values, np.zeros((), values.dtype))
     return chosen

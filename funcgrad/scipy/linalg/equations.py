@@ -30,7 +30,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, *, failed: str = "
     b : array_like, shape (..., n, n)
     q : array_like, shape (..., m, n)
     failed : {"raise", "nan"}
-        What becomes of an equation without a single solution: an error, or NaN for it alone.
+        Treatment of an equation without a single solution: an error, or NaN for it alone.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike, *, failed: str = "rais
     ----------
     a, q : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        As of ``solve_sylvester``.
+        See ``solve_sylvester``.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike, *, failed: str = "rais
 
 
 _DIRECT = 10
-"""From which size on the equation of a discrete system is brought to that of a continuous one."""
+"""The size from which on a discrete equation is transformed to a continuous one."""
 
 
 def solve_discrete_lyapunov(
@@ -114,10 +114,10 @@ def solve_discrete_lyapunov(
     ----------
     a, q : array_like, shape (n, n)
     method : {"direct", "bilinear"}, optional
-        Whether to solve n**2 linear equations, as by default for n < 10, or to bring it to
-        ``solve_continuous_lyapunov`` by the map (z - 1) / (z + 1).
+        Whether to solve n**2 linear equations (the default for n < 10), or to transform the
+        equation for ``solve_continuous_lyapunov`` by the map (z - 1) / (z + 1).
     failed : {"raise", "nan"}
-        As of ``solve_sylvester``.
+        See ``solve_sylvester``.
 
     Returns
     -------

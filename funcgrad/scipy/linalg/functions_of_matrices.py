@@ -26,7 +26,7 @@ from funcgrad.trace import Value
 def expm(A: ArrayLike) -> Tensor:
     """The exponentials of matrices: ``1 + A + A @ A / 2 + ...``.
 
-    The derivatives are right at every matrix and at every order, whether it has equal eigenvalues
+    The derivatives are right at every matrix and at every order, also if it has equal eigenvalues
     or no basis of eigenvectors.
 
     Parameters
@@ -60,27 +60,28 @@ def expm(A: ArrayLike) -> Tensor:
 def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
     """The logarithms of matrices, the inverse of ``expm``: those with the least imaginary parts.
 
-    Derivatives are as right as those of ``expm``; each order doubles the size of the matrices.
+    For derivatives see ``expm``; each order doubles the size of the matrices.
 
     Parameters
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a matrix without a logarithm: an error, or NaN for it alone.
+        Treatment of a matrix without a logarithm: an error, or NaN for it alone.
     dtype : complex dtype, optional
-        In which to compute: of a real matrix with negative eigenvalues the logarithm is complex.
+        The dtype of the computation: real matrices with negative eigenvalues have complex
+        logarithms.
 
     Returns
     -------
     Tensor, shape (..., n, n)
-        Real of real matrices, complex of complex ones and with ``dtype``: whatever the numbers are.
+        Real for real matrices, complex for complex ones and with ``dtype``.
 
     Raises
     ------
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        One is singular; or it is real and has a negative eigenvalue, so that the logarithm is not.
+        A matrix is singular; or it is real and its logarithm is not (a negative eigenvalue).
     MissingPackageError
         SciPy is not installed.
 
@@ -107,23 +108,23 @@ def sqrtm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a matrix without a root, or of a derivative that does not exist: an error,
-        or NaN for that matrix alone.
+        Treatment of a matrix without a root, or of an undefined derivative: an error, or NaN for
+        that matrix alone.
     dtype : complex dtype, optional
-        In which to compute: of a real matrix with negative eigenvalues the root is complex.
+        The dtype of the computation: real matrices with negative eigenvalues have complex roots.
 
     Returns
     -------
     Tensor, shape (..., n, n)
-        Real of real matrices, complex of complex ones and with ``dtype``: whatever the numbers are.
+        Real for real matrices, complex for complex ones and with ``dtype``.
 
     Raises
     ------
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        There is no root, or none of real numbers for a real matrix; or a derivative is asked for at
-        a singular matrix, where there is none.
+        A matrix has no root, or a real one has no real root; or a derivative is asked for at a
+        singular matrix, where it does not exist.
     MissingPackageError
         SciPy is not installed.
 
@@ -177,7 +178,7 @@ def tanm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a matrix with a singular cosine: an error, or NaN for it alone.
+        Treatment of a matrix with a singular cosine: an error, or NaN for it alone.
 
     Raises
     ------
@@ -234,7 +235,7 @@ def tanhm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        What becomes of a matrix with a singular cosine: an error, or NaN for it alone.
+        Treatment of a matrix with a singular cosine: an error, or NaN for it alone.
 
     Raises
     ------
@@ -267,16 +268,16 @@ def fractional_matrix_power(
     A : array_like, shape (..., n, n)
     t : float
         A whole Python number is the exponent of ``matrix_power``, of singular matrices too.
-        Derivatives are had in any other.
+        The result is differentiable in any other exponent.
     failed : {"raise", "nan"}
-        What becomes of a matrix without such a power: an error, or NaN for it alone.
+        Treatment of a matrix without such a power: an error, or NaN for it alone.
     dtype : complex dtype, optional
-        In which to compute: of a real matrix with negative eigenvalues powers are complex.
+        The dtype of the computation: real matrices with negative eigenvalues have complex powers.
 
     Returns
     -------
     Tensor, shape (..., n, n)
-        Real of real matrices, complex of complex ones and with ``dtype``: whatever the numbers are.
+        Real for real matrices, complex for complex ones and with ``dtype``.
 
     Raises
     ------
@@ -323,7 +324,7 @@ def expm_frechet(
     ----------
     A, E : array_like, shape (..., n, n)
     method, check_finite
-        Without effect.
+        Ignored.
     compute_expm : bool
         Whether to return the exponentials, too.
 
@@ -338,7 +339,7 @@ def expm_frechet(
     MatrixShapeError
         The matrices are not square.
     ArgumentError
-        They differ in shape.
+        The matrices differ in shape.
     MissingPackageError
         SciPy is not installed.
 
@@ -358,13 +359,13 @@ def expm_frechet(
 
 
 def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
-    """How much a relative error of a matrix counts, at worst, in its exponential.
+    """The condition number of the exponential: the greatest growth of a relative error.
 
     Parameters
     ----------
     A : array_like, shape (n, n)
     check_finite : bool
-        Without effect.
+        Ignored.
 
     Returns
     -------
@@ -379,7 +380,7 @@ def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
 
     Notes
     -----
-    Of all n**2 directions: the greatest singular value of the derivative, relative to the norms.
+    It is the greatest singular value of the derivative in all n**2 directions, relative to norms.
 
     Examples
     --------

@@ -39,14 +39,14 @@ def qr(
     pivoting : bool
         Not supported: an error.
     overwrite_a, lwork, check_finite
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a derivative that does not exist: an error, or NaN for that matrix alone.
+        Treatment of an undefined derivative: an error, or NaN for that matrix alone.
 
     Returns
     -------
     Q : Tensor, shape (..., m, m) or (..., m, k)
-        Not with "r", which returns a tuple of one.
+        Missing with "r", which returns a tuple of one.
     R : Tensor, shape (..., m, n) or (..., k, n)
 
     Raises
@@ -54,11 +54,11 @@ def qr(
     MatrixShapeError
         There are fewer than two axes.
     ArgumentError
-        ``mode`` is another word; SciPy's "raw", LAPACK's own form, is not to be had.
+        ``mode`` is another word; SciPy's "raw", LAPACK's own form, is not supported.
     MissingOptionError
         ``pivoting`` is given.
     DegenerateError
-        As by ``funcgrad.numpy.linalg.qr``.
+        See ``funcgrad.numpy.linalg.qr``.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def rq(
     Returns
     -------
     R : Tensor, shape (..., m, n) or (..., m, k)
-        Alone with the mode "r".
+        The only result with the mode "r".
     Q : Tensor, shape (..., n, n) or (..., k, n)
 
     Examples
@@ -121,8 +121,8 @@ def polar(a: ArrayLike, side: str = "right", *, failed: str = "raise") -> tuple[
     side : {"right", "left"}
         On which side P is: ``P @ U = a`` for "left".
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
 
     Returns
     -------
@@ -137,13 +137,13 @@ def polar(a: ArrayLike, side: str = "right", *, failed: str = "raise") -> tuple[
         ``side`` is another word.
     MatrixError
         There are infinities or NaN; or a derivative is asked for at a matrix that is not of full
-        rank, where there is none.
+        rank, where it does not exist.
     MissingPackageError
         A derivative is asked for, and SciPy is not installed.
 
     Notes
     -----
-    The derivative is that of Kenney and Laub, 1991; equal singular values do it no harm.
+    The derivative is by Kenney and Laub, 1991; it exists for equal singular values, too.
 
     Examples
     --------
@@ -173,9 +173,9 @@ def orthogonal_procrustes(
     ----------
     A, B : array_like, shape (m, n)
     check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        As of ``polar``.
+        See ``polar``.
 
     Returns
     -------
@@ -208,16 +208,16 @@ def orthogonal_procrustes(
 
 
 def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Tensor:
-    """The angles between what the columns of two matrices span, in descending order.
+    """The angles between the column spaces of two matrices, in descending order.
 
     Parameters
     ----------
     A : array_like, shape (n, k)
-        With columns that do not depend on one another.
+        A matrix with linearly independent columns.
     B : array_like, shape (n, l)
         As A.
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Ten
     ShapeError
         There are not two axes, the numbers of rows differ, or there are more columns than rows.
     DegenerateError
-        A derivative is asked for where columns depend on one another.
+        A derivative is asked for where columns are linearly dependent.
 
     Notes
     -----

@@ -31,7 +31,7 @@ def lstsq(
     *,
     failed: str = "raise",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The shortest of all x that make ``norm(a @ x - b)`` least.
+    """The x of least norm that minimizes ``norm(a @ x - b)``.
 
     The errors, and the derivative, are those of ``funcgrad.numpy.linalg.lstsq``.
 
@@ -40,19 +40,19 @@ def lstsq(
     a : array_like, shape (m, n)
     b : array_like, shape (m,) or (m, k)
     cond : float, optional
-        Singular values count as zero that are less than ``cond`` times the greatest; by default
-        the precision.
+        Singular values below ``cond`` times the greatest count as zero; by default the machine
+        epsilon.
     overwrite_a, overwrite_b, check_finite, lapack_driver
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN in the matrix: an error, or NaN.
+        Treatment of infinities and NaN in the matrix: an error, or NaN.
 
     Returns
     -------
     x : Tensor, shape (n,) or (n, k)
     residues : Tensor, shape () or (k,)
-        The sums of squares of ``b - a @ x``; of shape (0,) where the columns of ``a`` depend on one
-        another, or m is not more than n.
+        The sums of squares of ``b - a @ x``; of shape (0,) if the columns of ``a`` are linearly
+        dependent, or m <= n.
     rank : Tensor, integer
     s : Tensor
         The singular values of ``a``.
@@ -86,11 +86,11 @@ def pinv(
         Singular values count as zero up to ``atol + rtol * greatest``; by default 0, and the
         greater size times the precision.
     return_rank : bool
-        Whether to return the rank, too.
+        Whether to return also the rank.
     check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of infinities and NaN in a matrix: an error, or NaN for it alone.
+        Treatment of infinities and NaN in a matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -103,11 +103,11 @@ def pinv(
     ArgumentError
         A tolerance is negative.
     MatrixError
-        There are infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+        A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
 
     Notes
     -----
-    The derivative is that along which the rank stays the same (Golub and Pereyra 1973).
+    The derivative assumes that the rank stays the same (Golub and Pereyra 1973).
 
     Examples
     --------
@@ -130,7 +130,7 @@ def pinvh(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The pseudoinverses of Hermitian matrices, by their eigenvalues.
 
-    The parameters are those of ``pinv``, and ``lower``, which says which triangle is read; by
+    The parameters are those of ``pinv``, and ``lower``, which chooses the triangle that is read; by
     default the Hermitian part is taken.
 
     Examples

@@ -1,4 +1,4 @@
-"""Singular values with SciPy's options, and what depends on how many of them are not zero.
+"""Singular values with SciPy's options, and functions of the rank.
 
 >>> svdvals([[3.0, 0.0], [0.0, -2.0]])
 Tensor([3., 2.])
@@ -35,7 +35,7 @@ def svd(
 ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
     """The singular value decomposition ``a = (U * s) @ Vh``, as ``funcgrad.numpy.linalg.svd``.
 
-    The parameters that are not that one's have no effect.
+    Its other parameters are ignored.
 
     Examples
     --------
@@ -114,11 +114,11 @@ def norm(
 
 
 def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
-    """An orthonormal basis of what the columns of a matrix span.
+    """An orthonormal basis of the column space of a matrix.
 
-    How many vectors that are has to be known, so not in ``fg.vmap``. A derivative is had of what
-    does not depend on the choice of the basis, as ``Q @ Q.mH``, where singular values are apart;
-    see ``funcgrad.numpy.linalg.svd``.
+    The number of vectors has to be known, so it cannot be used in ``fg.vmap``. Results that do not
+    depend on the choice of the basis, such as ``Q @ Q.mH``, have a derivative where singular values
+    differ; see ``funcgrad.numpy.linalg.svd``.
 
     Parameters
     ----------
@@ -134,11 +134,11 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     Raises
     ------
     ShapeError
-        It is a stack of matrices.
+        The argument is a stack of matrices.
     TracerError
-        It is called in ``fg.vmap``.
+        The function is called in ``fg.vmap``.
     DegenerateError
-        As by ``svd``.
+        See ``svd``.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def null_space(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Tensor:
-    """An orthonormal basis of what a matrix maps to 0. See ``orth`` for parameters and errors.
+    """An orthonormal basis of the null space of a matrix. See ``orth`` for parameters and errors.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def null_space(
 
 
 def _one(a: ArrayLike, operation: str) -> Value:
-    """A matrix, and no stack of them: the ranks may differ."""
+    """Check that an argument is one matrix, not a stack, whose ranks may differ."""
     matrix = matrices(a, operation, "A")
     if len(shape_of(matrix)) != 2:
         raise ShapeError(

@@ -1,7 +1,7 @@
-"""Matrices that are made of a few numbers, or of their size alone, under SciPy's names.
+"""Matrices that are determined by a few numbers, or by their size, under SciPy's names.
 
-Those that are made of numbers take stacks of them and have derivatives; the others are constants,
-which SciPy computes, but for ``dft``.
+Those of numbers accept stacks and have derivatives; the others are constants, which SciPy computes,
+except ``dft``.
 
 >>> circulant([1.0, 2.0, 3.0])
 Tensor([[1., 3., 2.],
@@ -28,7 +28,7 @@ from funcgrad.users_values import checked_dtype
 
 
 def circulant(c: ArrayLike) -> Tensor:
-    """A matrix whose columns are turns of the first one: ``c[(i - j) % n]``.
+    """A matrix whose columns are rotations of the first one: ``c[(i - j) % n]``.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     ----------
     c : array_like, shape (..., m)
     r : array_like, shape (..., n), optional
-        The last row, whose first element does not count; zeros by default.
+        The last row, whose first element is ignored; zeros by default.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
     Raises
     ------
     ShapeError
-        ``s`` has not one element less than ``f``, or there is one of f alone.
+        ``s`` does not have one element less than ``f``, or ``f`` has fewer than two.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
 
 
 def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """Columns by columns the Kronecker products of those of two matrices.
+    """The Kronecker products of the columns of two matrices, column by column.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     ----------
     n : int
     scale : {"sqrtn", "n"}, optional
-        By what it is divided: by the root of n, which makes it unitary, or by n.
+        The scaling: division by the root of n, which makes it unitary, or by n.
 
     Returns
     -------
@@ -396,7 +396,7 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
 
 
 def _constant(name: str, n: int, **options: object) -> Tensor:
-    """SciPy's matrix, or an error in its words."""
+    """SciPy's matrix, or an error with SciPy's message."""
     size = integer(n, name, "n")
     try:
         matrix = getattr(scipy_linalg(name), name)(size, **options)

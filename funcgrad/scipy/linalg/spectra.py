@@ -51,27 +51,27 @@ def eigh(
     lower : bool, optional
         Which triangle of the matrices is read; by default their Hermitian part is taken.
     eigvals_only : bool
-        Whether to return the eigenvalues alone. Their derivatives are had at every matrix.
+        Whether to return only the eigenvalues. They have derivatives at every matrix.
     type : {1, 2, 3}
         With b: ``a @ v = w * b @ v``, ``a @ b @ v = w * v`` or ``b @ a @ v = w * v``.
     subset_by_index : (int, int), optional
         The first and the last eigenvalue that is returned, in ascending order.
     subset_by_value : (float, float), optional
-        Those above the first number, and up to the second, are returned. How many these are has to
-        be known, so not in ``fg.vmap``.
+        The interval of the eigenvalues that are returned: above the first number, up to the second.
+        Their number has to be known, so it cannot be used in ``fg.vmap``.
     overwrite_a, overwrite_b, check_finite, driver
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a pair whose ``b`` is not positive definite, of infinities, of NaN and of
-        what has no derivative: an error, or NaN for that matrix alone.
+        Treatment of a pair whose ``b`` is not positive definite, of infinities, NaN and undefined
+        derivatives: an error, or NaN for that matrix alone.
 
     Returns
     -------
     w : Tensor, shape (..., k)
         In ascending order.
     v : Tensor, shape (..., n, k)
-        In columns, of length 1; with b such that ``v.mH @ b @ v``, or for the third type ``v.mH @
-        inv(b) @ v``, is the identity.
+        The eigenvectors in columns, of length 1; with b such that ``v.mH @ b @ v``, or for the
+        third type ``v.mH @ inv(b) @ v``, is the identity.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def eigh(
     ArgumentError
         ``type`` or a subset is something else, or both subsets are given.
     DegenerateError
-        As by ``funcgrad.numpy.linalg.eigh``.
+        See ``funcgrad.numpy.linalg.eigh``.
     TracerError
         ``subset_by_value`` in ``fg.vmap``.
 
@@ -146,7 +146,7 @@ def _selected(
 
 
 def _chosen(w: Tensor, by_index: Sequence[int] | None, by_value: Sequence[float] | None) -> slice:
-    """The part of ascending eigenvalues that is asked for."""
+    """The requested range of ascending eigenvalues."""
     n = w.shape[-1]
     if by_index is not None:
         ends = pair(by_index, "eigh", "subset_by_index")
@@ -175,7 +175,7 @@ def _chosen(w: Tensor, by_index: Sequence[int] | None, by_value: Sequence[float]
 
 
 def known_count(number: Tensor, operation: str) -> int:
-    """A count on which a shape depends, of numbers that are there."""
+    """A count, on which a shape depends, of known numbers."""
     try:
         return int(number)
     except TracerError:
@@ -234,23 +234,23 @@ def eigh_tridiagonal(
 ) -> Tensor | Pair:
     """The eigenvalues and the eigenvectors of real symmetric tridiagonal matrices.
 
-    Computed of the whole matrix, by ``eigh``, whose results and errors these are.
+    They are computed from the whole matrix, by ``eigh``; see there for results and errors.
 
     Parameters
     ----------
     d : array_like, shape (..., n)
         The diagonal.
     e : array_like, shape (..., n - 1)
-        What is beside it.
+        The elements beside the diagonal.
     eigvals_only : bool
     select : {"a", "v", "i"}
-        Whether all eigenvalues are returned, or those that ``select_range`` says by value or by
+        Whether all eigenvalues are returned, or those that ``select_range`` chooses by value or by
         index.
     select_range : (float, float), optional
     check_finite, tol, lapack_driver
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        As of ``eigh``.
+        See ``eigh``.
 
     Examples
     --------
@@ -328,26 +328,26 @@ def eig(
     b, left, homogeneous_eigvals
         Not supported: leave them at their defaults.
     right : bool
-        Whether the eigenvectors are returned, too.
+        Whether to return also the eigenvectors.
     overwrite_a, overwrite_b, check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
 
     Returns
     -------
     w : Tensor, complex, shape (..., n)
     vr : Tensor, shape (..., n, n)
-        Complex; of real matrices real if all eigenvalues are, but in ``fg.vmap`` and in the bodies
-        of loops; of ``a.astype(complex)`` complex everywhere.
+        The eigenvalues: complex, but real if the matrices and all eigenvalues are, except in
+        ``fg.vmap`` and in the bodies of loops; ``a.astype(complex)`` makes them always complex.
 
     Raises
     ------
     MissingOptionError
         ``b``, ``left`` or ``homogeneous_eigvals`` is given.
     MatrixShapeError, MatrixError, DegenerateError
-        As by ``funcgrad.numpy.linalg.eig``.
+        See ``funcgrad.numpy.linalg.eig``.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def eigvals(
     *,
     failed: str = "raise",
 ) -> Tensor:
-    """The eigenvalues of square matrices, always complex. Parameters and errors are as of ``eig``.
+    """The eigenvalues of square matrices, always complex. For parameters and errors see ``eig``.
 
     Examples
     --------

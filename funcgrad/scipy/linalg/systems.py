@@ -42,7 +42,7 @@ _WORDS: Final = (
 
 
 def half_of(a: Tensor, lower: bool | None, conjugated: bool) -> Tensor:
-    """The symmetric part of matrices, or with ``lower`` what one of their triangles says."""
+    """The symmetric part of matrices, or with ``lower`` the matrices that a triangle determines."""
     turned = adjoint if conjugated else swap_last_axes
     if lower is None:
         return wrap(hermitian(a) if conjugated else (a + turned(a)) / 2)
@@ -76,16 +76,16 @@ def solve(
         Which triangle of a Hermitian or symmetric matrix is read; by default the Hermitian or
         symmetric part of ``a`` is taken.
     overwrite_a, overwrite_b, check_finite : bool
-        Without effect.
+        Ignored.
     assume_a : str, optional
         "gen" or "general", "sym" or "symmetric", "her" or "hermitian", "pos" or "positive
         definite", "diagonal", "upper triangular", "lower triangular", "tridiagonal", "banded".
-        What it says is not there is not read, and has no derivative; of bands it is taken at its
-        word. Without it, the matrix is a general one.
+        Elements that this excludes are not read, and have no derivative; a band is not checked. By
+        default the matrix is general.
     transposed : bool
         Whether to solve ``a.T @ x = b``.
     failed : {"raise", "nan"}
-        What becomes of a matrix that is singular, or not positive definite: an error, or NaN for it
+        Treatment of a matrix that is singular, or not positive definite: an error, or NaN for it
         alone.
 
     Returns
@@ -131,7 +131,7 @@ def _structure(assume_a: str | None, operation: str) -> str:
 
 
 def _assumed(matrix: Tensor, kind: str, lower: bool | None) -> Tensor:
-    """Matrices without what their structure says is not there."""
+    """Matrices without the elements that their structure excludes."""
     if kind in ("hermitian", "positive definite", "symmetric"):
         return half_of(matrix, lower, kind != "symmetric")
     if kind.endswith("triangular"):
@@ -165,7 +165,7 @@ def inv(
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
-    """Determinants, as ``funcgrad.numpy.linalg.det`` has them: right at singular matrices too.
+    """Determinants: ``funcgrad.numpy.linalg.det``, with derivatives at singular matrices too.
 
     Examples
     --------
@@ -185,14 +185,14 @@ class LUFactored(NamedTuple):
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, failed: str = "raise"
 ) -> LUFactored:
-    """The triangular factors of a matrix in one, and the exchanges of rows, for ``lu_solve``.
+    """The triangular factors of a matrix in one array, and the row exchanges, for ``lu_solve``.
 
     The errors are those of ``lu``.
 
     Returns
     -------
     lu : Tensor, shape (..., m, n)
-        The upper factor, and below its diagonal the lower one without its own.
+        The upper factor, and below its diagonal the lower factor without its diagonal.
     piv : Tensor of int32, shape (..., min(m, n))
         In step k row k and row ``piv[k]`` changed places.
 
@@ -231,9 +231,9 @@ def lu_solve(
     trans : {0, 1, 2}
         Whether to solve with a, with its transpose, or with its conjugate transpose.
     overwrite_b, check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def lu_solve(
 
 
 def _exchanged(steps: ArrayLike, matrix: Value) -> Value:
-    """The rows that ``lu_factor`` exchanged, one for each of the matrix."""
+    """The permutation of rows by which ``lu_factor`` exchanged them."""
     rows = operand(steps, "lu_solve")
     if dtype_of(rows).kind not in "iu":
         raise DtypeError(f"lu_solve: piv has to be of integers, not of {dtype_of(rows)}.")
@@ -310,7 +310,7 @@ def solve_toeplitz(
 ) -> Tensor:
     """The solution x of ``toeplitz(c, r) @ x = b``, by factors of the whole matrix.
 
-    That is more exact than Levinson's recursion, which SciPy uses, and takes n**3 steps for n**2.
+    This is more accurate than Levinson's recursion in SciPy, and takes n**3 instead of n**2 steps.
 
     Parameters
     ----------
@@ -318,9 +318,9 @@ def solve_toeplitz(
         The first column, or the first column and the first row.
     b : array_like, shape (n,) or (..., n, k)
     check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a singular matrix: an error, or NaN for it alone.
+        Treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -331,7 +331,7 @@ def solve_toeplitz(
     MatrixShapeError
         The matrix is not square.
     MatrixError
-        It is singular.
+        The matrix is singular.
 
     Examples
     --------
@@ -367,7 +367,7 @@ def solve_circulant(
     caxis, baxis, outaxis : int
         Where the vectors are in c, in b and in the result.
     failed : {"raise", "nan"}
-        With ``singular="raise"``: what becomes of a singular matrix, an error or NaN for it alone.
+        With ``singular="raise"``: treatment of a singular matrix: an error, or NaN for it alone.
 
     Returns
     -------
@@ -382,8 +382,8 @@ def solve_circulant(
     MatrixError
         A matrix is singular.
     TracerError
-        In ``fg.vmap`` with ``singular="raise"``: examples may differ in it. Not with
-        ``failed="nan"``.
+        It is called in ``fg.vmap`` with ``singular="raise"`` and without ``failed="nan"``: only
+        some examples may be singular.
 
     Examples
     --------
@@ -437,7 +437,7 @@ def matmul_toeplitz(
     check_finite: bool = False,
     workers: int | None = None,
 ) -> Tensor:
-    """``toeplitz(c, r) @ x``, as the product that it is; ``workers`` have no effect.
+    """``toeplitz(c, r) @ x``, by a matrix product; ``workers`` is ignored.
 
     Examples
     --------

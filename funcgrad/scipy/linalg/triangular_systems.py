@@ -38,14 +38,14 @@ def cholesky(
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        Hermitian. Of other matrices the Hermitian part is taken, as by
+        Hermitian matrices. For others the Hermitian part is taken, as by
         ``funcgrad.numpy.linalg.cholesky``; so gradients are Hermitian, too.
     lower : bool
         Whether to return L with ``a = L @ L.mH``, instead of U with ``a = U.mH @ U``.
     overwrite_a, check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a matrix that is not positive definite: an error, or NaN for it alone.
+        Treatment of a matrix that is not positive definite: an error, or NaN for it alone.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def cholesky(
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        One is not positive definite.
+        A matrix is not positive definite.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def cholesky(
 
 
 class Factored(NamedTuple):
-    """A triangular factor, and whether it is a lower one: what ``cho_factor`` returns."""
+    """The result of ``cho_factor``: a triangular factor, and whether it is lower."""
 
     c: Tensor
     lower: bool
@@ -85,8 +85,8 @@ def cho_factor(
 ) -> Factored:
     """The Cholesky factor of a matrix, for ``cho_solve``.
 
-    The parameters and errors are those of ``cholesky``. The other triangle of the factor is zero,
-    where SciPy's has whatever was there.
+    The parameters and errors are those of ``cholesky``. The other triangle of the factor is zero;
+    in SciPy it is not.
 
     Returns
     -------
@@ -114,12 +114,12 @@ def cho_solve(
     Parameters
     ----------
     c_and_lower : tuple
-        What ``cho_factor`` returned.
+        The result of ``cho_factor``.
     b : array_like, shape (n,) or (..., n, k)
     overwrite_b, check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a factor with a zero on its diagonal: an error, or NaN for it alone.
+        Treatment of a factor with a zero on its diagonal: an error, or NaN for it alone.
 
     Returns
     -------
@@ -173,11 +173,11 @@ def solve_triangular(
     lower : bool
         Which triangle of a is read; the upper one by default.
     unit_diagonal : bool
-        Whether the diagonal counts as ones, and is not read.
+        Whether the diagonal is assumed to be ones, and not read.
     overwrite_b, check_finite : bool
-        Without effect.
+        Ignored.
     failed : {"raise", "nan"}
-        What becomes of a matrix with a zero on its diagonal: an error, or NaN for it alone.
+        Treatment of a matrix with a zero on its diagonal: an error, or NaN for it alone.
 
     Returns
     -------
@@ -226,19 +226,19 @@ def lu(
     ----------
     a : array_like, shape (..., m, n)
     permute_l : bool
-        Whether to return ``p @ l`` in the place of both.
+        Whether to return ``p @ l`` in place of p and l.
     overwrite_a, check_finite : bool
-        Without effect.
+        Ignored.
     p_indices : bool
         Whether p is given as the rows' numbers: ``a = l[p] @ u``.
     failed : {"raise", "nan"}
-        What becomes of infinities, of NaN and of what has no derivative: an error, or NaN for that
-        matrix alone.
+        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
+        alone.
 
     Returns
     -------
     p : Tensor, shape (..., m, m), or (..., m) with ``p_indices``
-        A permutation, which has no derivative. Not there with ``permute_l``.
+        A permutation, which has no derivative. Missing with ``permute_l``.
     l : Tensor, shape (..., m, k)
         With k = min(m, n), lower triangular, with ones on the diagonal.
     u : Tensor, shape (..., k, n)

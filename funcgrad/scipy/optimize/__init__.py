@@ -1,7 +1,6 @@
 """SciPy's optimizers for pytrees, with every derivative that a method needs.
 
-The solvers of ``scipy.optimize`` take vectors. Here the variables are a pytree, bounds are pytrees
-too, and so is what comes back:
+The solvers of ``scipy.optimize`` take vectors. Here variables, bounds and solutions are pytrees:
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -27,5 +26,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)

@@ -1,4 +1,4 @@
-"""The least sum of squares of a function of a pytree, by SciPy's methods."""
+"""Minimize the sum of squares of a function of a pytree, by SciPy's methods."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ def least_squares(
 ) -> Any:
     """Minimize half the sum of squares of residuals by ``scipy.optimize.least_squares``.
 
-    The Jacobian is taken forward where there are at most as many variables as residuals, and in
-    reverse else.
+    The Jacobian is computed in forward mode if there are at most as many variables as residuals,
+    else in reverse mode.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args, **kwargs)`` to the residuals, a pytree of real arrays.
+        ``fun(x, *args, **kwargs)`` returns the residuals, a pytree of real arrays.
     x0 : pytree of real arrays or numbers
-        Where to start. The method works in float64. A list of Python numbers is a vector, as in
+        The starting point. The method works in float64. A list of Python numbers is a vector, as in
         SciPy.
     args : tuple
     kwargs : mapping, optional
-        Further arguments, which stay as they are.
+        Further arguments, which are constant.
     bounds : pytree prefix of pairs, optional
         See ``minimize``.
     progress : bool
         Whether to show a bar with the number of steps and half the sum of squares, by tqdm.
     **options
-        Those of SciPy's function: ``method``, ``loss``, ``f_scale``, ``ftol``, ``x_scale``, ...
+        Options of SciPy's function: ``method``, ``loss``, ``f_scale``, ``ftol``, ``x_scale``, ...
 
     Returns
     -------
     scipy.optimize.OptimizeResult
-        SciPy's, in which ``x`` and ``grad`` are trees like ``x0``, and ``fun`` is a tree like the
-        residuals. ``jac`` is the matrix for the vectors of both.
+        SciPy's result, in which ``x`` and ``grad`` are trees like ``x0``, and ``fun`` is a tree
+        like the residuals. ``jac`` is the matrix for the vectors of both.
 
     Raises
     ------
     MissingPackageError
-        SciPy, or tqdm for the progress, is not installed.
+        SciPy, or tqdm for the progress bar, is not installed.
     DtypeError
         A variable is complex or boolean.
     TreeError, ShapeError, ArgumentError
@@ -80,7 +80,7 @@ def least_squares(
     """
     check_function("least_squares", fun)
     solvers = scipy_optimize("least_squares")
-    variables = Variables.of(x0, "least_squares")
+    variables = Variables.read(x0, "least_squares")
     limits = limits_of(bounds, variables, "least_squares")
     more = sequence(args, "least_squares", "args")
     named = mapping(kwargs, "least_squares", "kwargs")

@@ -1,4 +1,4 @@
-"""The minimum of a function of a pytree, by SciPy's methods."""
+"""Minimize a function of a pytree, by SciPy's methods."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def minimize(
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args)`` to a real scalar. Give ``fg.jit(fun)`` to have it compiled.
+        ``fun(x, *args)`` returns a real scalar. Pass ``fg.jit(fun)`` to compile it.
     x0 : pytree of real arrays or numbers
-        Where to start. The method works in float64. A list of Python numbers is a vector, as in
+        The starting point. The method works in float64. A list of Python numbers is a vector, as in
         SciPy.
     args : tuple
-        Further arguments, which stay as they are; what is no tuple is a single one.
+        Further arguments, which are constant; an object that is not a tuple is a single argument.
     method : str, optional
         The name of one of SciPy's methods; by default BFGS, L-BFGS-B with bounds, and SLSQP with
         constraints.
@@ -65,30 +65,30 @@ def minimize(
         array, also a pair for each of its elements, as SciPy has them, and
         ``scipy.optimize.Bounds``.
     constraints : dict, scipy.optimize.NonlinearConstraint, or a sequence of these
-        As SciPy has them, with functions of the tree. Derivatives that are not given are taken.
-        Also ``LinearConstraint``, for the vector of all numbers in the order of ``fg.tree.ravel``.
+        Constraints as in SciPy, with functions of the tree. Missing derivatives are computed. Also
+        ``LinearConstraint``, for the vector of all numbers in the order of ``fg.tree.ravel``.
     tol : float, optional
     callback : callable, optional
-        Called with the tree after each step; where it raises StopIteration, the method stops.
+        It is called with the tree after each step; if it raises StopIteration, the method stops.
     options : mapping, optional
-        Those of the method.
+        The options of the method.
     progress : bool
         Whether to show a bar with the number of steps and the value, by tqdm.
 
     Returns
     -------
     scipy.optimize.OptimizeResult
-        SciPy's, in which ``x`` and ``jac`` are trees like ``x0``; what is about the Hessian is
-        about the vector of all numbers.
+        SciPy's result, in which ``x`` and ``jac`` are trees like ``x0``; results about the Hessian
+        refer to the vector of all numbers.
 
     Raises
     ------
     MissingPackageError
-        SciPy, or tqdm for the progress, is not installed.
+        SciPy, or tqdm for the progress bar, is not installed.
     DtypeError
         A variable is complex or boolean.
     FunctionError
-        ``fun`` is no function, as where it and ``x0`` change places.
+        ``fun`` is no function, as if it and ``x0`` were exchanged.
     TreeError, ShapeError, ArgumentError
         The bounds do not fit, or there are no variables.
 
@@ -106,7 +106,7 @@ def minimize(
         check_function("minimize with callback", callback)
     more = args if isinstance(args, tuple) else (args,)  # as SciPy has it
     solvers = scipy_optimize("minimize")
-    variables = Variables.of(x0, "minimize")
+    variables = Variables.read(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
     is_free = isinstance(constraints, Sequence) and not constraints
     name = _method(method, limits is not None, is_free)
@@ -149,7 +149,7 @@ def minimize(
 
 
 def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
-    """The name of one of SciPy's methods, in small letters; by default one that can do the task."""
+    """The name of one of SciPy's methods, in lower case; by default a suitable one."""
     if method is None:
         return ("l-bfgs-b" if is_bounded else "bfgs") if is_free else "slsqp"
     if not isinstance(method, str):
@@ -160,7 +160,7 @@ def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
 def _derived(
     value: Callable[[Vector], Any], method: str
 ) -> tuple[Callable[[Vector], Any], dict[str, Any]]:
-    """The function that a method wants, and the derivatives beside it."""
+    """The function for a method, and the derivatives that it uses."""
     if method in _WITHOUT:
         return lambda vector: float(value(vector)), {}
     derivatives: dict[str, Any] = {"jac": True}

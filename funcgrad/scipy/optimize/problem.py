@@ -1,4 +1,4 @@
-"""Problems in pytrees as SciPy wants them: the variables in one vector, and limits for each."""
+"""Convert problems in pytrees for SciPy: the variables in one vector, with limits."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ class Variables:
     unravel: Callable[[Any], Any]
 
     @staticmethod
-    def of(x0: Any, operation: str) -> Variables:
-        """The variables of a problem that starts at a tree.
+    def read(x0: Any, operation: str) -> Variables:
+        """Make the variables of a problem that starts at a tree.
 
         Raises
         ------
         DtypeError
             A leaf is complex or boolean.
         ShapeError
-            There are no numbers to change.
+            There are no numbers to optimize.
         """
         if type(x0) is list and all(isinstance(number, (int, float)) for number in x0):
             x0 = np.array(x0, float)  # as SciPy has it
@@ -90,7 +90,7 @@ class Variables:
         return Variables(structure, [v.shape for v in values], dtypes, np.array(vector), unravel)
 
     def tree_of(self, vector: Vector) -> Any:
-        """A vector as a tree, each leaf in its own dtype."""
+        """Convert a vector to a tree with the dtypes of the leaves."""
         leaves, _ = trees.flatten(self.unravel(vector))
         pairs = zip(leaves, self.dtypes, strict=True)
         return trees.unflatten(self.structure, [leaf.astype(dtype) for leaf, dtype in pairs])
@@ -101,7 +101,7 @@ Limits: TypeAlias = "tuple[Vector, Vector]"
 
 
 def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | None:
-    """The limits that a tree of pairs says.
+    """Convert a tree of pairs to limits.
 
     Parameters
     ----------
@@ -113,11 +113,11 @@ def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | Non
     Raises
     ------
     TreeError
-        The tree is no prefix of that of the variables.
+        The tree is no prefix of the tree of variables.
     ShapeError
         A limit does not fit the leaf that it is for.
     ArgumentError
-        Something is no pair.
+        A leaf is no pair.
     """
     if bounds is None:
         return None
@@ -143,7 +143,7 @@ def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | Non
 
 
 def _is_pair(x: object) -> bool:
-    """Whether something is two limits, each a number, an array or None."""
+    """Whether an object is a pair of limits, each a number, an array or None."""
     return isinstance(x, (tuple, list)) and len(x) == 2 and all(map(_is_limit, x))
 
 
@@ -173,12 +173,12 @@ def _limits(pair: Any, shape: Shape, where: str) -> Limits:
 
 @contextmanager
 def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], None]]:
-    """A function that is told the value at each step, and shows it if that is wanted.
+    """Make a function that gets the value at each step, and shows it if that is wanted.
 
     Raises
     ------
     MissingPackageError
-        It is wanted, and tqdm is not installed.
+        A progress bar is wanted, and tqdm is not installed.
     """
     if not wanted:
         yield lambda value: None

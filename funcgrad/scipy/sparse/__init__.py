@@ -18,5 +18,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)

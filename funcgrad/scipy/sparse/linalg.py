@@ -1,6 +1,6 @@
 """Linear systems without a matrix, under SciPy's names: ``cg``, ``gmres``, ``bicgstab``.
 
-What they take beside SciPy's arguments are pytrees, and linear functions in place of matrices:
+In addition to SciPy's arguments they accept pytrees, and linear functions in place of matrices:
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -15,5 +15,5 @@ __all__ = ["bicgstab", "cg", "gmres"]
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion."""
+    """List the public names for completion."""
     return list(__all__)

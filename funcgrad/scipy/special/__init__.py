@@ -1,6 +1,6 @@
 """SciPy's special functions, under SciPy's names.
 
-They are differentiable in every argument but those that their docstrings name, to any order. SciPy
+They are differentiable in every argument except those that docstrings name, to any order. SciPy
 evaluates most of them, and is loaded when the first of these is computed. NumPy evaluates sums of
 exponentials, logistic functions, entropies, ``erf``, ``erfc``, ``ndtr``, ``ndtri``, ``exprel``.
 
@@ -231,5 +231,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

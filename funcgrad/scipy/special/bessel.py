@@ -75,7 +75,7 @@ def kv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
 
 
 def kve(v: ArrayLike, z: ArrayLike, /) -> Tensor:
-    """``kv(v, z) * exp(z)``, which does not vanish for large ``z``; derivatives are for real ``z``.
+    """``kv(v, z) * exp(z)``, which does not underflow for large ``z``; derivatives for real ``z``.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def jn(v: ArrayLike, z: ArrayLike, /) -> Tensor:
 
 
 def yn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """``yv`` of whole orders, for which it is meant; others are that of ``yv``.
+    """``yv``, meant for integer orders.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def yn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def kn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """``kv`` of whole orders, for which it is meant; others are that of ``kv``.
+    """``kv``, meant for integer orders.
 
     Examples
     --------

@@ -88,7 +88,7 @@ def _derivative(
     sign: int,
     scale: int,
 ) -> Tensor:
-    """The sum of neighbouring orders that it is: DLMF 10.6.7 and 10.29.5."""
+    """The derivative as a sum of neighbouring orders: DLMF 10.6.7 and 10.29.5."""
     count, order = integer(n, operation, "n"), wrap(operand(v, operation)) * 1.0
     if count < 0:
         raise ArgumentError(f"{operation}: the order of the derivative is not negative: {count}.")

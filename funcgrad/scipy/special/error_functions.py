@@ -38,7 +38,7 @@ def erfc(x: ArrayLike, /) -> Tensor:
 
 
 def erfcx(x: ArrayLike, /) -> Tensor:
-    """``exp(x**2) * erfc(x)``, which neither overflows nor vanishes for large ``x``.
+    """``exp(x**2) * erfc(x)``, which neither overflows nor underflows for large ``x``.
 
     Derivatives keep their digits there too; they are available for real numbers.
 
@@ -108,7 +108,7 @@ def ndtr(x: ArrayLike, /) -> Tensor:
 
 
 def log_ndtr(x: ArrayLike, /) -> Tensor:
-    """The logarithm of the normal distribution function, where that may be too small for a number.
+    """The logarithm of the normal distribution function, exact also if that underflows.
 
     Examples
     --------

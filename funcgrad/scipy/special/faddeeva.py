@@ -23,7 +23,7 @@ def wofz(z: ArrayLike, /) -> Tensor:
 def voigt_profile(x: ArrayLike, sigma: ArrayLike, gamma: ArrayLike, /) -> Tensor:
     """The density of the sum of a normal and a Cauchy variable, of scales sigma and gamma.
 
-    Derivatives are had for positive sigma, and are NaN at 0; second ones in sigma and gamma lose
+    Derivatives exist for positive sigma, and are NaN at 0; second ones in sigma and gamma lose
     digits where sigma is much smaller than these.
 
     Examples

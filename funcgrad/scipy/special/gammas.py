@@ -59,7 +59,7 @@ def rgamma(z: ArrayLike, /) -> Tensor:
 
 
 def gammasgn(x: ArrayLike, /) -> Tensor:
-    """The sign of the gamma function, which has no derivative.
+    """The sign of the gamma function; it has no derivative.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def _of_positive(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _in_precision(result: Tensor, x: Tensor) -> Tensor:
-    """In half precision too, of which there are no complex numbers."""
+    """Accept half precision too, for which there are no complex numbers."""
     return fnp.astype(result, x.dtype) if x.dtype.kind == "f" else result
 
 

@@ -33,7 +33,7 @@ def logit(x: ArrayLike, /) -> Tensor:
 
 
 def log_expit(x: ArrayLike, /) -> Tensor:
-    """``log(expit(x))``, exact also where ``expit(x)`` is too small for a number.
+    """``log(expit(x))``, exact also if ``expit(x)`` underflows.
 
     Examples
     --------

@@ -11,8 +11,8 @@ from funcgrad.tensor import ArrayLike, Tensor, apply2
 def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     """Huber's loss: ``r**2 / 2`` up to delta, and ``delta * (abs(r) - delta / 2)`` beyond.
 
-    It is infinite for negative delta. Where the parts meet, both have the same derivatives but the
-    second, which is that of the inner one.
+    It is infinite for negative delta. Where the two formulas meet, their first derivatives agree;
+    the second derivative there is that of the inner one.
 
     Examples
     --------

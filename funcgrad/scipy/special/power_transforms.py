@@ -1,4 +1,4 @@
-"""The transforms of Box and Cox, and powers and cosines less 1.
+"""The transforms of Box and Cox, and powers and cosines minus 1.
 
 SciPy evaluates the transforms and ``powm1``.
 """

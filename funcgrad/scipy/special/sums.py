@@ -12,7 +12,7 @@ from funcgrad.shape import AxisLike, normalize_axes, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
 
 _OVERFLOW: Final = 700.0
-"""From about here on an exponential is too large for a number."""
+"""The argument from which on exponentials overflow, about."""
 
 
 @overload
@@ -62,7 +62,7 @@ def logsumexp(
     Returns
     -------
     Tensor, or tuple of two Tensor
-        -inf for no elements, and for elements that are all -inf; the gradient is 0 there. Infinite
+        -inf if there are no elements, or all are -inf; the gradient is 0 there. Infinite
         elements share the gradient equally. NaN for a negative sum, where its sign is not asked.
 
     Examples
@@ -132,12 +132,12 @@ def softmax(x: ArrayLike, axis: AxisLike = None) -> Tensor:
 
 
 def log_softmax(x: ArrayLike, axis: AxisLike = None) -> Tensor:
-    """``log(softmax(x))``, exact also where a probability is too small for a number.
+    """``log(softmax(x))``, exact also if a probability underflows.
 
     Parameters
     ----------
     x : array_like
-        As for ``softmax``.
+        See ``softmax``.
     axis : int, tuple of int or None
         The axes over which the probabilities sum to 1; None for all.
 

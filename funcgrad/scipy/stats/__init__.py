@@ -3,8 +3,8 @@
 They are differentiable in the value and in every parameter, and take SciPy's arguments: the shape
 parameters by their names or in their order, then ``loc`` and ``scale``. Outside of its support a
 density is 0 and its logarithm -inf, with derivatives 0; at an end of the support derivatives are
-those from inside. Parameters that no distribution has give NaN, as in SciPy. ``norm(loc, scale)``
-is a distribution whose parameters are given.
+those from inside. Invalid parameters give NaN, as in SciPy. ``norm(loc, scale)`` is a
+distribution with fixed parameters.
 
 >>> import funcgrad as fg
 >>> from funcgrad.scipy.stats import norm
@@ -69,5 +69,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

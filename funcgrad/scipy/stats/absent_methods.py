@@ -1,4 +1,4 @@
-"""Methods that SciPy's distributions have and these lack: their names say what to write.
+"""Methods that SciPy's distributions have and these lack: errors say what to write.
 
 >>> from funcgrad.scipy.stats import norm
 >>> norm.median
@@ -14,7 +14,7 @@ from funcgrad.foreign_names import missing_method
 
 
 class AbsentMethods:
-    """A base of distributions that answers for what they lack."""
+    """A base class of distributions whose missing methods raise with advice."""
 
     __slots__ = ()
 

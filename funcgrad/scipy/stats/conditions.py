@@ -1,8 +1,8 @@
-"""Choices by conditions, which cost no operation where they are known to hold everywhere.
+"""Choices by conditions, which cost nothing if they are known to hold everywhere.
 
-A condition of numbers that are at hand, as outside of ``vmap`` and ``jit``, is looked at once.
-Where it holds for all of them, what is chosen is the value itself, and its gradient passes no mask:
-with masks, the gradient of a normal density of 200 numbers took three times as long.
+A condition on known numbers, as outside of ``vmap`` and ``jit``, is checked at once. If it holds
+for all of them, the value itself is the result, without a mask in its gradient: with masks, the
+gradient of a normal density of 200 numbers took three times as long.
 
 >>> import funcgrad.numpy as fnp
 >>> x = fnp.asarray([1.0, 4.0])
@@ -26,17 +26,17 @@ from funcgrad.tensor import Tensor, apply2, wrap
 from funcgrad.trace import RAW, STRONG, Value, bind1
 
 Condition: TypeAlias = "Tensor | bool"
-"""Truth values; True is one that holds everywhere."""
+"""A condition: truth values, or True if it holds everywhere."""
 
 Test: TypeAlias = Callable[..., Value]
-"""Comparisons of numbers by operators, which NumPy's arrays have as tensors do."""
+"""Comparisons of numbers, arrays and tensors by operators."""
 
 
 def holding(test: Test, *args: Tensor) -> Condition:
-    """Where a test of numbers holds; True if that is known to be everywhere.
+    """The condition that a test of numbers holds; True if it is known to hold everywhere.
 
-    Numbers at hand are compared by NumPy alone, in a third of the time, and counted, in a third of
-    that of ``all``.
+    Known numbers are compared by NumPy, in a third of the time, and counted, in a third of the time
+    of ``all``.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def both(first: Condition, second: Condition) -> Condition:
 
 
 def chosen(condition: Condition, value: Tensor, otherwise: Tensor | float) -> Tensor:
-    """A value where a condition holds, and another elsewhere, without the former's derivative."""
+    """A value where a condition holds, and another elsewhere, where the value has no derivative."""
     result: Tensor = value if condition is True else fnp.where(condition, value, otherwise)
     return result
 
@@ -77,7 +77,7 @@ def split(
     otherwise: Callable[[Tensor], Tensor],
     harmless: tuple[float, float],
 ) -> Tensor:
-    """One formula of z where a test of z holds, and another one elsewhere.
+    """Evaluate one formula of z where a test of z holds, and another one elsewhere.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def split(
         Comparisons of z.
     z : Tensor
     then, otherwise : callable
-        Formulas of one tensor. Where all elements need the same one, the other is not evaluated.
+        Formulas of one tensor. If all elements need the same one, the other is not evaluated.
     harmless : tuple of float
-        Numbers that each formula sees in the place of what it is not for.
+        Harmless numbers for each formula, in place of the elements that it is not for.
     """
     condition = holding(test, z)
     if condition is True:
@@ -100,7 +100,7 @@ def split(
 
 
 def times_log(x: Tensor, y: Tensor) -> Tensor:
-    """``x * log(y)``, 0 where x and y are 0: what costs more is done where y may be 0 alone."""
+    """``x * log(y)``, 0 where x and y are 0; the slower formula runs only if y may be 0."""
     if holding(lambda y: y > 0, y) is True:
         return x * fnp.log(y)
     return special.xlogy(x, y)

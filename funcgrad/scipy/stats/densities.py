@@ -1,4 +1,4 @@
-"""Distributions that have no shape parameter, and the lognormal one. They need no SciPy.
+"""Distributions without a shape parameter, and the lognormal one. They need no SciPy.
 
 Two need it for logarithms of probabilities: ``norm`` and ``lognorm``.
 
@@ -22,7 +22,7 @@ from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor import Tensor, apply, apply1, apply2
 
 _SERIES = 8
-"""How many terms there are of a series in at most 0.01."""
+"""The number of terms of a series in at most 0.01."""
 
 _LOG_ROOT_OF_TURN = 0.5 * math.log(2 * math.pi)
 
@@ -59,7 +59,7 @@ norm = ContinuousDistribution(
 
 
 def _log_expon_below(x: Tensor, scale: Tensor) -> Tensor:
-    """Near 0 the logarithm of the quotient, and of what the probability is of it."""
+    """Near 0 the logarithm of x, and of the quotient of the probability and x."""
     near = holding(lambda x, scale: x < scale, x, scale)
     if near is True:
         return apply2(log_ratio, x, scale) + fnp.log(exprel(-x / scale))
@@ -99,7 +99,7 @@ def _half(z: Tensor) -> Tensor:
 
 
 def _laplace_below(z: Tensor) -> Tensor:
-    """Each side by itself, so that derivatives at 0 are those of the smooth function that it is."""
+    """Each side has its own formula, so that derivatives at 0 are those of the smooth function."""
     return split(
         lambda z: z <= 0, z, lambda z: fnp.exp(z) / 2, lambda z: 1 - fnp.exp(-z) / 2, (0.0, 0.0)
     )
@@ -171,7 +171,7 @@ def _cauchy_above(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _log_cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
-    """Far below the logarithm of ``scale / -x``, and a series of what it lacks."""
+    """Far below the logarithm of ``scale / -x``, corrected by a series."""
     far = holding(lambda x, scale: x < -10 * scale, x, scale)
     near = log_probability(_cauchy_below, _cauchy_above)
     if type(far) is Tensor and not fnp.any(far):
@@ -186,7 +186,7 @@ def _log_cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _cauchy_quantile(q: Tensor) -> Tensor:
-    """Minus the cotangent, of the nearer end: the tangent would lose the digits of both."""
+    """Minus the cotangent, at the nearer end: the tangent would lose digits at both ends."""
 
     def inner(q: Tensor) -> Tensor:
         return fnp.tan(math.pi * (q - 0.5))
@@ -245,12 +245,12 @@ uniform = ContinuousDistribution(
 
 
 def _normal_of(x: Tensor, scale: Tensor, s: Tensor) -> Tensor:
-    """The standard normal number that a lognormal one is made of."""
+    """The standard normal number whose exponential is a lognormal one."""
     return apply2(log_ratio, x, scale) / s
 
 
 def _log_lognormal(x: Tensor, scale: Tensor, s: Tensor) -> Tensor:
-    """The scale stands in one place, where its slope is no difference."""
+    """The scale occurs once, so its derivative is not a difference of large numbers."""
     return -0.5 * _normal_of(x, scale, s) ** 2 - fnp.log(s) - fnp.log(x)
 
 

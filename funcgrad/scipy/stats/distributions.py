@@ -1,6 +1,6 @@
 """A distribution is a record of formulas for its standard form, at values of its support.
 
-Location and scale, supports and parameters that are none are the same for all, and stand here.
+This module handles location and scale, supports, and invalid parameters for all of them.
 
 >>> from funcgrad.scipy.stats import expon
 >>> expon.logpdf([-1.0, 0.0, 1.0], loc=0.0, scale=2.0)
@@ -37,7 +37,7 @@ def _completed(
     valid: Condition,
     outside: Callable[[], Tensor | float],
 ) -> Tensor:
-    """A value inside, another outside, and NaN where there is no distribution or no number."""
+    """A value inside of the support, another outside, and NaN for invalid parameters or NaN."""
     if inside is True:
         return chosen(valid, value, fnp.nan)
     result = chosen(inside, value, outside())
@@ -45,27 +45,27 @@ def _completed(
 
 
 def _limits(z: Tensor, low: Tensor, ends: tuple[float, float]) -> Tensor:
-    """Choose the value below or above a support, in the precision of z."""
+    """The value below or above a support, in the precision of z."""
     result: Tensor = fnp.where(low, *[fnp.full_like(z, end) for end in ends])
     return result
 
 
 class StandardizedPoint(NamedTuple):
-    """Standardized values, and what is known of them.
+    """Standardized values, and conditions on them.
 
     Attributes
     ----------
     z : Tensor
     shapes : list of Tensor
-        Harmless ones in the place of those that no distribution has.
+        Shape parameters, with harmless ones in place of invalid ones.
     scale : Tensor or None
-        None where it was not given.
+        None if it was not given.
     unit : Tensor or float
-        What the ends of the support are multiplied by: the scale where z are distances.
+        The factor of the ends of the support: the scale if z are distances.
     inside : Tensor or bool
         Where values are inside of the support. Ends that are infinite are outside.
     valid : Tensor or bool
-        Where parameters are those of a distribution.
+        Where parameters are valid.
     """
 
     z: Tensor
@@ -76,19 +76,19 @@ class StandardizedPoint(NamedTuple):
     valid: Condition
 
     def at(self, formula: Formula, harmless: float) -> Tensor:
-        """A formula inside of the support; elsewhere at a number that does no harm."""
+        """Evaluate a formula inside of the support, and elsewhere at a harmless number."""
         if self.inside is True:
             return formula(self.z, *self.shapes)
         return formula(chosen(self.inside, self.z, harmless * self.unit), *self.shapes)
 
     def completed(self, value: Tensor, outside: Callable[[], Tensor | float]) -> Tensor:
-        """The value inside of the support, another outside."""
+        """Choose a value inside of the support, another outside."""
         return _completed(value, self.z, self.inside, self.valid, outside)
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuousDistribution(AbsentMethods):
-    """A distribution with a density, by formulas of standardized values and shape parameters.
+    """A distribution with a density, given by formulas of standardized values and shapes.
 
     Attributes
     ----------
@@ -100,23 +100,24 @@ class ContinuousDistribution(AbsentMethods):
     inside : float
         A value between them, at which every formula is finite.
     log_density, density : callable
-        ``(z, *shapes)`` for z in the support; the former without ``log_factor``.
+        ``(z, *shapes)`` for z in the support: the logarithm of the density without ``log_factor``,
+        and the density.
     below, above : callable
         The probabilities of smaller and of greater values.
     log_below, log_above : callable
         Their logarithms.
     quantile, upper_quantile : callable
-        ``(q, *shapes)``, the inverses of ``below`` and of ``above``, from 0 to 1.
+        ``(q, *shapes)`` for q from 0 to 1: the inverses of ``below`` and of ``above``.
     expectation, variance, uncertainty : callable
         ``(*shapes)`` to the mean, the variance and the differential entropy.
     open : bool
-        Whether the lower end is no part of the support.
+        Whether the lower end is excluded from the support.
     log_factor : float
-        The logarithm of a constant factor of the density. It is added to that of the scale, which
-        is one number where values are many.
+        The logarithm of a constant factor of the density. It is added to the logarithm of the
+        scale, which is often one number for many values.
     far : callable, optional
-        ``(z, *shapes)``, the leading term of the logarithms at infinite ends: there these are
-        infinite too, with its slope. By default they are flat.
+        ``(z, *shapes)``: the leading term of the logarithms at infinite ends, where they are
+        infinite with its slope. By default the slope is 0.
     of_distances : bool
         Whether the formulas but those of levels and moments take ``(distance, scale, *shapes)``,
         the distance from the location, in the place of standardized values: the factor of the
@@ -146,7 +147,7 @@ class ContinuousDistribution(AbsentMethods):
     of_distances: bool = False
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
-        """The distribution with its parameters given, in their order or by their names."""
+        """Fix the parameters of the distribution, in their order or by their names."""
         names = (*self.shapes, "loc", "scale")
         return FrozenDistribution(self, arguments(self.name, names, args, kwds))
 
@@ -202,12 +203,12 @@ class ContinuousDistribution(AbsentMethods):
         return self._at_level("isf", self.upper_quantile, q, args, kwds)
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The mean; infinite or NaN where there is none."""
+        """The mean; infinite or NaN if it does not exist."""
         shapes, location, scale, valid = self._of_moment("mean", args, kwds)
         return chosen(valid, location + scale * self.expectation(*shapes), fnp.nan)
 
     def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The variance; infinite or NaN where there is none."""
+        """The variance; infinite or NaN if it does not exist."""
         shapes, location, scale, valid = self._of_moment("var", args, kwds)
         value = scale * scale * self.variance(*shapes) + 0.0 * location
         return chosen(valid, value, fnp.nan)
@@ -240,7 +241,7 @@ class ContinuousDistribution(AbsentMethods):
     def _of_moment(
         self, method: str, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
     ) -> tuple[list[Tensor], Tensor, Tensor, Condition]:
-        """Shapes, location and scale, and whether they are those of a distribution."""
+        """Shapes, location and scale, and whether they are valid."""
         operation = f"{self.name}.{method}"
         named = arguments(operation, (*self.shapes, "loc", "scale"), args, kwds)
         numbers, valid = self._checked(operation, {"loc": 0.0, "scale": 1.0, **named})
@@ -249,7 +250,7 @@ class ContinuousDistribution(AbsentMethods):
     def _at_value(
         self, method: str, x: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
     ) -> tuple[Tensor, list[Tensor], Tensor | None, Tensor | None, Condition]:
-        """The value, shapes, location and scale where they were given, and validity."""
+        """The value, shapes, location and scale, if given, and validity."""
         operation = f"{self.name}.{method}"
         named = arguments(operation, (*self.shapes, "loc", "scale"), args, kwds)
         numbers, valid = self._checked(operation, {"": x, **named})
@@ -259,7 +260,7 @@ class ContinuousDistribution(AbsentMethods):
     def _checked(
         self, operation: str, named: dict[str, ArrayLike]
     ) -> tuple[dict[str, Tensor], Condition]:
-        """Numbers, with harmless shapes and scales for those that are none, and validity."""
+        """Numbers, with harmless shapes and scales in place of invalid ones, and validity."""
         numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
         valid: Condition = True
         for name in (*self.shapes, "scale"):
@@ -282,7 +283,7 @@ class ContinuousDistribution(AbsentMethods):
         return StandardizedPoint(z, shapes, scale, 1.0, holding(self._is_inside, z), valid)
 
     def _is_inside(self, z: Value, unit: Value = 1.0) -> Value:
-        """Ends that are infinite are outside: nothing is left of a density there."""
+        """Whether values are in the support. Infinite ends are outside: the density is 0 there."""
         if isinf(self.low) and isinf(self.high):
             return np.isfinite(z)
         low, high = self.low * unit, self.high * unit
@@ -309,22 +310,22 @@ class ContinuousDistribution(AbsentMethods):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteDistribution(AbsentMethods):
-    """A distribution of whole numbers from a least one on, by formulas of them and of shapes.
+    """A distribution of integers from a least one on, given by formulas of them and of shapes.
 
     Attributes
     ----------
     name : str
     shapes : tuple of str
     valid : callable
-        ``(*shapes)`` to whether they are parameters of a distribution.
+        ``(*shapes)`` to whether they are valid.
     greatest : callable or None
-        ``(*shapes)`` to the greatest number that has a probability; None where there is none.
+        ``(*shapes)`` to the greatest number with a probability; None if there is no greatest.
     log_mass : callable
         ``(k, *shapes)`` for whole k from the least to that.
     mass : callable
-        The same without the logarithm, whose second derivatives would be differences.
+        The probability itself; second derivatives through the logarithm would be differences.
     below, above : callable
-        The probabilities of at most k, and of more, for whole k from the least to less than the
+        The probabilities of at most k, and of more, for integers k from the least to below the
         greatest.
     log_below, log_above : callable
         Their logarithms.
@@ -352,24 +353,24 @@ class DiscreteDistribution(AbsentMethods):
     least: float = 0.0
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
-        """The distribution with its parameters given, in their order or by their names."""
+        """Fix the parameters of the distribution, in their order or by their names."""
         names = (*self.shapes, "loc")
         return FrozenDistribution(self, arguments(self.name, names, args, kwds))
 
     def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The logarithm of the probability of ``k``; it has no derivative in that."""
+        """The logarithm of the probability of ``k``; it has no derivative in ``k``."""
         return self._of_mass("logpmf", self.log_mass, -fnp.inf, k, args, kwds)
 
     def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The probability of ``k``; it has no derivative in that."""
+        """The probability of ``k``; it has no derivative in ``k``."""
         return self._of_mass("pmf", self.mass, 0.0, k, args, kwds)
 
     def cdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The probability of a number of at most ``k``; it has no derivative in that."""
+        """The probability of a number of at most ``k``; it has no derivative in ``k``."""
         return self._probability("cdf", self.below, (0.0, 1.0), k, args, kwds)
 
     def sf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The probability of a number above ``k``; it has no derivative in that."""
+        """The probability of a number above ``k``; it has no derivative in ``k``."""
         return self._probability("sf", self.above, (1.0, 0.0), k, args, kwds)
 
     def logcdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
@@ -397,7 +398,7 @@ class DiscreteDistribution(AbsentMethods):
     def _of_moment(
         self, method: str, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
     ) -> tuple[list[Tensor], Tensor, Condition]:
-        """Shapes and location, and whether they are those of a distribution."""
+        """Shapes and location, and whether they are valid."""
         operation = f"{self.name}.{method}"
         named = arguments(operation, (*self.shapes, "loc"), args, kwds)
         numbers, shapes, valid = self._checked(operation, {"loc": 0.0, **named})
@@ -406,7 +407,7 @@ class DiscreteDistribution(AbsentMethods):
     def _standard(
         self, method: str, k: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
     ) -> tuple[Tensor, list[Tensor], Condition]:
-        """The number without the location, shapes, and whether these are a distribution's."""
+        """The number minus the location, the shapes, and whether these are valid."""
         operation = f"{self.name}.{method}"
         named = arguments(operation, (*self.shapes, "loc"), args, kwds)
         numbers, shapes, valid = self._checked(operation, {"": k, **named})
@@ -416,7 +417,7 @@ class DiscreteDistribution(AbsentMethods):
     def _checked(
         self, operation: str, named: dict[str, ArrayLike]
     ) -> tuple[dict[str, Tensor], list[Tensor], Condition]:
-        """Numbers, harmless shapes in the place of those that are none, and validity."""
+        """Numbers, with harmless shapes in place of invalid ones, and validity."""
         numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
         shapes = [numbers[name] for name in self.shapes]
         valid = holding(self.valid, *shapes)
@@ -439,7 +440,7 @@ class DiscreteDistribution(AbsentMethods):
     def _inside_support(
         self, formula: Formula, n: Tensor, shapes: list[Tensor], inside: Condition
     ) -> Tensor:
-        """A formula inside of the support; elsewhere at numbers that do no harm."""
+        """Evaluate a formula inside of the support, and elsewhere at harmless numbers."""
         return formula(chosen(inside, n, self.least), *self._harmless(inside, shapes))
 
     def _of_mass(

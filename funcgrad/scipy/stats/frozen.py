@@ -1,4 +1,4 @@
-"""Distributions whose parameters are given.
+"""Distributions with fixed parameters.
 
 >>> from funcgrad.scipy.stats import expon
 >>> expon(scale=2.0).mean()
@@ -26,9 +26,9 @@ class Named(Protocol):
 
 
 class FrozenDistribution:
-    """A distribution whose parameters are given: its methods take what is before these alone.
+    """A distribution with fixed parameters: its methods take only the value.
 
-    The parameters may be traced, where it is made inside of what is differentiated.
+    The parameters may be traced, if it is made inside a function that is differentiated.
 
     >>> from funcgrad.scipy.stats import norm
     >>> norm(1.0, 2.0).cdf(1.0), norm(1.0, scale=2.0).mean()
@@ -51,7 +51,7 @@ class FrozenDistribution:
         )
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
-        """A method of the distribution, with the parameters by their names."""
+        """A method of the distribution, with the parameters passed by name."""
         if name not in dir(self):
             raise MissingAttributeError(
                 f"{self._distribution.name}: there is no {name!r} here. There are"

@@ -1,4 +1,4 @@
-"""Logarithms of probabilities, which keep their digits where these are small and where near 1.
+"""Logarithms of probabilities, accurate for small ones and for those near 1.
 
 >>> formula = log_probability(lambda z: fnp.exp(-z), lambda z: -fnp.expm1(-z))
 >>> formula(fnp.asarray([1e-20, 80.0]))
@@ -19,7 +19,7 @@ Formula = Callable[..., Tensor]
 
 
 def log_probability(probability: Formula, opposite: Formula) -> Formula:
-    """The logarithm of a probability, by that of the opposite where it is near 1."""
+    """The logarithm of a probability, computed from its complement if it is near 1."""
 
     def formula(z: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         direct = probability(z, *args, **kwds)

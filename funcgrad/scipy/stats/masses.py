@@ -1,7 +1,7 @@
-"""Distributions of whole numbers, which have no derivative in these, but in their parameters.
+"""Distributions of integers, which have derivatives only in their parameters.
 
-At most k of n numbers is certain where n is k, and where it is less: there the distribution
-function has a kink in n, and the slope 0.
+At most k of n is certain if n <= k, so at n = k the distribution function has a kink in n; its
+slope there is 0.
 
 >>> poisson.pmf([0, 1, 0.5], 1.0)
 Tensor([0.36787944, 0.36787944, 0.        ])

@@ -25,7 +25,7 @@ class NormalOfVectors(AbsentMethods):
     name: str = "multivariate_normal"
 
     def __call__(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> FrozenDistribution:
-        """The distribution with its mean and covariance given."""
+        """Fix the mean and the covariance of the distribution."""
         parameters = {"cov": cov} if mean is None else {"mean": mean, "cov": cov}
         return FrozenDistribution(self, parameters)
 
@@ -83,7 +83,7 @@ class NormalOfVectors(AbsentMethods):
 
 
 def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
-    """How many components there are, by the first that says so."""
+    """The number of components, by the first argument that determines it."""
     if spread.ndim:
         return int(spread.shape[-1])
     if centre is not None and centre.ndim:
@@ -98,7 +98,7 @@ class DirichletDistribution(AbsentMethods):
     name: str = "dirichlet"
 
     def __call__(self, alpha: ArrayLike) -> FrozenDistribution:
-        """The distribution with its parameter given."""
+        """Fix the parameter of the distribution."""
         return FrozenDistribution(self, {"alpha": alpha})
 
     def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
@@ -107,9 +107,9 @@ class DirichletDistribution(AbsentMethods):
         Parameters
         ----------
         x : array_like
-            Vectors along the first axis, as SciPy has them; of the last component, which the others
-            determine, there need be none. Derivatives are those of the formula, in which the
-            components are free.
+            Vectors along the first axis, as in SciPy; the last component, which follows from the
+            others, may be missing. Derivatives are those of the formula, in which all components
+            are free.
         alpha : array_like
             A vector of positive numbers.
 

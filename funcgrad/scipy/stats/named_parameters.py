@@ -1,4 +1,4 @@
-"""Parameters that users give to distributions, in their order or by their names.
+"""The parameters of distributions, passed in their order or by name.
 
 >>> arguments("norm.pdf", ("loc", "scale"), (1.5,), {})
 {'loc': 1.5}
@@ -26,7 +26,7 @@ def arguments(
     Raises
     ------
     MissingOptionError
-        A parameter is missing, or given twice, or there is none of its name.
+        A parameter is missing, passed twice, or unknown.
     """
     values = dict(zip(names, positional, strict=False))
     values.update(named)

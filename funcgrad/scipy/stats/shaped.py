@@ -179,7 +179,7 @@ def _student_exponent(z: Tensor, df: Tensor) -> Tensor:
 
 
 def _student_tail(z: Tensor, df: Tensor) -> Tensor:
-    """Far out by the reciprocal, whose square does not overflow."""
+    """Far out the tail is computed from the reciprocal, whose square does not overflow."""
     near = holding(lambda z: abs(z) < 1e100, z)
     if near is True:
         return fnp.log1p(z**2 / df)

@@ -21,7 +21,7 @@ from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor import Tensor, apply2
 
 _TERMS: Final = 14
-"""The terms of the exponential series in at most 0.1, of which second derivatives lose two."""
+"""The number of terms of the exponential series in at most 0.1; second derivatives lose two."""
 
 _PEAK: Final = math.sqrt(2 / math.pi)
 
@@ -41,12 +41,12 @@ def _log_gumbel(z: Tensor) -> Tensor:
 
 
 def _with_values(z: Tensor, formula: Callable[[Tensor], Tensor], below: float) -> Tensor:
-    """A formula, with a constant in its place where its inner exponential is above 1e17."""
+    """Evaluate a formula, or a constant where its inner exponential is above 1e17."""
     return split(lambda z: z < -40, z, lambda z: fnp.full_like(z, below), formula, (0.0, 0.0))
 
 
 def _far_gumbel(z: Tensor) -> Tensor:
-    """The greater of the two terms, of which the other is nothing."""
+    """The greater of two terms; the other one is negligible."""
     return split(lambda z: z > 0, z, lambda z: -z, lambda z: -fnp.exp(-z), (1.0, 0.0))
 
 
@@ -125,7 +125,7 @@ def _log_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
 
 
 def _density_of_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
-    """It is 0 to the last digit where the exponent is beyond -800."""
+    """The density is exactly 0 where the exponent is below -800."""
     z = x / scale
     gone = z > 800.0 ** (1 / c)
     inner = fnp.where(gone, 1.0, z)
@@ -135,7 +135,7 @@ def _density_of_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
 
 
 def _bounded_power(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
-    """Up to 800, of which the exponential is 0; it has no slope beyond."""
+    """The power, bounded by 800, where ``exp(-power)`` is 0; beyond it has no slope."""
     z = x / scale
     within = holding(lambda z, c: z < 800.0 ** (1 / c), z, c)
     return chosen(within, chosen(within, z, 1.0) ** c, 800.0)
@@ -150,7 +150,7 @@ def _weibull_above(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
 
 
 def _log_weibull_below(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
-    """Near 0 by the power, and by what the probability is of it."""
+    """Near 0 by the power, and by the quotient of the probability and the power."""
     near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
 
     def small(x: Tensor) -> Tensor:
@@ -223,7 +223,7 @@ def _pareto_above(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
 
 
 def _log_pareto(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
-    """The scale stands in one place, where its slope is no difference."""
+    """The scale occurs once, so its derivative is not a difference of large numbers."""
     return fnp.log(b) - b * apply2(log_ratio, x, scale) - fnp.log(x)
 
 
@@ -257,7 +257,7 @@ def _halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _log_halfnorm_below(x: Tensor, scale: Tensor) -> Tensor:
-    """Near 0 by the logarithm of the quotient, and what the probability is of it: DLMF 7.11.4."""
+    """Near 0 by the logarithm of x, and the quotient of probability and x: DLMF 7.11.4."""
     near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
 
     def small(x: Tensor) -> Tensor:
