@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -32,12 +33,11 @@ from funcgrad.control.scan_reverse import ScanRecording
 from funcgrad.control.sweep_reverse import reached, unwind
 from funcgrad.control.sweeps import Sweeps
 from funcgrad.control.transformed_loops import batched, leaner, pushed
-from funcgrad.control.values import as_spec, result_specs
+from funcgrad.control.values import as_spec, result_specs, stacked
 from funcgrad.control.written_sweeps import written
 from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.joining import stack
 from funcgrad.primitives.structural import view
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, shape_of
@@ -58,35 +58,33 @@ def apply_loop(values: Values, loop: Loop) -> list[Value]:
     fitted = [as_spec(x, spec) for x, spec in zip(values, inputs, strict=False)]
     operands = [*fitted, *values[len(fitted) :]]
     if loop.length:
-        count = loop.shared
-        loop, shared = hoisted(loop, operands[:count])
-        operands = [*shared, *operands[count:]]
+        arguments = operands[loop.shared :]
+        loop, shared = hoisted(loop, operands[: loop.shared])
+        operands = [*shared, *arguments]
     return list(LOOP(*operands, **loop.params()))
 
 
 def _run(values: Values, params: Params) -> list[Value]:
     loop = Loop(**params)
     shared, carry, xs = loop.parts(values)
-    count = shape_of(xs[0])[0] if xs and loop.length is None else loop.length or 0
+    length = shape_of(xs[0])[0] if xs and loop.length is None else loop.length or 0
+    body, condition, carried = loop.body, loop.condition, loop.carried
+    row_specs = result_specs(body)[carried:]
     rows: list[Sequence[Value]] = []
-    while _goes_on(loop, len(rows), count, [*shared, *carry]):
-        key = Key((count - 1 - len(rows) if loop.reverse else len(rows),))
-        slices = [view(x, key=key) for x in xs]
-        outs = loop.body.evaluate([*shared, *carry, *slices])
-        carry = outs[: loop.carried]
-        rows.append(outs[loop.carried :])
-    if not rows:
-        specs = result_specs(loop.body)[loop.carried :]
-        return [*carry, *[np.empty((0, *spec.shape), spec.dtype) for spec in specs]]
-    columns = zip(*(rows[::-1] if loop.reverse else rows), strict=True)
-    return [*carry, *[stack(*column, axis=0) for column in columns]]
-
-
-def _goes_on(loop: Loop, step: int, count: int, values: Values) -> bool:
-    """Whether there is another step."""
-    if loop.condition is None:
-        return step < count
-    return bool(loop.condition.evaluate(values)[0])
+    known = range(length)[:: -1 if loop.reverse else 1]
+    for step in known if condition is None else count():
+        state = [*shared, *carry]
+        if condition is not None and not condition.evaluate(state)[0]:
+            break
+        for x in xs:
+            state.append(x[step] if type(x) is np.ndarray else view(x, key=Key((step,))))
+        carry = body.evaluate(state)
+        if row_specs:
+            rows.append(carry[carried:])
+            carry = carry[:carried]
+    columns = [[row[k] for row in rows] for k in range(len(row_specs))]
+    ordered = [column[::-1] if loop.reverse else column for column in columns]
+    return [*carry, *map(stacked, ordered, row_specs)]
 
 
 def _result(*specs: Spec, **params: Any) -> tuple[Spec, ...]:

@@ -12,17 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
-import numpy as np
-
 from funcgrad import trees
 from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed, placed_values
-from funcgrad.control.values import as_spec
+from funcgrad.control.values import as_spec, stacked
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
-from funcgrad.primitives.joining import stack
 from funcgrad.programs.equation import spec_inside
 from funcgrad.shape import Spec, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import STRONG, Value, concrete
+from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import is_whole
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.trees import Structure
@@ -184,10 +181,4 @@ def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
                     )
                 )
         values = [as_spec(value, wanted) for value in values]
-    elif type(last) in STRONG:  # in a third of the time that NumPy takes
-        shape = shape_of(last)
-        stacked = np.empty((len(values), *shape), last.dtype)
-        for k, value in enumerate(values):
-            stacked[k] = value
-        return stacked
-    return stack(*values, axis=0)
+    return stacked(values, spec_inside(values[-1]))

@@ -11,8 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import add
+from funcgrad.primitives.joining import stack
 from funcgrad.primitives.structural import cast
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.extract import extract, needed, rewired
@@ -40,6 +43,18 @@ def as_spec(value: Value, spec: Spec) -> Value:
     if spec.weak and value_spec.weak:  # the number that changes no other, not even -0.0
         return add(value, spec.dtype.type(-0.0).item())
     return cast(value, dtype=spec.dtype)
+
+
+def stacked(rows: Sequence[Value], spec: Spec) -> Value:
+    """Stack the rows of an array, each of a spec; there may be none."""
+    if any(type(row) not in RAW for row in rows):
+        return stack(*rows, axis=0)
+    array = np.empty(
+        (len(rows), *spec.shape), spec.dtype
+    )  # NumPy's stack takes three times as long
+    for k, row in enumerate(rows):
+        array[k] = row
+    return array
 
 
 def tangent_in(tangent: Value, spec: Spec) -> Value:
