@@ -20,10 +20,10 @@ Traceback (most recent call last):
 funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1).
 ...
 
-``check_primitive`` tries an operation that was declared with ``fg.extend`` at all of its samples:
-its rules, its structure, batches, programs and files. The report has all that is wrong.
+``check_primitive`` checks an operation that was declared with ``fg.extend`` at all of its samples:
+rules, structure, batches, programs and files. The report lists all failures.
 
-``check_backend`` says whether a backend of one's own runs every kind of program as it should.
+``check_backend`` checks that a backend of your own runs every kind of program correctly.
 """
 
 from typing import TYPE_CHECKING
@@ -41,5 +41,5 @@ if not TYPE_CHECKING:  # which know the names that there are
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for completion; modules that hold parts are not among them."""
+    """List the public names for completion, without the modules."""
     return list(__all__)

@@ -1,8 +1,8 @@
-"""``check_backend``: whether a backend runs every kind of program as evaluation does.
+"""``check_backend``: check that a backend runs every kind of program as evaluation does.
 
-What flows in is a backend; what flows out is nothing, or a ``CheckError`` that lists every program
-that goes wrong. Each program is prepared, compiled and run on raw values, which says most exactly
-what is wrong, and then by ``jit``, as users call it.
+It raises a ``CheckError`` that lists every program that goes wrong. Each program is prepared,
+compiled and run on raw values, which shows most precisely what is wrong, and then run by ``jit``,
+as users do.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from funcgrad.users_values import ArrayLike
 Function = Callable[..., Any]
 
 _CALLS: Final = 4
-"""From the third call on, an entry of the backend's own is asked."""
+"""How often a check calls a function: from the third call on ``jit`` uses the backend's entry."""
 _THREADS: Final = 8
 _DIGITS: Final = 256.0
-"""How many units in the last place results may differ by, counted at the largest element."""
+"""The allowed difference of results, in units in the last place of the largest element."""
 _BEHAVIOUR: Final = "behaviour"
-"""The kind of checks that are about no program in particular."""
+"""The kind of checks that do not belong to a particular program."""
 _DERIVED: Final = frozenset({"elementwise", "contraction", "loop", "choice", "rules and calls"})
-"""The kinds whose jitted functions are differentiated and batched, too."""
+"""The kinds whose jitted functions are also differentiated and batched."""
 
 
 class _Wrong(Exception):  # noqa: N818 - a finding, which is listed with others
@@ -59,24 +59,24 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] | None = None) ->
     Some 200 programs are run: elementwise operations, reductions, movements, contractions, gathers
     and scatters, random numbers, loops in both directions, choices, Python's control flow with its
     guards, custom rules, checkpoints, nested ``jit``, trees of results, Python numbers, empty and
-    0-d arrays, all dtypes, operations that only NumPy has, derivatives and batches. Compared are
-    values, shapes, dtypes and weakness; and whether arguments are written to or kept, results share
-    memory with what the caller may write to, errors come out as they are, NumPy's warnings stay
-    away, and many threads may call at once.
+    0-d arrays, all dtypes, operations that only NumPy has, derivatives and batches. Values, shapes,
+    dtypes and weakness are compared. It is also checked that arguments are not written to or kept,
+    that results share no memory with the caller's writable arrays, that errors are raised
+    unchanged, that NumPy does not warn, and that many threads may call at once.
 
     Parameters
     ----------
     backend : Backend or str
-        See ``funcgrad.backends.interface``. Programs that it does not ``support`` are left out.
+        See ``funcgrad.backends.interface``. Programs that it does not ``support`` are skipped.
     kinds : sequence of str
         The kinds of programs to run, such as ``"loop"``, at least one; by default all.
 
     Raises
     ------
     CheckError
-        Some programs go wrong: the message lists all, with what is wrong with each.
+        Some programs go wrong: the message lists them with their errors.
     ArgumentError
-        It is no backend, or there is no such kind, or none is named.
+        ``backend`` is no backend, a kind does not exist, or no kind is named.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class _Report:
         self._findings: dict[str, list[str]] = {}
 
     def add(self, kind: str, name: str, check: Callable[[], bool]) -> None:
-        """Run a check, which says whether the backend supports what it is about."""
+        """Run a check; it returns whether the backend supports its program."""
         try:
             self._tried += check()
             return
@@ -126,7 +126,7 @@ class _Report:
         self._findings.setdefault(what, []).append(f"{kind}: {name}")
 
     def close(self) -> None:
-        """Raise what was found, if anything was."""
+        """Raise an error if there are findings."""
         if not self._tried:
             raise CheckError(
                 f"check_backend: {self._backend!r} supports none of the programs: its supports()"
@@ -150,7 +150,7 @@ class _Report:
 
 
 def _check(backend: Backend, trial: ProgramOfAKind) -> bool:
-    """Check all about a program; whether the backend supports it."""
+    """Run all checks of a program; return whether the backend supports it."""
     staged = stage(trial.function)(*trial.args)
     optimized = optimize(staged)
     if not backend.supports(optimized):
@@ -197,7 +197,7 @@ def _listed(specs: Sequence[Spec]) -> str:
 def _check_run(
     staged: Program, run: Callable[..., Any], args: tuple[Any, ...]
 ) -> list[tuple[Raw, Raw]]:
-    """Call the compiled function twice on raw values; its results, each with a copy."""
+    """Call the compiled function twice on raw values; return its results with copies."""
     raw = [_copied(leaf) for leaf in trees.flatten((args, {}))[0]]
     try:
         expected = staged.evaluate([_copied(value) for value in raw])
@@ -265,7 +265,7 @@ def _compare_numbers(where: str, out: Raw, expected: Raw) -> None:
 
 
 def _copied(value: Raw) -> Any:
-    """A copy that can be written to, with gaps between its elements where the value has some."""
+    """A writable copy, with gaps between its elements if the value has gaps."""
     if not isinstance(value, np.ndarray):
         return value
     if value.flags.forc:
@@ -284,7 +284,7 @@ def _same_bits(one: ArrayLike, other: ArrayLike) -> bool:
 
 
 def _check_jit(backend: Backend, trial: ProgramOfAKind) -> None:
-    """The jitted function, called again and again, also with arguments that are written to."""
+    """Check the jitted function in repeated calls, also with arguments that are written to."""
     staged: Any = jit(trial.function, backend=backend)
     for number in range(_CALLS):
         for args in (trial.args, *trial.others):
@@ -315,7 +315,7 @@ def _without_warnings(f: Function, args: tuple[Any, ...]) -> Any:
 
 
 def _check_derived(backend: Backend, trial: ProgramOfAKind) -> None:
-    """Check what transformations make of the jitted function, where they apply."""
+    """Check transformations of the jitted function, where they apply."""
     first = trial.args[0] if trial.args else None
     if not isinstance(first, np.ndarray) or first.dtype.kind != "f":
         return
@@ -358,7 +358,7 @@ def _compare_trees(where: str, actual: object, expected: object) -> None:
 
 
 def _check_threads(backend: Backend) -> bool:
-    """Many threads that call one compiled function get each their own results."""
+    """Check that threads that call one compiled function do not mix up their results."""
 
     def f(x: ArrayLike, k: ArrayLike) -> Any:
         return fnp.sum(fnp.sin(x * k) * fnp.exp(x)), fnp.multiply(x, k)
@@ -381,7 +381,7 @@ def _check_threads(backend: Backend) -> bool:
 
 
 def _check_errors(backend: Backend) -> bool:
-    """An error comes out as it is, and the next call is none the worse."""
+    """Check that errors are raised unchanged, and that later calls still work."""
 
     def f(a: ArrayLike) -> Tensor:
         return fnp.linalg.inv(a * 2.0) + fnp.sin(a)
@@ -410,7 +410,7 @@ def _error_of(f: Function, *args: ArrayLike) -> type[Exception] | None:
 
 
 def _check_warnings(backend: Backend) -> bool:
-    """NumPy's default warnings do not reach users of compiled functions."""
+    """Check that NumPy's default warnings do not reach users of compiled functions."""
     staged: Any = jit(lambda x: (fnp.exp(x) * x, 1.0 / (x - x), fnp.log(x)), backend=backend)
     with np.errstate(all="warn"):
         for _ in range(_CALLS):
@@ -419,7 +419,7 @@ def _check_warnings(backend: Backend) -> bool:
 
 
 def _check_memory(backend: Backend) -> bool:
-    """A compiled function keeps no argument."""
+    """Check that a compiled function does not keep its arguments."""
     staged = stage(lambda x: fnp.sum(fnp.sin(x) * x))(np.ones(50))
     run = backend.compile(_prepared(backend, optimize(staged))).run
     gc.disable()

@@ -1,4 +1,4 @@
-"""Programs of every kind, for ``check_backend``: functions, with arguments at which they run.
+"""Programs of every kind for ``check_backend``: functions with their arguments.
 
 >>> program = next(every_program())
 >>> program.kind, program.name
@@ -37,7 +37,7 @@ Listed: TypeAlias = "tuple[str, Function, tuple[Any, ...]]"
 
 @dataclass(frozen=True, slots=True)
 class ProgramOfAKind:
-    """A function that a backend is tried with.
+    """A function on which a backend is checked.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ProgramOfAKind:
     args : tuple of pytrees
         Arrays and Python numbers.
     others : tuple of tuples
-        Further arguments of these shapes and dtypes, for which control flow may go another way.
+        Further arguments of these shapes and dtypes, for which control flow may take another path.
     """
 
     kind: str
@@ -75,7 +75,7 @@ def every_program() -> Iterator[ProgramOfAKind]:
 
 
 def _arrays(args: tuple[Any, ...]) -> Any:
-    """Arguments with NumPy's arrays in the place of tensors."""
+    """Convert the tensors among arguments to NumPy arrays."""
     return trees.map(lambda x: np.asarray(x) if isinstance(x, Tensor) else x, args)
 
 
@@ -252,7 +252,7 @@ def _choices() -> Iterator[Listed]:
 
 
 def _branching() -> Iterator[tuple[Any, ...]]:
-    """Python's own control flow, which programs remember as guards."""
+    """Python's control flow, which programs record as guards."""
     yield "if", lambda x: x * 2.0 if x[0] > 0 else fnp.exp(x), (V,), (-V,), (V * 3.0,), (-V,)
     yield "if of an argument", lambda x: x * 2.0 if x > 1 else -x, (2.0,), (0.5,), (3.0,)
     yield (
@@ -326,7 +326,7 @@ def _results() -> Iterator[Listed]:
 
 
 def _numbers() -> Iterator[Listed]:
-    """Python numbers, whose dtype gives way to an array's; so do the results of operators."""
+    """Python numbers, which are weak, as are the results of operators on them."""
     yield "products", lambda x, v: (x * 2.0, x * v, -x), (1.5, V.astype(np.float32))
     yield "whole", lambda n, v: (n + 1, n * v, n**2, n / 2), (3, V.astype(np.float32))
     yield "truth", lambda b, v: (b * 2, b & True, v * b), (True, N.astype(np.int8))

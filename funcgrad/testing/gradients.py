@@ -1,8 +1,8 @@
 """``check_grads`` and its building blocks ``check_jvp`` and ``check_vjp``.
 
-What flows in is a function and a point; a direction and cotangents are drawn from a generator of
-the call's own. What flows out is nothing, or a ``CheckError``. Order n is checked by checking the
-derivatives of order n - 1, in each mode, as functions of their own.
+They take a function and a point, draw a random direction and cotangents, and raise a ``CheckError``
+if a derivative is wrong. Order n is checked by checking the derivatives of order n - 1, in each
+mode, as functions of their own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 
 _MOST_ORDERS: Final = 10
-"""Each order takes as many checks as modes for each check of the order below."""
+"""The highest order. Each order repeats every check of the order below once for each mode."""
 
 
 def check_grads(
@@ -62,8 +62,8 @@ def check_grads(
     Parameters
     ----------
     f : callable
-        Takes pytrees and returns a pytree, all with real or complex arrays. Leaves of integers and
-        booleans are held fixed, and ignored in the result.
+        A function from pytrees to a pytree of real or complex arrays. Leaves of integers and
+        booleans are constant as arguments, and ignored in the result.
     args : tuple of pytrees
         The point. It should not be at a kink of the function, nor so near the edge of its domain
         that a step leaves it.
@@ -73,28 +73,28 @@ def check_grads(
     modes : sequence of str
         ``"fwd"``, ``"rev"`` or both.
     atol, rtol : float, optional
-        The derivatives may differ by ``atol + rtol * abs(numerical)``, and by what rounding of the
-        function's values explains. By default what the coarsest dtype among arguments and results
-        allows: for float64 a relative 1e-6 with differences, 1e-7 with a complex step; for
+        The derivatives may differ by ``atol + rtol * abs(numerical)``, plus the effect of rounding
+        in the function's values. The default depends on the coarsest dtype among arguments and
+        results: for float64 a relative 1e-6 with differences, 1e-7 with a complex step; for
         float32 2e-3 and 8e-4.
     eps : float, optional
-        The step of the central differences, by default the cube root of the dtype's precision. It
+        The step of the central differences, by default the cube root of the machine epsilon. It
         is relative for elements greater than 1.
     kwargs : mapping, optional
-        Keyword arguments, which are held fixed.
+        Keyword arguments, which are constant.
     seed : int
-        Of the random direction and cotangents along which derivatives are compared; no element of
-        either is near zero. The same seed always gives the same check.
+        The seed of the random direction and cotangents along which derivatives are compared; no
+        element of either is near zero. The same seed always gives the same check.
 
     Raises
     ------
     CheckError
         A derivative is wrong; an ``AssertionError``. The message says in which mode and order, for
-        which argument, what was expected, and what may be the reason.
+        which argument, what was expected, and what the reason may be.
     DifferentiationError
-        The arguments, or the results, hold nothing that can be differentiated.
+        The arguments, or the results, contain nothing that can be differentiated.
     ArgumentError
-        ``order``, ``modes``, ``atol``, ``rtol``, ``eps``, ``kwargs`` or ``seed`` make no sense.
+        ``order``, ``modes``, ``atol``, ``rtol``, ``eps``, ``kwargs`` or ``seed`` is invalid.
     DtypeError
         ``atol``, ``rtol`` or ``eps`` is no real number.
 
@@ -228,7 +228,7 @@ def _check(subject: Subject, options: _Options, order: int, rng: np.random.Gener
 
 
 def _drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
-    """Random numbers of magnitude 0.5 to 1, relative to elements greater than 1 if ``scaled``."""
+    """Draw numbers of magnitude 0.5 to 1, relative to elements greater than 1 if ``scaled``."""
     size: Any = rng.uniform(0.5, 1.0, like.shape)
     if like.dtype.kind == "c":
         size = size * np.exp(2j * np.pi * rng.uniform(size=like.shape))
@@ -241,7 +241,7 @@ def _drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A subject with what its derivatives are tried on: a direction, and cotangents."""
+    """A subject with the direction and the cotangents along which derivatives are compared."""
 
     subject: Subject
     options: _Options
@@ -258,7 +258,7 @@ class _Trial:
             raise CheckError(self.message(mode, comparison, numerical))
 
     def derivative(self, mode: str, direction: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-        """The values by which a mode goes along, and its derivative along a direction."""
+        """The function's values in a mode, and the derivative along the direction."""
         subject = self.subject
         if mode == "fwd":
             tangents = [wrap(t) for t in direction]
@@ -296,7 +296,7 @@ class _Trial:
         )
 
     def message(self, mode: str, comparison: Comparison, numerical: Estimate) -> str:
-        """All that is known of a wrong derivative."""
+        """The message about a wrong derivative."""
         subject = self.subject
         modes = (*subject.modes, mode)
         along = "the direction" if mode == "fwd" else "direction and cotangent"

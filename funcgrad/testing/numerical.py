@@ -1,11 +1,11 @@
-"""Numerical directional derivatives, which know nothing of how funcgrad differentiates.
+"""Numerical directional derivatives, independent of how funcgrad differentiates.
 
-Central differences of the function's values, extrapolated from two steps, serve for every function.
-Where a function of real numbers also takes complex ones, and is analytic there, the complex step
+Central differences of the function's values, extrapolated from two steps, work for every function.
+If a function of real numbers also accepts complex ones, and is analytic there, the complex step
 ``Im f(x + ihv) / h`` has no cancellation and is exact to rounding (Squire, Trapp, "Using complex
 variables to estimate derivatives of real functions", SIAM Review 40, 1998). Whether it applies
-cannot be seen from outside, so it is tried, and believed where it agrees with the differences to
-within what those can tell.
+cannot be seen from outside, so it is tried, and used if it agrees with the differences within their
+accuracy.
 
 >>> from funcgrad.testing.subject import subject_of
 >>> import numpy as np
@@ -33,9 +33,9 @@ class Estimate:
     Attributes
     ----------
     values : list of ndarray
-        One for each of the function's results.
+        A derivative for each of the function's results.
     noise : list of ndarray
-        How far they can be off, elementwise, because the function's values are rounded.
+        The possible error of each element due to rounding of the function's values.
     method : str
     precision : float
         The spacing at 1 of the coarsest dtype that took part.
@@ -65,7 +65,7 @@ def estimate(subject: Subject, direction: Sequence[Array], eps: float | None) ->
     ----------
     subject : Subject
     direction : sequence of ndarray
-        Of the shapes and dtypes of the point.
+        Arrays of the shapes and dtypes of the point.
     eps : float or None
         The step of the differences.
     """
@@ -100,7 +100,7 @@ def inner(first: Array, second: Array) -> float:
 def one_sided(
     subject: Subject, direction: Sequence[Array], eps: float | None
 ) -> tuple[list[Array], list[Array]]:
-    """The difference quotients against and along a direction, which part at a kink."""
+    """The difference quotients against and along a direction, which differ at a kink."""
     step = step_of(subject, eps)
     behind, ahead = (_moved(subject, direction, t) for t in (-step, step))
     with quiet():
@@ -133,7 +133,7 @@ def _central(
 def _complex_step(
     subject: Subject, direction: Sequence[Array], precision: float
 ) -> list[Array] | None:
-    """The derivative by a step along the imaginary axis; None where the function refuses."""
+    """The derivative by a step along the imaginary axis; None if the function raises an error."""
     if not subject.is_real() or any(x.dtype == np.float16 for x in subject.point):
         return None
     step = precision**1.5  # its square is lost beside 1, and nothing underflows

@@ -19,7 +19,7 @@ _COLUMNS: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The tolerances that the user gave; None for one that fits the dtype and the method."""
+    """The user's tolerances; None for the default of the dtype and the method."""
 
     absolute: float | None
     relative: float | None
@@ -46,13 +46,13 @@ class Comparison:
     Attributes
     ----------
     result : int
-        Which of the results it is in.
+        The number of the result that contains the element.
     index : tuple of int
-        Where in that result.
+        The element's index in that result.
     analytic, numerical : number
     error, tolerance : float
     terms : str
-        How the tolerance came about.
+        The explanation of the tolerance.
     """
 
     result: int
@@ -72,7 +72,7 @@ class Comparison:
 def compare(
     analytic: Sequence[Array], numerical: Estimate, tolerance: Tolerance
 ) -> Comparison | None:
-    """The worst element; None where there are no elements at all."""
+    """Find the worst element; None if there are no elements."""
     absolute, relative = tolerance.parts(numerical)
     worst: Comparison | None = None
     worst_ratio = -1.0
@@ -124,7 +124,7 @@ def row(label: str, text: str) -> str:
 
 
 def table(rows: Sequence[tuple[str, Comparison]], limit: int = 8) -> list[str]:
-    """Which arguments the error comes from: one line for each, those that disagree first."""
+    """A line for each argument that says whether its derivative agrees; errors come first."""
     ordered = sorted(rows, key=lambda pair: pair[1].agrees)
     width = max(len(name) for name, _ in ordered)
     lines = [

@@ -1,8 +1,8 @@
 """The subject of a check: a function of a list of arrays, and the point where it is checked.
 
-Users' functions take and return pytrees, with integers and flags among them. A ``Subject`` is such
-a function with everything but its inexact arrays fixed, and the derivative of a subject, in either
-mode, is a subject again: that is how the higher orders are checked.
+Users' functions take and return pytrees, which may contain integers and flags. A ``Subject`` is
+such a function with everything but its inexact arrays fixed. The derivative of a subject, in either
+mode, is a subject again: so higher orders are checked.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Subject:
     Attributes
     ----------
     title : str
-        What the user calls it.
+        The user's name of the function.
     function : callable
-        From tensors to a list of tensors, all of an inexact dtype.
+        A function from tensors to a list of tensors, all of inexact dtypes.
     point : tuple of Tensor
     names : tuple of str
-        The path of each tensor of the point, as ``params['w']``.
+        The path of each tensor of the point, such as ``params['w']``.
     modes : tuple of str
-        The modes by which the user's function has been differentiated already, the first first.
+        The modes by which the user's function has been differentiated already, in order.
     values : tuple of ndarray
-        What the function returns at the point.
+        The function's results at the point.
     result_names : tuple of str
-        The path of each of them.
+        The path of each result.
     """
 
     title: str
@@ -67,7 +67,7 @@ class Subject:
             return [np.asarray(value) for value in self.function(*[wrap(x) for x in arrays])]
 
     def is_real(self) -> bool:
-        """Whether everything that goes in and comes out is real."""
+        """Whether all arguments and results are real."""
         everything = (*self.point, *self.values)
         return not any(dtype_of(x).kind == "c" for x in everything)
 
@@ -75,7 +75,7 @@ class Subject:
 def subject_of(
     operation: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> Subject:
-    """A user's function at given arguments.
+    """Make the subject of a user's function at given arguments.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def subject_of(
         The check, for messages.
     f : callable
     args : tuple or list of pytrees
-        Leaves of an integer or boolean dtype are held fixed.
+        The arguments; leaves of integer or boolean dtypes are constant.
     kwargs : mapping or None
-        Held fixed too.
+        Keyword arguments, which are constant.
 
     Raises
     ------
     DifferentiationError
-        There is nothing to differentiate in, or the function returns nothing that has a derivative.
+        No argument, or no result, can be differentiated.
     ArgumentError
         ``kwargs`` is no mapping.
     """

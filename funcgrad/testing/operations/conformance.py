@@ -1,7 +1,7 @@
-"""``check_primitive``: all that the package asks of its own operations, asked of anyone's.
+"""``check_primitive``: check an operation by all that the package requires of its own operations.
 
-What flows in is an operation; what flows out is nothing, or a ``CheckError`` with all that is wrong
-at all samples. The properties are data: the package's tests try them one by one.
+It raises a ``CheckError`` that lists all failures at all samples. The properties are data: the
+package's tests check them one by one.
 """
 
 from __future__ import annotations
@@ -41,27 +41,26 @@ _SHOWN: Final = 3
 
 
 def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> None:
-    """Check that an operation keeps all that its declaration says, at all of its samples.
+    """Check that an operation does what its declaration says, at all of its samples.
 
-    Each field of the declaration is tried: samples, results, differential, batch, structure,
-    traits, formula and body. Derivatives are compared in both modes, with differences and to second
-    order; batches with loops; what is staged, compiled or read from JSON with what is evaluated.
+    Each field of the declaration is checked: samples, results, differential, batch, structure,
+    traits, formula and body. Derivatives of both modes are compared with differences, to second
+    order; batches with loops; staged, compiled and saved programs with evaluation.
 
     Parameters
     ----------
     operation : Primitive
-        Declared with ``fg.extend``, with samples: numbers at which it is tried. They should hold
-        what goes wrong elsewhere: 0-d and empty arrays, strides, ties, infinities, edges of the
-        domain.
+        An operation that was declared with ``fg.extend``, with samples. They should include
+        difficult arguments: 0-d and empty arrays, strides, ties, infinities, edges of the domain.
     without : collection of str
-        Names of properties that are not tried, as the report has them: ``("saved",)`` for an
-        operation that stands in no module.
+        Names of properties to skip, as in the report: ``("saved",)`` for an operation that is not
+        defined at the top of a module.
 
     Raises
     ------
     CheckError
-        The operation breaks a promise; an ``AssertionError``. The message has every property that
-        does not hold, the samples at which it does not, what differs there, and where to look.
+        A property does not hold; an ``AssertionError``. The message lists every such property, the
+        samples at which it fails, the difference, and where to look.
     ArgumentError
         ``operation`` is no operation, or ``without`` names no property.
 

@@ -1,6 +1,6 @@
 """A small compiler of formulas: it emits instructions, and runs them element by element.
 
-It shows that a formula is written in intrinsics alone, and looks at no number.
+It shows that a formula uses only intrinsics, and does not branch on numbers.
 
 >>> machine = Machine()
 >>> x = machine.register(np.dtype(float))
@@ -36,7 +36,7 @@ def _swapped(name: str) -> Callable[..., Operand]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
-    """A place of which nothing is known but the dtype; it has the operators of formulas."""
+    """A value of which only the dtype is known; it has the operators of formulas."""
 
     machine: Machine
     place: int

@@ -1,6 +1,6 @@
-"""A property: something that every declaration has to keep, with the check that tries it.
+"""Properties: sentences that have to hold for every declaration, with their checks.
 
-What flows in is an operation; what flows out are failures: at which sample, and what differs.
+A check of an operation returns failures: the sample, and the difference.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from funcgrad.testing.operations.cases import Case, representatives
 
 
 def always(_: object) -> bool:
-    """Hold for everything."""
+    """Apply to everything."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class AtSamples:
-    """A check that is made at each sample for itself.
+    """A check of each sample by itself.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ Tries: TypeAlias = AtSamples | AtOnce
 
 @dataclass(frozen=True, slots=True)
 class BrokenPromise:
-    """A broken promise.
+    """A failure of a property.
 
     Attributes
     ----------
