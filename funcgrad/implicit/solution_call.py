@@ -77,6 +77,10 @@ class SolutionCall(JvpCall):
         self.transposed = transposed
 
     @property
+    def is_linear(self) -> bool:
+        return self.frozen is None or self.frozen.is_linear
+
+    @property
     def result_specs(self) -> Sequence[Spec] | None:
         return None if self.signature.has_aux else self.signature.specs
 

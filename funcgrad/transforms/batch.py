@@ -45,7 +45,7 @@ from funcgrad.transforms.arguments import (
     values_of,
 )
 from funcgrad.transforms.callables import Axes
-from funcgrad.transforms.delegation import delegate, delegated
+from funcgrad.transforms.delegation import delegate, delegated, holds_linear, within_linear
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
 from funcgrad.transforms.whole import Whole
 from funcgrad.trees import Structure
@@ -176,9 +176,11 @@ class Batcher(Trace):
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole run on the batch."""
-        if (stager := delegate(self, is_linear=False)) and not call.is_linear:
-            staged: list[Value] = stager.process_call(call, args)
-            return staged
+        if holds_linear(self):
+            if not call.is_linear:
+                return list(delegate(self, is_linear=False).process_call(call, args))
+            with within_linear():
+                return self.process_call(call, args)
         if (self._around or not self._open) and (deputy := self._successor(*args)):
             return deputy.process_call(call, args)
         return call.batch_in(self, args)

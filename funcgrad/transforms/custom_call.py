@@ -18,7 +18,7 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Trace, Value, begin_level, running_traces
+from funcgrad.trace import NUMBERS, Trace, Value, begin_level, running_traces
 from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call, Part, Sizes
@@ -157,6 +157,11 @@ class JvpCall(_CustomCall):
 
     takes_none: ClassVar[bool] = False
     __slots__ = ("rule",)
+
+    @property
+    def is_linear(self) -> bool:
+        # A rule may call a function whose pullback is not linear; its program tells.
+        return self.frozen is not None and self.frozen.is_linear
 
     def __init__(
         self,
@@ -348,7 +353,11 @@ class VjpCall(_CustomCall):
                 ]
 
             pushed: list[Value] = [None] * len(specs)
-            transposed = transpose_linear(backward, [specs[k] for k in followed], tangents)
+            seeds = [
+                spec.dtype.type(t) if type(t) in NUMBERS else t
+                for t, spec in zip(tangents, sources, strict=True)
+            ]
+            transposed = transpose_linear(backward, [specs[k] for k in followed], seeds)
             for k, tangent in zip(followed, transposed, strict=True):
                 if tangent is not None:  # what the rule does not select is zero
                     pushed[k] = fit_cotangent(plain(tangent), specs[k])

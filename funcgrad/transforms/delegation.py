@@ -46,3 +46,25 @@ def delegate(trace: object, is_linear: bool = True) -> Any:
         if owner is trace and not (only_nonlinear and is_linear):
             return to
     return None
+
+
+def holds_linear(trace: object) -> bool:
+    """Whether a trace gives away calls in this context, but those that are linear for certain."""
+    return delegate(trace, is_linear=False) is not delegate(trace)
+
+
+@contextmanager
+def within_linear() -> Iterator[None]:
+    """Within this context, no trace gives away calls only: they are of one that is linear."""
+    entries, delegates = [], _DELEGATES.get()
+    while delegates is not None:
+        *entry, delegates = delegates
+        entries.append(entry)
+    chain: Any = None
+    for owner, to, only_nonlinear in reversed(entries):
+        chain = chain if only_nonlinear else (owner, to, only_nonlinear, chain)
+    token = _DELEGATES.set(chain)
+    try:
+        yield
+    finally:
+        _DELEGATES.reset(token)

@@ -212,8 +212,10 @@ class FrozenCall(Call):
 
     @property
     def is_linear(self) -> bool:
-        linear: bool = self.kind.has_linear_pullback
-        return linear
+        if self.users_call is not None:
+            return self.users_call.is_linear
+        rules = [rule.program for rule in self.rules]
+        return self.kind.has_linear_pullback and all(map(has_linear_rules, rules))
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -96,9 +97,9 @@ def _with_deputy(mask: Value, x: Value) -> Value:
     if type(mask) in RAW or not mask._trace.is_batch or shape_of(mask._value) == (0,):
         return x
     values = unfollowed(x)
-    around = _traces(values)
-    if not all(trace.is_batch for trace in around[: around.index(mask._trace)]):
-        return x  # one of them writes a program for single examples
+    inside = [*takewhile(lambda trace: trace.is_batch, _traces(values))]
+    if mask._trace not in inside:
+        return x  # a program is written for single examples
     return where(mask, x, _deputy(mask, values))
 
 

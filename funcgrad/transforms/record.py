@@ -38,7 +38,7 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.absent_examples import pulled_by_example
 from funcgrad.transforms.accumulation import Variables
-from funcgrad.transforms.delegation import delegate
+from funcgrad.transforms.delegation import delegate, holds_linear, within_linear
 from funcgrad.transforms.entries import (
     CarriedEntry,
     ElementwiseEntry,
@@ -139,10 +139,12 @@ class Recorder(Readable):
         """Let an operation that is met as a whole record itself."""
         deputy = None if self.is_plain else delegate(self, call.is_linear)
         if deputy is not None:
-            results: list[Value] = deputy.process_call(call, args)
-            return results
+            return list(deputy.process_call(call, args))
         if self.tape.current() is None:
             return meet(call, [self.inner(arg) for arg in args])
+        if not self.is_plain and holds_linear(self):
+            with within_linear():
+                return call.record_in(self, args)
         return call.record_in(self, args)
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
@@ -256,8 +258,8 @@ class Recorder(Readable):
             if KINDS[primitive.form] is None:
                 return out
             several = Several(primitive, with_deputies(primals), out, params)
-            maps = Recording(out, where_present(several.pull), several.push)
-            return tuple(self.append_whole(maps, operands))
+            recording = Recording(out, where_present(several.pull), several.push)
+            return tuple(self.append_whole(recording, operands))
         return self._recorded(primitive, operands, primals, out, params)
 
     def _recorded(

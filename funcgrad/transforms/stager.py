@@ -41,7 +41,7 @@ from funcgrad.trace import (
 )
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.constant_pool import ConstantPool
-from funcgrad.transforms.delegation import delegate, delegated
+from funcgrad.transforms.delegation import delegate, delegated, holds_linear, within_linear
 from funcgrad.transforms.explicit import (
     CUSTOM_CALL,
     FOREIGN_CALL,
@@ -226,6 +226,9 @@ class Stager(Trace):
         if deputy is not None:
             borrowed: list[Value] = deputy.process_call(call, args)
             return borrowed
+        if holds_linear(self):
+            with within_linear():
+                return self.process_call(call, args)
         self.check(*args)
         if not isinstance(call, Call):
             return call.interpret(self, args)

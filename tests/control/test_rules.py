@@ -166,6 +166,29 @@ LOOPS_AROUND = {
     ),
 }
 
+
+def with_its_derivative(f: Callable[[Any], Any]) -> Any:
+    """A function with a rule that pushes through it, and so is as linear as that."""
+    custom = fg.custom_jvp(f)
+    custom.defjvp(lambda primals, tangents: fg.jvp(f, primals, tangents))
+    return custom
+
+
+@fg.custom_jvp
+def sine(x):
+    return fnp.sin(x)
+
+
+sine.defjvp(lambda p, t: (sine(*p), fnp.cos(p[0]) * t[0]))
+
+
+@fg.custom_vjp
+def kept_sine(x):
+    return fnp.sin(x)
+
+
+kept_sine.defvjp(lambda x: (kept_sine(x), x), lambda x, ct: (ct * fnp.cos(x),))
+
 WITHIN: dict[str, Any] = {
     "jit": fg.jit(lambda x: tamed(x) * 1.0),
     "scan": lambda x: fg.scan(lambda c, _: (tamed(c), None), x, None, length=1)[0],
@@ -175,6 +198,9 @@ WITHIN: dict[str, Any] = {
     )[1],
     "cond": lambda x: fg.cond(fnp.sum(x) > 100.0, lambda x: x, tamed, x),
     "checkpoint": fg.checkpoint(tamed),
+    "rule": with_its_derivative(tamed),
+    "rule that reads": with_its_derivative(kept_sine),
+    "rule in jit": fg.jit(with_its_derivative(tamed)),
 }
 
 
@@ -182,7 +208,8 @@ def in_a_loop(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: fg.scan(lambda c, k: (c + k * 0.15 * inner(x), None), x, np.arange(3.0))[0]
 
 
-LOOPS_AROUND |= {f"{name} in a loop": in_a_loop(inner) for name, inner in WITHIN.items()}
+LOOPS_AROUND["a linear rule in loops in a loop"] = in_a_loop(in_a_loop(sine))
+LOOPS_AROUND.update({f"{name} in a loop": in_a_loop(inner) for name, inner in WITHIN.items()})
 
 
 @pytest.mark.parametrize("name", LOOPS_AROUND)
@@ -207,3 +234,14 @@ def test_a_rule_that_is_not_linear_is_applied_at_every_step(name: str) -> None:
     assert {mode: np.asarray(result).tolist() for mode, result in results.items()} == {
         mode: pytest.approx(np.asarray(expected).tolist(), rel=1e-12) for mode in results
     }
+
+
+def test_a_branch_of_examples_may_differentiate_a_rule_on_what_it_closes_over() -> None:
+    def f(x):
+        slope = fg.grad(lambda z: kept_sine(z) * z)
+        return fg.cond(x > 1.0, lambda y: y, lambda y: y + slope(x), x)
+
+    xs = np.array([0.4, 0.9, 1.5])
+    expected = np.stack([np.asarray(fg.grad(f)(x)) for x in xs])
+    for way in (fg.vmap(fg.grad(f)), fg.jit(fg.vmap(fg.grad(f)))):
+        np.testing.assert_allclose(way(xs), expected, rtol=1e-12)

@@ -266,3 +266,15 @@ def test_forward_goes_through_a_function_in_loops_and_what_it_closes_over() -> N
     for g in (once, fg.jit(once)):
         assert_same(fg.jvp(g, (2.0,), (1.0,))[1], X)
         assert_same(fg.vjp(g, 2.0)[1](np.ones(4))[0], np.sum(X))  # no rule is for it
+
+
+def test_the_tangent_of_a_python_number_in_a_checkpoint_may_be_one() -> None:
+    sine: Any = fg.custom_vjp(fnp.sin)
+    sine.defvjp(lambda x: (sine(x), x), lambda x, ct: (ct * fnp.cos(x),))
+    outer: Any = fg.custom_vjp(lambda x: sine(x))
+    outer.defvjp(lambda x: (sine(x), x), lambda x, ct: fg.vjp(sine, x)[1](ct))
+
+    def slope(x: Any) -> Any:
+        return 0.7 * fg.jvp(fg.checkpoint(outer), (x,), (x * 0.5,))[1]
+
+    assert_same(fg.grad(slope)(0.9), np.asarray(0.35 * (np.cos(0.9) - 0.9 * np.sin(0.9))))
