@@ -49,9 +49,7 @@ def stacked(rows: Sequence[Value], spec: Spec) -> Value:
     """Stack the rows of an array, each of a spec; there may be none."""
     if any(type(row) not in RAW for row in rows):
         return stack(*rows, axis=0)
-    array = np.empty(
-        (len(rows), *spec.shape), spec.dtype
-    )  # NumPy's stack takes three times as long
+    array = np.empty((len(rows), *spec.shape), spec.dtype)  # in a third of the time of np.stack
     for k, row in enumerate(rows):
         array[k] = row
     return array

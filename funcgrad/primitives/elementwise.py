@@ -14,7 +14,7 @@ NumPy's answers are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -164,6 +164,9 @@ def elementwise_result(
 
     def result(*specs: Spec, **params: Any) -> Spec:
         shape = broadcast_shapes(name, *[spec.shape for spec in specs])
+        dtype = None if params else _resolved_dtype(evaluate, specs)
+        if dtype is not None:
+            return Spec(shape, dtype)
         size = 0 if 0 in shape else 1  # where there is no element, none is refused
         examples = [_example(spec, size) for spec in specs]
         with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
@@ -172,6 +175,20 @@ def elementwise_result(
             return Spec(shape, np.asarray(evaluate(*examples, **params)).dtype)
 
     return result
+
+
+def _resolved_dtype(evaluate: Callable[..., Any], specs: Sequence[Spec]) -> np.dtype[Any] | None:
+    """The dtype of a ufunc's result, in a tenth of the time that it takes to evaluate examples.
+
+    None for Python numbers, and where it refuses the dtypes: to evaluate says so in NumPy's words.
+    """
+    if not isinstance(evaluate, np.ufunc) or True in [spec.weak for spec in specs]:
+        return None
+    try:
+        dtype = evaluate.resolve_dtypes((*[spec.dtype for spec in specs], None))[-1]
+    except TypeError:
+        return None
+    return None if dtype.hasobject else dtype  # of an object only its value has a dtype
 
 
 def _example(spec: Spec, size: int) -> Raw:
