@@ -61,7 +61,8 @@ def awkward(primitive: Primitive) -> Iterator[Sample]:
                 along = {"axis": (axis,) if isinstance(params["axis"], tuple) else axis}
                 for reverse in (False, True) if "reverse" in params else (None,):
                     turned = {} if reverse is None else {"reverse": reverse}
-                    yield Sample((array,) * arity, {**params, **along, **turned})
+                    operands = (array, array + array)[:arity]
+                    yield Sample(operands, {**params, **along, **turned})
 
 
 def tried(primitive: Primitive) -> int:

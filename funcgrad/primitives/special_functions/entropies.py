@@ -11,12 +11,10 @@ NaN for negative divisors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Final
 
 import numpy as np
 
-from funcgrad import intrinsics
-from funcgrad.floating_errors import ignoring
 from funcgrad.primitive import Primitive, Selection
 from funcgrad.primitives.elementwise import (
     combined,
@@ -29,7 +27,7 @@ from funcgrad.primitives.elementwise import (
 )
 from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.special import DOUBLE, real_floating, real_operand
+from funcgrad.primitives.special import DOUBLE, real_operand
 from funcgrad.primitives.special_functions.scipys import evaluated_quietly
 from funcgrad.primitives.transcendental import log1p
 from funcgrad.shape import dtype_of, is_inexact
@@ -57,16 +55,9 @@ def _common(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
     return m.astype(x, dtype), m.astype(y, dtype)
 
 
-def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
-    def evaluate(*args: Raw) -> Raw:
-        with ignoring():
-            return function(*args)[()]
-
-    return evaluate
-
-
-def _reals(name: str, x: Raw, y: Raw) -> list[Any]:
-    return [real_floating(arg, name) for arg in _common(intrinsics, x, y)]
+def _reals(m: Algebra, name: str, x: Value, y: Value) -> tuple[Value, Value]:
+    x, y = _common(m, x, y)
+    return real_operand(m, x, name), real_operand(m, y, name)
 
 
 def _ratio_or_zero(m: Algebra, x: Value, y: Value) -> Value:
@@ -156,23 +147,40 @@ xlog1py: Primitive = elementwise(
 )
 
 
-def _log_ratio(x: Raw, y: Raw) -> Raw:
-    """``log(x / y)`` also where the quotient is near 1, or out of range."""
-    x, y = _reals("log_ratio", x, y)
-    ratio = x / y
+def _log_of_usual(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
+    """``log(x / y)`` also where the quotient is near 1, and where that is in range."""
+    ratio = m.divide(x, y)
     near = (ratio > 0.5) & (ratio < 2)
-    result = np.where(near, np.log1p((x - y) / y), np.log(ratio))
-    usual = (ratio >= np.finfo(ratio.dtype).tiny) & (ratio < np.inf)
+    result = m.where(near, m.log1p(m.divide(x - y, y)), m.log(ratio))
+    return result, (ratio >= float(np.finfo(dtype_of(ratio)).tiny)) & (ratio < np.inf)
+
+
+def _log_of_all(m: Algebra, x: Value, y: Value, result: Value, usual: Value) -> Value:
+    result = m.where(usual, result, m.log(x) - m.log(y))
+    return m.where((x == 0) & (y == 0), np.inf, result)
+
+
+def _log_of_quotient(m: Algebra, x: Value, y: Value) -> Value:
+    return _log_of_all(m, x, y, *_log_of_usual(m, x, y))
+
+
+def _quick_log_of_quotient(m: Algebra, x: Raw, y: Raw) -> Raw:
+    """The same of raw values, of which nearly always all are in range."""
+    result, usual = _log_of_usual(m, x, y)
     if np.count_nonzero(usual) == np.size(usual):
         return result
-    result = np.where(usual, result, np.log(x) - np.log(y))
-    return np.where((x == 0) & (y == 0), np.inf, result)
+    return _log_of_all(m, x, y, result, usual)
+
+
+def _log_ratio(logarithm: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda m, x, y: logarithm(m, *_reals(m, "log_ratio", x, y))
 
 
 # At 0 / 0 it is inf: what x log(x / y) jumps to for whatever x > 0.
 log_ratio: Primitive = elementwise(
     "log_ratio",
-    _quietly(_log_ratio),
+    evaluated_quietly(_log_ratio(_quick_log_of_quotient)),
+    formula=_log_ratio(_log_of_quotient),
     partials=(
         lambda _, x, _y: bind2(divide, 1, x),
         lambda _, _x, y: -bind2(divide, 1, y),
@@ -212,15 +220,24 @@ def _inside(x: Value, y: Value) -> Value:
 
 
 def _relative(
-    name: str, of_both: Callable[..., Any], at_zero: Callable[..., Any]
-) -> Callable[..., Any]:
-    def evaluate(x: Raw, y: Raw) -> Raw:
-        x, y = _reals(name, x, y)
-        result = np.where((x > 0) & (y > 0), of_both(x, y), np.inf)
-        result = np.where((x == 0) & (y >= 0), at_zero(y), result)
-        return np.where(np.isnan(x) | np.isnan(y), np.nan, result).astype(x.dtype)
+    name: str, of_both: Callable[..., Value], at_zero: Callable[..., Value]
+) -> Callable[..., Callable[..., Value]]:
+    """A relative entropy, by a function for the logarithm of a quotient."""
 
-    return _quietly(evaluate)
+    def by(logarithm: Callable[..., Value]) -> Callable[..., Value]:
+        def formula(m: Algebra, x: Value, y: Value) -> Value:
+            x, y = _reals(m, name, x, y)
+            result = m.where((x > 0) & (y > 0), of_both(x, y, logarithm(m, x, y)), np.inf)
+            result = m.where((x == 0) & (y >= 0), at_zero(y), result)
+            return m.where(m.isnan(x) | m.isnan(y), np.nan, result)
+
+        return formula
+
+    return by
+
+
+_rel_entr: Final = _relative("rel_entr", lambda x, y, log: x * log, lambda y: 0)
+_kl_div: Final = _relative("kl_div", lambda x, y, log: x * log - x + y, lambda y: y)
 
 
 _PAIRS = combined(
@@ -231,7 +248,8 @@ _PAIRS = combined(
 )
 rel_entr: Primitive = elementwise(
     "rel_entr",
-    _relative("rel_entr", lambda x, y: x * _log_ratio(x, y), np.zeros_like),
+    evaluated_quietly(_rel_entr(_quick_log_of_quotient)),
+    formula=_rel_entr(_log_of_quotient),
     partials=(
         lambda _, x, y: Selection(_inside(x, y), 1 + bind2(log_ratio, *_with_ones_outside(x, y))),
         lambda _, x, y: Selection(_inside(x, y), -bind2(ratio_or_zero, *_with_ones_outside(x, y))),
@@ -243,7 +261,8 @@ rel_entr: Primitive = elementwise(
 )
 kl_div: Primitive = elementwise(
     "kl_div",
-    _relative("kl_div", lambda x, y: x * _log_ratio(x, y) - x + y, lambda y: y),
+    evaluated_quietly(_kl_div(_quick_log_of_quotient)),
+    formula=_kl_div(_log_of_quotient),
     partials=(
         lambda _, x, y: Selection(_inside(x, y), bind2(log_ratio, *_with_ones_outside(x, y))),
         lambda _, x, y: Selection(_inside(x, y), bind2(relative_excess, *_with_ones_outside(x, y))),
