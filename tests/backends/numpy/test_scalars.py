@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad import intrinsics
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.python_text import Written, written
 from funcgrad.backends.numpy.scalars import scalars_of
@@ -161,6 +162,26 @@ def test_every_text_has_the_bits_of_evaluation(
         if kinds != ("int",) * len(kinds):  # beside others, whole numbers are floats
             made, expected = np.asarray(made, expected.dtype), np.asarray(expected)
         assert bits(made) == bits(expected), (values, expression)
+
+
+COMPOSED: list[Callable[..., Any]] = [
+    lambda m, x, y: m.where(x < 0, m.sqrt(y), m.absolute(x)) * (x - y),
+    lambda m, x, y: m.subtract(-(x + y) * (y * 2.0), m.where(x < y, x, y)),
+    lambda m, x, y: m.where((x < y) & ~(x == y) | m.isnan(x), -x - y, m.maximum(x, y) - (y - x)),
+    lambda m, x, y: m.where(m.where(x < y, x < 1, y < 1), m.divide(x - y, y + x), +x),
+    lambda m, x, y: m.where((x <= y) & (x < 1) | (y != x), m.square(x - y), m.isfinite(x) * y),
+]
+
+
+@pytest.mark.parametrize("formula", COMPOSED, ids=range(len(COMPOSED)))
+def test_texts_within_texts_have_parentheses_where_they_need_them(formula: Any) -> None:
+    text = written(formula, Written("x", "float"), Written("y", "float"))
+    assert text is not None
+    for x, y in product(EXTREMES, repeat=2):
+        with np.errstate(all="ignore"):
+            made = float(eval(text, {"np": np, "math": math}, {"x": x, "y": y}))
+            expected = float(formula(intrinsics, np.float64(x), np.float64(y)))
+        assert bits(made) == bits(expected), (x, y, text)
 
 
 # What does not happen.
