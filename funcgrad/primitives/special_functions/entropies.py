@@ -165,7 +165,7 @@ def _log_of_quotient(m: Algebra, x: Value, y: Value) -> Value:
 
 
 def _quick_log_of_quotient(m: Algebra, x: Raw, y: Raw) -> Raw:
-    """The same of raw values, of which nearly always all are in range."""
+    """Compute it for raw values, whose quotients are nearly always all in range."""
     result, usual = _log_of_usual(m, x, y)
     if np.count_nonzero(usual) == np.size(usual):
         return result

@@ -1,4 +1,4 @@
-"""The inverse of the logistic function, and logarithms of it and of its slope, in NumPy.
+"""The inverse of the logistic function, and logarithms of it and of its slope.
 
 >>> logit(0.5)
 np.float64(0.0)
@@ -20,7 +20,7 @@ from funcgrad.primitives.elementwise import (
     reciprocal_of_positive,
 )
 from funcgrad.primitives.special import real_operand
-from funcgrad.primitives.special_functions.scipys import evaluated_at_once, evaluated_quietly
+from funcgrad.primitives.special_functions.scipys import evaluated_quietly
 from funcgrad.primitives.transcendental import tanh
 from funcgrad.structure import TRANSCENDENTAL, Algebra
 from funcgrad.trace import Value, bind1
@@ -64,7 +64,6 @@ def _log_expit(m: Algebra, x: Value) -> Value:
 
 log_expit: Primitive = elementwise(
     "log_expit",
-    evaluated_at_once(_log_expit),
     formula=_log_expit,
     partials=(lambda _, x: bind1(sigmoid, -x),),
     samples=_REALS_AND_FAR_TAILS,
@@ -82,7 +81,6 @@ def _log_expit_slope(m: Algebra, x: Value) -> Value:
 # would be a difference, which near 0 has few digits.
 log_expit_slope: Primitive = elementwise(
     "log_expit_slope",
-    evaluated_at_once(_log_expit_slope),
     formula=_log_expit_slope,
     partials=(lambda _, x: -bind1(tanh, x / 2),),
     samples=_REALS_AND_FAR_TAILS,

@@ -22,7 +22,6 @@ from funcgrad.structure import TRANSCENDENTAL, Trait
 from funcgrad.trace import Raw, Value
 
 __all__ = [
-    "evaluated_at_once",
     "evaluated_by_scipy",
     "evaluated_quietly",
     "in_double",
@@ -76,18 +75,8 @@ def evaluated_by_scipy(
     return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits, owns=True)
 
 
-def evaluated_at_once(formula: Callable[..., Value]) -> Callable[..., Raw]:
-    """Evaluate a formula on raw values, in one call for whoever compiles for NumPy."""
-
-    def evaluate(*args: Raw) -> Raw:
-        return formula(intrinsics, *args)[()]
-
-    return evaluate
-
-
 def evaluated_quietly(formula: Callable[..., Value]) -> Callable[..., Raw]:
-    """Evaluate a formula likewise without warnings, as SciPy's functions are; what is undefined is
-    NaN."""
+    """Evaluate a formula on raw values without warnings, as SciPy does; the undefined is NaN."""
 
     def evaluate(*args: Raw) -> Raw:
         with ignoring():
