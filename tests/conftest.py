@@ -35,7 +35,7 @@ for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Set what was collected apart: or every search for garbage walks through a million objects."""
+    """Freeze the collected tests: else every garbage collection visits a million objects."""
     gc.disable()
     try:
         return (yield)
@@ -47,14 +47,14 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _what_is_left_of_other_files_is_set_apart() -> None:
-    """Each test leaves some objects of its runner behind, a million after all: tests that search
-    for garbage would walk through them every time."""
+    """Freeze the objects that earlier tests left behind, a million in all: garbage collections
+    would visit them every time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def _no_failure_is_hidden_by_jit() -> None:
-    """Where a program cannot be compiled `jit` warns, and evaluates it: tests are to see that, also
-    those that leave NumPy's RuntimeWarnings out."""
+    """Make `jit`'s warning about a program that cannot be compiled an error, also in tests that
+    ignore NumPy's RuntimeWarnings."""
     warnings.filterwarnings("error", category=JitWarning)

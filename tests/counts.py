@@ -1,4 +1,4 @@
-"""How work grows, by counts that are the same on every machine: no test measures time."""
+"""Measure how work grows by counts, which are equal on every machine: no test measures time."""
 
 import sys
 from collections.abc import Callable
@@ -13,16 +13,16 @@ square 4 times."""
 
 
 def added(amount: Callable[[int], float]) -> float:
-    """How many times as much the second doubling of the length adds as the first.
+    """The ratio of the work that the second doubling of the length adds to that of the first.
 
-    What hardly grows may grow in steps, from one way of doing a thing to another.
+    Work that hardly grows may grow in steps, when the method changes.
     """
     first, second, third = [amount(length) for length in LENGTHS]
     return (third - second) / max(first / 2, second - first)
 
 
 def calls_made(work: Callable[[], Any], of: Any = None) -> int:
-    """How many functions of Python and of C are called meanwhile; or how often a certain one."""
+    """Count the calls of functions of Python and of C, or the calls of one function."""
     count = 0
 
     def profile(frame: Any, event: str, argument: Any) -> None:

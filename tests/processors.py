@@ -1,9 +1,9 @@
-"""``python -m tests.processors``: tests as they go on lesser processors.
+"""``python -m tests.processors``: run tests as on processors with fewer instructions.
 
-NumPy chooses its loops by what the processor can do: an unstable sort, the last bit of a sine or
-the order of a sum depends on that choice. Each step switches off more of what this processor has,
-down to what NumPy is built for, and runs tests that compare bits. Whoever sets the variable
-``NPY_DISABLE_CPU_FEATURES`` runs any other test so.
+NumPy chooses its loops by the processor's instructions: an unstable sort, the last bit of a sine or
+the order of a sum depends on that choice. Each step switches off more instructions, down to those
+that NumPy is built for, and runs tests that compare bits. To run another test in this way, set the
+variable ``NPY_DISABLE_CPU_FEATURES``.
 
 >>> features = {"X86_V2": True, "X86_V3": True, "X86_V4": True, "AVX512_SPR": False}
 >>> steps(["X86_V3", "X86_V4", "AVX512_SPR"], features)

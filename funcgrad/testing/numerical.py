@@ -110,7 +110,7 @@ def one_sided(
 
 
 def _moved(subject: Subject, direction: Sequence[Array], amount: float) -> list[Array]:
-    return subject.at(
+    return subject.values_at(
         [
             np.asarray(x) + (amount * v).astype(v.dtype)
             for x, v in zip(subject.point, direction, strict=True)
@@ -138,7 +138,7 @@ def _complex_step(
         return None
     step = precision**1.5  # its square is lost beside 1, and nothing underflows
     try:
-        outs = subject.at(
+        outs = subject.values_at(
             [
                 np.asarray(x) + (1j * step * v).astype(np.result_type(v, np.complex64))
                 for x, v in zip(subject.point, direction, strict=True)

@@ -61,7 +61,7 @@ class Subject:
     values: tuple[Array, ...]
     result_names: tuple[str, ...]
 
-    def at(self, arrays: Sequence[Array]) -> list[Array]:
+    def values_at(self, arrays: Sequence[Array]) -> list[Array]:
         """The values of the function at another point."""
         with quiet():
             return [np.asarray(value) for value in self.function(*[wrap(x) for x in arrays])]

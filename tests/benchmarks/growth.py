@@ -1,8 +1,8 @@
 """How time and memory grow with the length of a loop, its depth, and the number of leaves.
 
 For every loop of ``loops``, every function of ``gradients`` and every way to run them, the exponent
-of growth is fitted to doubled lengths: 1 is linear. What grows faster than its own work does is
-marked, and so is what takes longer staged than eagerly::
+of growth is fitted to doubled lengths: 1 is linear. Anything that grows faster than its own work is
+marked, and so is anything that takes longer staged than eagerly::
 
     python -m tests.benchmarks.growth                              # all; some ten minutes
     python -m tests.benchmarks.growth rows windows --to 800        # these loops, up to a length
@@ -24,13 +24,13 @@ from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, Loop, of_length
 from tests.benchmarks.measured import exponent, least_exponent, peak, seconds
 
 SLACK = 0.3
-"""What caches and the noise of a machine add to an exponent."""
+"""The amount that caches and noise may add to an exponent."""
 SIZES = (10_000, 20_000, 40_000)
 """Of the arrays that functions are put on."""
 CALL = 20e-6
-"""In seconds: what the call of a jitted function takes, however little that does."""
+"""The seconds that a call of a jitted function takes at least."""
 SHORT = 0.05
-"""In seconds: what takes longer is timed once, unless it seems to grow too fast."""
+"""The seconds above which work is timed only once, unless it seems to grow too fast."""
 SLOW = 0.01
 """In seconds: a function that takes longer goes through the elements of its array one by one."""
 FUNCTIONS = "functions"
@@ -58,7 +58,7 @@ class Growth(NamedTuple):
 
 
 def works(f: Callable[[Any], Any], way: str, x: Any) -> dict[str, Work]:
-    """What is done with a function: at once, staged, and jitted, the first time and later."""
+    """The ways to run a function: eagerly, staged, and jitted, the first time and later."""
     run = WAYS[way](f)
     jitted = fg.jit(run)
     return {
@@ -78,10 +78,10 @@ def first_calls(found: Sequence[Work]) -> None:
 def measured(
     lengths: Sequence[int], found: Sequence[Work], most: float, weigh: bool = True
 ) -> tuple[Growth, Growth | None]:
-    """How time and memory of the same work grow; what seems to grow too fast is timed again.
+    """How time and memory of work grow; anything that seems to grow too fast is timed again.
 
-    To ``weigh`` is to trace allocations, which looks for the line of each from the beginning of its
-    function: of one with 20,000 lines that takes minutes.
+    With ``weigh`` allocations are traced. That searches for the line of each from the beginning of
+    its function, which takes minutes for one with 20,000 lines.
     """
     memory = Growth.of(lengths, [peak(work) for work in found]) if weigh else None
     times = [seconds(work, most=SHORT) for work in found]

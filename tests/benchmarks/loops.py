@@ -177,7 +177,7 @@ def _chain(length: int) -> Callable[[Any], Any]:
 
 
 def _choices(length: int) -> Callable[[Any], Any]:
-    """A chain of so many else-ifs, of which the last one runs."""
+    """A chain of ``length`` else-ifs, of which the last one runs."""
 
     def choices(x: Any) -> Any:
         def otherwise(k: int) -> Callable[[Any], Any]:
@@ -223,7 +223,7 @@ LOOPS: dict[str, Loop] = {
 }
 DEPTHS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"chain": _chain}
 NESTS: dict[str, Callable[[int], Callable[[Any], Any]]] = {"choices": _choices}
-"""What stands in one another, as deep as Python's own calls may."""
+"""Loops that nest function calls, which Python limits in depth."""
 
 
 def of_length(name: str, length: int) -> tuple[Callable[[Any], Any], Any]:

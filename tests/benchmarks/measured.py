@@ -1,7 +1,7 @@
-"""What a piece of work takes, and how that grows: processor time, memory, exponents.
+"""Measure the processor time and memory of work, and how they grow.
 
-The garbage collector is off meanwhile, for it looks at what others have left. The least of some
-runs counts, for what else a machine does only adds.
+The garbage collector is off meanwhile, since it would examine other objects. The least of some runs
+counts, since other work on the machine only adds time.
 """
 
 import gc
@@ -16,7 +16,7 @@ __all__ = ["exponent", "least_exponent", "peak", "seconds"]
 
 
 def seconds(work: Callable[[], Any], repeats: int = 7, most: float = 0.2) -> float:
-    """The least processor time of some runs, of which there are fewer where they take long."""
+    """The least processor time of some runs; there are fewer if they take long."""
     taken: list[float] = []
     gc.collect(0)
     gc.disable()
@@ -42,15 +42,15 @@ def peak(work: Callable[[], Any]) -> int:
 
 
 def exponent(lengths: Sequence[int], amounts: Sequence[float]) -> float:
-    """Of the power of the length that fits, by least squares; the shortest counts least."""
+    """The exponent of a power of the length, by least squares; short lengths count less."""
     weights = np.arange(1, len(lengths) + 1)
     return float(np.polyfit(np.log(lengths), np.log(amounts), 1, w=weights)[0])
 
 
 def least_exponent(lengths: Sequence[int], amounts: Sequence[float]) -> float:
-    """The least from one length to the next.
+    """The least exponent from one length to the next.
 
-    What is done in another way from some length on, or leaves a cache there, takes a step between
-    two lengths; what grows faster does so between all of them.
+    Work that changes its method, or leaves a cache, at some length has a step between two lengths;
+    work that grows faster does so between all of them.
     """
     return float(np.min(np.diff(np.log(amounts)) / np.diff(np.log(lengths))))

@@ -1,8 +1,8 @@
-"""What each pass is worth: how long programs run without it, and are made ready without it.
+"""The benefit of each pass: how long programs run, and are compiled, without it.
 
-Passes are found: the rules and the functions that the pipeline has, by the module that they stand
-in, and then what planning does. Times are of the processor, on one core, the least of several,
-taken in turns until they hold still; so they mean something beside others of the same run::
+Passes are discovered: the rules and functions of the pipeline, by module, and the steps of
+planning. Times are processor time on one core, the least of several, taken in turns until they are
+stable; so compare them only with others of the same run::
 
     OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.worth                  # each pass left out
     OPENBLAS_NUM_THREADS=1 python -m tests.benchmarks.worth --rules          # each single rule
@@ -41,16 +41,16 @@ FEWEST, MOST = 8, 32
 """Rounds of samples."""
 
 STILL: Final = 0.01
-"""By so much the least of half the samples may differ from the least of the others."""
+"""The allowed difference between the least of half the samples and the least of the others."""
 
 INSTANCES: Final = 3
-"""So often is a program compiled: memory of its own lies elsewhere each time, at other speeds."""
+"""How often a program is compiled: each time its memory has another place, and another speed."""
 
 NOTED: Final = 0.02
-"""What differs by less is no news."""
+"""Smaller differences are not reported."""
 
 Change = tuple[Any, str, Any]
-"""What is put in the place of an attribute of a module."""
+"""A replacement of an attribute of a module."""
 
 
 class Subject(NamedTuple):
@@ -60,9 +60,9 @@ class Subject(NamedTuple):
     ----------
     name : str
     rules : frozenset
-        Those of the pipeline's tables that go.
+        The rules that are removed from the pipeline's tables.
     changes : tuple of Change
-        What is done besides.
+        Further replacements.
     """
 
     name: str
@@ -106,7 +106,7 @@ def _whole_passes() -> Iterator[Subject]:
 
 
 def subjects(single_rules: bool) -> list[Subject]:
-    """All that can be left out by itself, or each rule."""
+    """Everything that can be left out by itself, or each rule."""
     if single_rules:
         return [Subject(_name_of(rule), frozenset({rule})) for rule in _rules()]
     parts = [Subject(_module(rule), frozenset({rule})) for rule in _rules()]
@@ -122,14 +122,14 @@ def _name_of(rule: Any) -> str:
 
 
 def together(name: str, parts: Iterable[Subject]) -> Subject:
-    """Several left out at once."""
+    """Leave out several subjects at once."""
     parts = [*parts]
     rules = frozenset[Any]().union(*[part.rules for part in parts])
     return Subject(name, rules, tuple([change for part in parts for change in part.changes]))
 
 
 def _planning() -> list[Subject]:
-    """What planning does that could be left undone."""
+    """The steps of planning that can be left out."""
 
     def one_by_one(program: Any, block: int) -> list[int]:
         return list(range(len(program.equations)))
@@ -196,7 +196,7 @@ def _holds_still(times: Sequence[float]) -> bool:
 
 
 def ready(program: Program) -> tuple[str, list[Callable[..., Any]]]:
-    """The text that runs, and functions that run it."""
+    """The generated text of a program, and functions that run it."""
     runs = prepared(optimize(program))
     return numpy_source(runs).text, [compile_program(runs) for _ in range(INSTANCES)]
 
@@ -207,7 +207,7 @@ def inputs_of(case: Case) -> list[Any]:
 
 
 class Row(NamedTuple):
-    """What leaving something out does to a program: times without it, over times with it."""
+    """The effect of leaving something out of a program: times without it over times with it."""
 
     subject: str
     program: str
@@ -217,7 +217,7 @@ class Row(NamedTuple):
 
 
 def rows_of(name: str, case: Case, chosen: Sequence[Subject], calls: bool) -> list[Row]:
-    """What each subject is worth to one program."""
+    """The benefit of each subject for one program."""
     program = fg.program(case.function)(*case.arguments)
     inputs = inputs_of(case)
     everything = Subject("")

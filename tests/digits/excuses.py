@@ -1,7 +1,7 @@
-"""What the search does not report, each with its reason: ``page.py`` writes it for users.
+"""Losses of digits that the search does not report, with reasons; ``page.py`` lists them.
 
-A derivative that is small beside what it is a difference of has the digits of that: terms of a
-second derivative are first ones over an argument, ``Loss.terms``.
+A derivative that is the small difference of large terms has the absolute error of these: the terms
+of a second derivative are first derivatives over an argument, ``Loss.terms``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A search for points at which first and second derivatives lose digits.
 
-A derivative may be off by ``TOLERANCE`` of itself, by as much as the value is, and by what a
-rounding error of the arguments changes.
+A derivative may be off by ``TOLERANCE`` of itself, by the relative error of the value, and by the
+effect of a rounding error of the arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANY: Final = 500
 
 
 class Loss(NamedTuple):
-    """A derivative without its digits: which one, where, what was found, and what it is.
+    """A derivative that has lost digits: which one, where, the computed and the true value.
 
     Attributes
     ----------

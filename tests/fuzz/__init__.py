@@ -1,1 +1,1 @@
-"""A differential fuzzer: random programs, computed in every way there is; see README.md."""
+"""A differential fuzzer: random programs, computed in every available way; see README.md."""

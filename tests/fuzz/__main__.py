@@ -15,7 +15,7 @@ from tests.fuzz.search import Report, searched
 
 
 def _passes() -> list[str]:
-    """The passes as checks call them, with their limits and without."""
+    """The names of the checks of passes, with and without their limits."""
     return [name.removeprefix("pass ") for name in CHECKS if name.startswith("pass ")]
 
 
@@ -42,12 +42,12 @@ def _summary(report: Report, seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Search, print what was found, and say how much was covered."""
+    """Search, print the findings, and report the coverage."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--programs", type=int, help="stop after so many, in each job")
+    parser.add_argument("--programs", type=int, help="stop each job after this number")
     parser.add_argument("--check", action="append", choices=list(CHECKS), help="only this check")
     parser.add_argument("--operation", default="", help="in most programs, such as scatter_add")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What is computed of each program in more than one way.
+"""The checks: each computes a quantity of a program in another way.
 
 A check has a *quantity* (the value, the derivative in either mode, the second derivative), which
 says how far rounding may move its results, and a function that returns the results of one way. The
@@ -52,10 +52,10 @@ class Check:
     run : callable
         Raises where something is wrong.
     needs : str
-        Words of ``derivatives``, ``batch`` (no looks at numbers), ``linear`` (all rules are linear
-        maps) and ``symmetric`` (all rules are derivatives).
+        Words of ``derivatives``, ``batch`` (control flow does not depend on numbers), ``linear``
+        (all rules are linear maps) and ``symmetric`` (all rules are derivatives).
     rounds : bool
-        Whether it rounds otherwise, so that a number that was looked at may be another.
+        Whether the check rounds differently, so that control flow may take another path.
     """
 
     run: Callable[[Subject], None]
@@ -63,7 +63,7 @@ class Check:
     rounds: bool = False
 
     def applies(self, subject: Subject) -> bool:
-        """Whether it can be asked of a program."""
+        """Whether the check applies to a program."""
         if self.rounds and subject.looks:
             return False
         if "derivatives" in self.needs and not subject.is_differentiable:
@@ -81,19 +81,19 @@ class Plain:
     name = "plain"
 
     def supports(self, program: fg.Program) -> bool:
-        """All."""
+        """Support all programs."""
         return True
 
     def prepare(self, program: fg.Program, relaxed: bool) -> fg.Program:
-        """As it is."""
+        """Return the program unchanged."""
         return program
 
     def compile(self, program: fg.Program) -> Compiled:
-        """The program's own meaning."""
+        """Evaluate the program operation by operation."""
         return evaluated(program)
 
     def inspect(self, program: fg.Program) -> str:
-        """Its text."""
+        """The program's text."""
         return program.to_text()
 
 
@@ -119,7 +119,7 @@ def _reread(subject: Subject) -> fg.Program:
 
 
 def _fits_in_a_file(subject: Subject) -> bool:
-    """Whether there is no rule that looks at numbers, which no file holds."""
+    """Whether a program can be saved: no rule computes with raw numbers."""
     inside = inlined(subject.staged).equations
     return not any(each.operation.is_foreign for each in inside)
 
@@ -131,7 +131,7 @@ def _pickled(subject: Subject) -> Any:
 
 
 def _one_by_one(subject: Subject) -> Any:
-    """With running totals one after the other, in the place of pairs of pairs."""
+    """Compute associative scans one element after the other, rather than pairwise."""
     if "associative_scan(" not in subject.text and "composed(" not in subject.text:
         return subject.value
     with patch.object(fg, "associative_scan", _totals):
@@ -154,7 +154,7 @@ def _totals(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, ax
 
 
 def _laid_out_otherwise(subject: Subject) -> Any:
-    """The same numbers with other strides."""
+    """Run with the same numbers in arrays of other strides."""
 
     def turned(value: Any) -> Any:
         if not isinstance(value, fg.Tensor) or not value.ndim:
@@ -189,7 +189,7 @@ def passed(
     finite: bool = False,
     signs: bool = False,
 ) -> Check:
-    """What a pass makes of a program computes the same."""
+    """Check that a pass keeps the results of a program."""
 
     def way(subject: Subject) -> Any:
         changed = change(subject.staged)
@@ -226,7 +226,7 @@ def ruled(rules: Rules, margin: float = 1.0, finite: bool = False, signs: bool =
 
 
 def _again(make: Callable[[Subject], Callable[..., Any]]) -> Check:
-    """Called several times with other numbers, and then with the first."""
+    """Call several times with other numbers, and then with the first."""
 
     def run(subject: Subject) -> None:
         function = make(subject)
@@ -277,12 +277,12 @@ def derived(
     finite: bool = False,
     merged: Way | None = None,
 ) -> Check:
-    """A way to compute a derivative.
+    """Make a check of a derivative.
 
-    ``finite``: only of finite results; what is absent in one mode may be 0 * inf in another. So is
-    it in every way where there are products of matrices, which passes may add up before.
-    ``merged``: the derivative where equal operations are done once, for ways that do so too:
-    cotangents of the two are added before, in the dtype of their result, which may be a narrow one.
+    ``finite``: compare only finite results, since an absent cotangent in one mode may be 0 * inf in
+    another, and so may it in every mode with products of matrices, which passes may sum earlier.
+    ``merged``: the quantity is computed with equal operations merged, for checks that merge them:
+    their cotangents are added first, in the dtype of the result, which may be a narrow one.
     """
 
     def run(subject: Subject) -> None:
@@ -315,7 +315,7 @@ def _batched_derivative(quantity: str) -> Check:
 
 
 def _symmetric(way: Way) -> Check:
-    """Second derivatives in another order."""
+    """A check of second derivatives in another order, for programs where they are symmetric."""
     return replace(derived("second", way, 4.0, True), needs="derivatives symmetric")
 
 
@@ -327,7 +327,7 @@ Make = Callable[[Subject], Callable[..., Any]]
 
 
 def _pull(make: Make, once: bool = False) -> Check:
-    """``once``: for what does equal operations once, so that their cotangents meet before."""
+    """A check of reverse mode; ``once``: with equal operations merged, as passes do."""
 
     def way_of(make: Make) -> Way:
         return lambda s: fg.vjp(s.inexact_of(make(s)), *s.xs)[1](s.cotangents)
@@ -357,7 +357,7 @@ def _inner(first: Sequence[Any], second: Sequence[Any]) -> Any:
 
 
 def _both_modes(subject: Subject) -> None:
-    """The weighted push and the pull along the tangents are one number."""
+    """Check that forward and reverse mode agree: <ct, J t> = <J* ct, t>."""
 
     def forward(xs: Any, tangents: Any, cotangents: Any) -> Any:
         return _inner(subject.push(xs, tangents, cotangents), cotangents)
@@ -371,7 +371,7 @@ def _both_modes(subject: Subject) -> None:
 def _assert_one_number(
     subject: Subject, first: Callable[..., Any], second: Callable[..., Any]
 ) -> None:
-    """Check two ways to a number; what is absent in one mode may be 0 * inf in the other."""
+    """Compare two numbers; an absent cotangent in one mode may be 0 * inf in the other."""
     one, two = [np.asarray(way(*subject.point), complex) for way in (first, second)]
     if not np.isfinite(one + two):
         return
@@ -417,7 +417,7 @@ def _forward_over_forward(subject: Subject) -> None:
 
 
 def _pulled_where_loops_are_staged(subject: Subject) -> Any:
-    """The derivative with loops and branches staged, also those that numbers never enter."""
+    """The derivative with loops and branches staged, including branches that are not taken."""
     if any(isinstance(each.operation.structure, Control) for each in subject.staged.equations):
         return fg.jit(subject.pull)(*subject.point)
     return None
@@ -470,7 +470,7 @@ def _second_differences(subject: Subject) -> None:
 
 
 _ADDING: Final = frozenset("fold_into_contractions optimize prepared put_rows_last".split())
-"""Passes that add up in another order, or hold one that does."""
+"""Passes that change the order of sums, or contain such a pass."""
 
 RULES: Final = MappingProxyType(every_rule())
 

@@ -1,8 +1,8 @@
-"""When two results are the same: structure, shapes and dtypes exactly, numbers up to rounding.
+"""Compare results: structure, shapes and dtypes exactly, numbers up to rounding.
 
-Where a result is NaN or infinite in every run with noise, the other has to be so too. Elsewhere it
-may be as far away as the noise says (``noise.py``), with a margin. Where noise moves a result by
-more than a thousandth of its size, it says nothing about it, and nothing is compared there.
+If a result is NaN or infinite in every run with noise, the other has to be so too. Otherwise they
+may differ by as much as the noise moves the result (``noise.py``), with a margin. If noise moves a
+result by more than a thousandth of its size, it is not compared.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tests.fuzz.noise import Scatter
 __all__ = ["MARGIN", "DifferenceError", "assert_agree"]
 
 Measured: TypeAlias = "Callable[[], Scatter | None]"
-"""How far results may move, measured when it is asked for: most agree to the last digits."""
+"""How far results may move; a function, since most agree exactly and need no measurement."""
 
 MARGIN: Final = 8.0
 _TELLING: Final = 1e-3
 
 
 class DifferenceError(AssertionError):
-    """Two ways to compute one thing that part further than rounding explains."""
+    """Two results that differ by more than rounding explains."""
 
 
 def assert_agree(
@@ -36,10 +36,10 @@ def assert_agree(
     Parameters
     ----------
     measured : callable
-        How far the expected leaves may move; None: by rounding of their own size only. Where what
-        is compared has no meaning, as an infinity cast to an integer, nothing is said.
+        How far the expected leaves may move; None means only by rounding of their own size. Results
+        without a meaning, such as an infinity cast to an integer, are not compared.
     margin : float
-        How many times further than usual they may part.
+        The factor by which they may differ more than usual.
     signs : bool
         Whether zeros have to have the same signs.
     """
@@ -93,7 +93,7 @@ def _assert_signs(own: Any, other: Any, k: int) -> None:
 
 
 def _distances(own: Any, other: Any, spread: Any) -> tuple[Any, Any]:
-    """How far elements are from each other, and how far they may be; infinite: nothing is told."""
+    """The differences of elements, and the allowed ones; infinite where nothing is compared."""
     if other.dtype.kind not in "fc":
         return (own != other).astype(float), np.where(np.isfinite(spread), 0.0, np.inf)
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""Derivatives against differences of values, which say themselves how far they can be trusted.
+"""Compare derivatives with differences of values, which estimate their own error.
 
-Central differences at three steps, extrapolated twice: where the two extrapolations part, or where
-the differences to both sides do not come together as the step shrinks (a kink), nothing is said.
+Central differences at three steps are extrapolated twice. Where the two extrapolations differ, or
+where the one-sided differences do not converge as the step shrinks (a kink), nothing is compared.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def assert_differences(subject: Subject, second: bool = False) -> None:
 def _slope(function: Callable[..., Any], subject: Subject) -> tuple[Any, Any]:
     """The slope along the tangents, and how far it may be off; infinite at kinks.
 
-    By two series of steps of no common measure: what jumps at every step agrees by chance in one.
+    Two series of steps with an irrational ratio are used: with one, jumps may agree by chance.
     """
     with np.errstate(all="ignore"):
         (first, error), (second, other) = [

@@ -1,9 +1,9 @@
-"""Random programs: made statement by statement, each tried as soon as it is made.
+"""Random programs, made statement by statement; each statement is run as soon as it is made.
 
-A program has a *style*: a few operations drawn anew for each (so that they meet themselves and each
-other often: nested, shared, repeated), shapes, dtypes, and how often it nests. Operations that few
-programs have met so far, in any check, are drawn more often. As the statements are run where they
-are made, their values, shapes and dtypes are known, and what comes next is made to fit.
+A program has a *style*: a few random operations (so that they are often combined with themselves
+and each other: nested, shared, repeated), shapes, dtypes, and how often it nests. Operations that
+few programs have had so far, in any check, are drawn more often. Since statements are run at once,
+their values, shapes and dtypes are known, and the next statement is made to fit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SCOPE: Final[Mapping[str, Any]] = {
     "__builtins__": builtins,
     **{name: getattr(prelude, name) for name in prelude.__all__},
 }
-"""What the text of programs can name."""
+"""The names that programs can use."""
 
 _REFUSED: Final = (FuncgradError, TypeError, ValueError, IndexError, ArithmeticError)
 _DERIVED: Final = frozenset("grad jvp vjp linearize hvp jit_grad".split())
@@ -73,7 +73,7 @@ _SEVERAL: Final = frozenset(
 
 
 class BrokenError(Exception):
-    """A statement around statements that work by themselves raised an error."""
+    """A nest of statements that work by themselves raised an error."""
 
     def __init__(self, program: Program, error: BaseException) -> None:
         super().__init__(str(error))
@@ -125,7 +125,7 @@ class _Maker:
         return f"{letter}{self.count}"
 
     def program(self) -> Program:
-        """What there is so far; its outputs are what nothing reads, and the last value."""
+        """The program so far; its outputs are the values that nothing reads, and the last value."""
         statements = tuple(self.frames[0])
         made = [each.target for each in statements]
         outputs = made[-1:] + [str(each) for each in self.rng.permutation(made[:-1])[:2]]
@@ -163,7 +163,7 @@ class _Maker:
         return name
 
     def anywhere(self, test: Callable[[Any], bool]) -> str | None:
-        """A visible variable whose value passes a test; rather a late one."""
+        """A visible variable whose value passes a test, preferably a late one."""
         fitting = [name for name in self.visible if test(self.values[name])]
         if not fitting:
             return None
@@ -171,7 +171,7 @@ class _Maker:
         return fitting[-back]
 
     def attempt(self, statement: Statement) -> bool:
-        """Run a statement; keep it if its value is fit to go on with."""
+        """Run a statement; keep it if its value can be used further."""
         namespace = {**SCOPE, **self.values}
         exec("\n".join(lines_of(statement)), namespace)
         value = namespace[statement.target]
@@ -186,7 +186,7 @@ class _Maker:
         return True
 
     def tried(self, statement: Statement) -> bool:
-        """The same, where the statement may be one that NumPy's rules forbid."""
+        """Attempt a statement that NumPy's rules may forbid."""
         numbers = any(not isinstance(self.values[each], fg.Tensor) for each in reads_of(statement))
         refused = (*_REFUSED, AttributeError) if numbers else _REFUSED  # which lack methods
         with suppress(*refused):
@@ -222,7 +222,7 @@ class _Maker:
         return self.primitive(name)
 
     def form(self, kind: str, name: str, number: str = "") -> bool:
-        """What the tests of passes apply a rule to, of two matrices."""
+        """An expression of two matrices to which a rule of a pass applies."""
         first = self.anywhere(lambda value: np.ndim(value) == 2 and min(np.shape(value)) > 2)
         if first is None:
             return False
@@ -233,7 +233,7 @@ class _Maker:
         return self.tried(Step(self.name("v"), text, (first, second or first), names))
 
     def motif(self, text: str, name: str = "") -> bool:
-        """A text in the places of which stand values of one kind."""
+        """A statement from a text whose places are filled with values of one kind."""
         first = self.anywhere(lambda value: True)
         if first is None:
             return False
@@ -255,7 +255,7 @@ class _Maker:
         return self.tried(Step(self.name("v"), plain, reads, (name,) if name else ()))
 
     def function(self, name: str) -> bool:
-        """A public function on what its parameters' names ask for."""
+        """A call of a public function, with arguments by its parameters' names."""
         texts, reads, ndim = [], [], 0
         for parameter in FUNCTIONS[name].parameters.values():
             required = parameter.default is parameter.empty
@@ -418,7 +418,7 @@ class _Maker:
         return array.shape, array.dtype
 
     def _ended(self, nest: Nest) -> bool:
-        """Run a statement all parts of which work: an error is a finding."""
+        """Run a nest whose statements work: an error is a finding."""
         try:
             return self.attempt(nest)
         except Exception as error:

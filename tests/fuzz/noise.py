@@ -1,14 +1,14 @@
-"""How far rounding may move a result: measured, by rounding more.
+"""Measure how far rounding may move a result, by additional rounding.
 
-A computation is run again with noise: every operation that rounds has its result moved by some
-units in the last place, at random. How far the outcomes scatter says how far any two orders of the
-same arithmetic may part, cancellation, growth and precision of every step included (Monte Carlo
-arithmetic: Parker, "Monte Carlo Arithmetic", UCLA 1997). A difference well above that is no
-rounding, and one far below 1e-6 is seen wherever a program is not ill-conditioned.
+A computation is run again with noise: the result of every operation that rounds is moved by some
+units in the last place, at random. The scatter of the outcomes estimates how much any two orders of
+the same arithmetic may differ, including cancellation, growth and the precision of every step
+(Monte Carlo arithmetic: Parker, "Monte Carlo Arithmetic", UCLA 1997). A difference well above that
+is not due to rounding; unless a program is ill-conditioned, even one far below 1e-6 is detected.
 
-No noise falls on what did not round: elements that an operation took over from its operands (moved,
+Results that did not round get no noise: elements that an operation copies from its operands (moved,
 selected, the greatest), and short numbers such as 0.75 (the lower half of their digits is zero),
-which come from exact arithmetic. So ties stay ties, and comparisons at them stay sharp.
+which come from exact arithmetic. So ties stay ties, and comparisons at them stay exact.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RUNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Where the elements of a result lay without noise, and how far from there with noise.
+    """The elements of a result without noise, and their deviations with noise.
 
     Attributes
     ----------
@@ -50,14 +50,14 @@ class Scatter:
 
 
 def raw(value: Any) -> Any:
-    """A Python number as it is, anything else as NumPy has it."""
+    """A Python number unchanged; any other value as a NumPy array."""
     if type(value) in (bool, int, float, complex):
         return value
     return np.asarray(value)[()]
 
 
 def scatter(function: Callable[..., Any], args: Sequence[Any], seed: int = 0) -> Scatter | None:
-    """The scatter of a function's results; None where it calls what nobody can look into."""
+    """The scatter of a function's results; None if it calls foreign functions."""
     program = inlined(fg.program(function)(*args))
     if any(each.operation.is_foreign for each in program.equations):
         return None

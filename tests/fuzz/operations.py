@@ -1,9 +1,9 @@
-"""Which operations programs are made of: found, not listed.
+"""The operations of programs, which are discovered, not listed.
 
-*Primitives* come with samples, which are valid arguments. *Functions* of public namespaces have
-parameters whose names say what may stand there (``NAMED``); what their signature does not tell is
-tried, and dropped where NumPy's rules forbid it. *Motifs* are what the passes look for: texts with
-places for values of one kind, dense in nested and shared operands.
+*Primitives* have samples, which are valid arguments. *Functions* of public namespaces have
+parameters whose names determine their arguments (``NAMED``); other arguments are tried, and dropped
+if NumPy's rules forbid them. *Motifs* are expressions that the passes rewrite: texts with places
+for values of one kind, with many nested and shared operands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The search: programs are made and checked, findings made small and told apart.
+"""The search: make programs, check them, shrink findings and tell them apart.
 
 >>> report = Search(seed=0).run(programs=2)
 >>> report.programs
@@ -32,16 +32,16 @@ _EACH: Final = 8
 """Checks for each program, beside those that are made always."""
 
 _MOST: Final = 1000
-"""Operations of a program. One with loops in loops may have hundreds of thousands, which take hours
-and gigabytes, and show nothing that a shorter one does not."""
+"""The most operations of a program. With loops in loops there may be hundreds of thousands, which
+take hours and gigabytes, and show nothing that a shorter program does not."""
 
 _ALWAYS: Final = ("pass ", "complex step")
-"""How the names of checks begin that cost little where there is nothing to check."""
+"""Prefixes of the names of checks that cost little if there is nothing to check."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """A way in which something is wrong, with the smallest program seen."""
+    """A failure, with the smallest program that shows it."""
 
     check: str
     error: str
@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What a search did."""
+    """The results of a search."""
 
     programs: int = 0
     left_out: int = 0

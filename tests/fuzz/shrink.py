@@ -1,9 +1,9 @@
-"""From a program that fails to a smallest one that still fails in the same way.
+"""Shrink a program that fails to a smallest one that still fails in the same way.
 
-Candidates are programs with less in them: fewer outputs, a statement replaced by the constant that
-it made or by another variable of its kind, a nested body in the place of the nest, plainer numbers.
-The first that still fails is taken, until none does. What is left is a local minimum: nothing
-single can be taken away.
+Candidates are smaller programs: with fewer outputs, a statement replaced by its constant value or
+by another variable of its kind, a body in place of its nest, or simpler numbers. The first that
+still fails is taken, until none does. The result is a local minimum: no single thing can be
+removed.
 """
 
 from __future__ import annotations

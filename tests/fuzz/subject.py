@@ -36,7 +36,7 @@ _RAISING = ("nanargmax", "nanargmin")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """NumPy's warnings are no findings; that a backend failed is one."""
+    """Ignore NumPy's warnings, but make a backend's failure an error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", JitWarning)
@@ -99,20 +99,20 @@ class Subject:
 
     @cached_property
     def looks(self) -> bool:
-        """Whether Python looks at numbers on the way, which no batch has."""
+        """Whether the program's control flow depends on numbers, which a batch does not have."""
         if self.names & _CONTROL or any(word in self.text for word in _RAISING):
             return True
         return any(name.startswith("look") for name in self.names)
 
     @cached_property
     def multiplies(self) -> bool:
-        """Whether there are products of arrays, the order of whose sums is nobody's."""
+        """Whether there are products of arrays, whose sums have no fixed order."""
         operations = [each.operation for each in inlined(self.staged).equations]
         return any(each.bilinear for each in operations)
 
     @cached_property
     def is_held(self) -> bool:
-        """Whether a derivative is on purpose not that of the values."""
+        """Whether a derivative deliberately differs from that of the values."""
         return any(word in self.text for word in _HELD)
 
     @cached_property

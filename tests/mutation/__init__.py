@@ -1,5 +1,5 @@
-"""Mutation: one mistake at a time is planted into a copy of the package, and tests have to see it.
+"""Mutation: plant one mistake at a time into a copy of the package; tests have to fail.
 
-``mutants.py`` finds what could be mistaken in a source file, ``trial.py`` plants and runs tests.
+``mutants.py`` lists the mistakes for a source file, ``trial.py`` plants them and runs tests.
 ``python -m tests.mutation funcgrad/passes/simplify.py`` tries a file and lists what was missed.
 """

@@ -6,11 +6,11 @@
     python -m tests.mutation --project --sample 120 --seed 8 --report report.txt
 
 Without ``--tests`` each file is tried with the rounds of tests that ``project.py`` names for it, or
-else with the folder of tests that mirrors its own. ``--project`` takes all files of that table: its
-sample, spread evenly over folders, files and kinds, gives the project's score. Each round is run
-once without a mistake first; a mutant with which it takes four times as long counts as killed.
-Where the tests are known to pass, ``--seconds`` spares that.
-``--report`` adds every verdict to a file at once; with that file a run that was stopped goes on.
+else with the folder of tests that mirrors its own. ``--project`` tries all files of that table: a
+sample, spread evenly over folders, files and kinds, gives the project's score. Each round is first
+run without a mistake; a mutant with which it takes four times as long counts as killed. If the
+tests are known to pass, ``--seconds`` sets this limit and skips that run. ``--report`` appends
+every verdict to a file at once; with that file a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--again", help="only those that survived in the report in this file")
     parser.add_argument("--report", type=Path, help="verdicts are added here, and not tried again")
     parser.add_argument("--seconds", type=float, help="the limit of every round; none is run first")
-    parser.add_argument("--sample", type=int, help="only so many, chosen at random")
+    parser.add_argument("--sample", type=int, help="the number of mutants to try, chosen at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="do not try, only list")
     return parser
@@ -101,7 +101,7 @@ def _outcome(
     limits: dict[Round, float],
     seconds: float | None,
 ) -> Outcome:
-    """What round after round of tests makes of a mutant; limits of rounds are noted."""
+    """Run the rounds of tests on a mutant; return its verdict, and store limits of rounds."""
     path, mutant = planned
     verdict = "survived"
     for own in [tuple(tests)] if tests else rounds_of(path) or [(_mirror(path),)]:
@@ -114,7 +114,7 @@ def _outcome(
 
 
 def _limit(shop: Workshop, tests: Round) -> float:
-    """How many seconds tests may take, by what they take without a mistake."""
+    """The seconds that tests may take, from the time that they take without a mistake."""
     start = time.monotonic()
     if shop.passes(tests, 3600.0) != "survived":
         raise SystemExit(f"mutation: {' '.join(tests)} fail without any mistake")
@@ -129,7 +129,7 @@ def _mirror(path: str) -> str:
 
 
 def _report(outcomes: Sequence[Outcome]) -> None:
-    """The score of each file, and what was missed."""
+    """The score of each file, and the surviving mutants."""
     print()
     for path in dict.fromkeys(each.path for each in outcomes):
         counts = Counter(each.verdict for each in outcomes if each.path == path)

@@ -1,8 +1,8 @@
-"""Mistakes that could have been made in a source file: each a text in place of another.
+"""Mistakes that could have been made in a source file: each replaces a text by another.
 
-A condition is dropped, a comparison is turned around or off by one, operands are swapped, a sign,
-a number or an axis is another. What is only said (docstrings, types, messages of errors) is left
-alone, and so are samples, at which tests try what a primitive does.
+A condition is dropped, a comparison is negated or off by one, operands are swapped, or a sign, a
+number or an axis is changed. Docstrings, types and error messages are left alone, and so are the
+samples at which tests check primitives.
 
 >>> source = '''
 ... def first(x, y):
@@ -54,7 +54,7 @@ class Mutant:
     line, column : int
         Where the old text begins, counted from 1.
     start, end : int
-        Of the old text, in characters of the source.
+        The range of the old text, in characters of the source.
     old, new : str
     """
 
@@ -67,12 +67,12 @@ class Mutant:
     new: str
 
     def planted(self, source: str) -> str:
-        """The source with the mistake in it."""
+        """The source with the mistake."""
         return source[: self.start] + self.new + source[self.end :]
 
 
 def mutants_of(source: str, without: Collection[str] = ()) -> list[Mutant]:
-    """All mistakes of a source, in its order; each once, without functions of some names."""
+    """All mistakes for a source, in order, without duplicates; some functions are skipped."""
     finder = _Finder(source)
     nodes = _executed(ast.parse(source), without)
     found = [mutant for node in nodes for mutant in finder.of(node)]
@@ -81,7 +81,7 @@ def mutants_of(source: str, without: Collection[str] = ()) -> list[Mutant]:
 
 
 def _executed(tree: ast.AST, without: Collection[str]) -> Iterator[ast.AST]:
-    """The nodes that say what is done, parents before children."""
+    """The nodes that are executed, parents before children."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -103,7 +103,7 @@ def _executed(tree: ast.AST, without: Collection[str]) -> Iterator[ast.AST]:
 
 
 def _is_only_tried(node: ast.AST) -> bool:
-    """Whether a node makes or holds the samples at which tests try a primitive."""
+    """Whether a node makes or contains the samples at which tests check a primitive."""
     if isinstance(node, ast.keyword):
         return node.arg == "samples"
     if isinstance(node, ast.FunctionDef) and node.returns is not None:
@@ -113,7 +113,7 @@ def _is_only_tried(node: ast.AST) -> bool:
 
 
 def _is_type(node: ast.AST) -> bool:
-    """Whether a node is a type with parameters, as ``dict[str, int]`` or ``Callable[[T], T]``."""
+    """Whether a node is a type with parameters: ``dict[str, int]``, ``Callable[[T], T]``."""
     if not isinstance(node, ast.Subscript):
         return False
     if isinstance(node.value, ast.Attribute):
@@ -161,7 +161,7 @@ _BY_AXIS: Final = ("axes", "axis", "shape", "strides")
 
 
 def _first_line(statement: ast.stmt) -> int:
-    """Where a statement begins, which may be at its first decorator."""
+    """The line on which a statement or its first decorator begins."""
     return min([statement.lineno, *[d.lineno for d in getattr(statement, "decorator_list", ())]])
 
 
@@ -179,7 +179,7 @@ class _Finder:
         self._statements = [0, *starts, len(source)]
 
     def stays_python(self, mutant: Mutant) -> bool:
-        """Whether the mistake has to be found by tests. Only its statement is parsed again."""
+        """Whether the source with the mistake is still Python; only its statement is parsed."""
         place = bisect_right(self._statements, mutant.start)
         start, end = self._statements[place - 1 : place + 1]
         try:
@@ -229,7 +229,7 @@ class _Finder:
                 yield self._mutant("wrong axis", node.slice, "-1" if text == "0" else "0")
 
     def _shorter(self, node: ast.BoolOp) -> Iterator[Mutant]:
-        """``a and b`` without ``a``, and without ``b``."""
+        """Drop ``a``, or ``b``, from ``a and b``."""
         sign = " and " if isinstance(node.op, ast.And) else " or "
         for place in range(len(node.values)):
             rest = [self._text(v) for k, v in enumerate(node.values) if k != place]
@@ -261,7 +261,7 @@ class _Finder:
     # Texts.
 
     def _offset(self, line: int, column: int) -> int:
-        """A place in characters; the parser counts bytes."""
+        """Convert a place to characters; the parser counts bytes."""
         start = self._lines[line - 1]
         text = self._source[start : self._lines[line]]
         return start + len(text.encode()[:column].decode())
@@ -278,7 +278,7 @@ class _Finder:
         return f"({text})" if isinstance(node, ast.GeneratorExp) else text
 
     def _inside(self, node: ast.expr) -> str:
-        """The text of an operand, in parentheses where it may need them."""
+        """The text of an operand, in parentheses if it may need them."""
         text = self._text(node)
         plain = ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Tuple
         return text if isinstance(node, plain) else f"({text})"

@@ -1,8 +1,8 @@
-"""Whose mistakes the project's score counts, and which tests have to see them.
+"""The files whose mistakes count in the project's score, and the tests that have to find them.
 
-The subjects are what computes numbers: primitives, densities, passes, plans and the core of the
-transformations. The tests of a subject come in rounds, the quickest first; a mutant that one round
-misses goes on to the next.
+The subjects are files that compute numbers: primitives, densities, passes, plans and the core of
+the transformations. The tests of a subject come in rounds, the fastest first; a mutant that
+survives one round goes to the next.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "funcgrad/backends/numpy/rowwise.py": ("_reduction_time", "product_time", "_stride_time"),
     }
 )
-"""Functions that estimate time: whatever they return, programs mean the same."""
+"""Functions that estimate time: programs mean the same whatever they return."""
 
 _PASSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -207,7 +207,7 @@ def subjects(root: Path) -> list[str]:
 
 
 def mutants_of_project(root: Path) -> list[Planned]:
-    """Every mistake in them, without those in estimates of time."""
+    """Every mistake in the subjects, without those in estimates of time."""
     return [
         (path, mutant)
         for path in subjects(root)
@@ -218,7 +218,7 @@ def mutants_of_project(root: Path) -> list[Planned]:
 def sampled(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
     """Choose ``count`` mutants, evenly over folders, their files, and the kinds each file has.
 
-    The first ones of a sample are a smaller sample, as evenly spread, for runs that are cut short.
+    The beginning of a sample is a smaller sample, spread as evenly, for runs that are cut short.
     """
     left: dict[str, dict[str, dict[str, list[Planned]]]] = {}
     for each in random.Random(seed).sample(planned, len(planned)):

@@ -1,7 +1,6 @@
 """Planting mistakes into a copy of the package and running tests there.
 
-The copy has the package, the tests and the settings; what is tried in it never touches the files
-that it was made of.
+The copy has the package, the tests and the settings; the original files are never changed.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ ROOT: Final = Path(__file__).parents[2]
 _COPIED: Final = ("funcgrad", "tests", "typings", "examples")
 _FILES: Final = ("pyproject.toml", "README.md", "CHANGELOG.md")
 _NO_TESTS: Final = 5
-"""What pytest returns if it has collected none."""
+"""Pytest's exit status if it has collected no tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a mutant.
+    """The verdict on a mutant.
 
     Attributes
     ----------
@@ -52,12 +51,12 @@ class Outcome:
 
     @property
     def what(self) -> str:
-        """What was planted, and at which column, on one line."""
+        """The mistake and its column, on one line."""
         old, new = [" ".join(text.split()) for text in (self.mutant.old, self.mutant.new)]
         return f"{self.mutant.column} {self.mutant.kind}: {old} -> {new}"
 
     def is_told_in(self, line: str) -> bool:
-        """Whether a line of a report has this verdict on this mutant, at whatever line then."""
+        """Whether a line of a report has this verdict on this mutant, at any line number."""
         place = re.escape(f"{self.verdict:8} {self.path}:")
         return re.fullmatch(place + r"\d+:" + re.escape(self.what), line) is not None
 
@@ -107,7 +106,7 @@ class Workshop:
 
 @contextmanager
 def workshop() -> Iterator[Workshop]:
-    """A copy of the repository, which goes when the block ends."""
+    """Make a copy of the repository, which is removed when the block ends."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         root = Path(folder)
         for name in _COPIED:

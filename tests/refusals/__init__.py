@@ -1,1 +1,1 @@
-"""Whatever is passed to a public function: a result, or an error in words that users know."""
+"""Whatever is passed to a public function, it returns a result or raises an error for users."""

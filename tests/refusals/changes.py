@@ -1,4 +1,4 @@
-"""What an argument is changed into: other kinds, other ranks, nothing, and more than one thing.
+"""Replacements of an argument: other kinds, other ranks, nothing, and several values.
 
 >>> changes(np.ones((2, 3)))["an axis less"]
 array([1., 1., 1.])

@@ -1,7 +1,7 @@
-"""Every public function, with one argument after the other changed into what it is not meant for.
+"""Call every public function with one argument after the other replaced by an unsuitable value.
 
-What flows out are the calls that end in an error whose words are not for users: Python's or NumPy's
-own, from inside of funcgrad.
+The results are the calls that end in an error that is not written for users: Python's or NumPy's,
+raised inside of funcgrad.
 
 >>> list(swept("fg.nn.relu", "eager"))
 []
@@ -44,7 +44,7 @@ IN_OTHER_WORDS = {
     "fg.numpy.result_type": "NumPy's own about dtypes",
     "fg.tree.all": "Python's about the truth of a leaf",
 }
-"""Functions that leave it to others to say what is wrong, and to whom."""
+"""Functions whose errors are raised by others."""
 
 Place = int | str
 

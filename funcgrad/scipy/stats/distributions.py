@@ -75,7 +75,7 @@ class StandardizedPoint(NamedTuple):
     inside: Condition
     valid: Condition
 
-    def at(self, formula: Formula, harmless: float) -> Tensor:
+    def apply(self, formula: Formula, harmless: float) -> Tensor:
         """Evaluate a formula inside of the support, and elsewhere at a harmless number."""
         if self.inside is True:
             return formula(self.z, *self.shapes)
@@ -154,7 +154,7 @@ class ContinuousDistribution(AbsentMethods):
     def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the density at ``x``."""
         point = self._point("logpdf", x, args, kwds)
-        value = point.at(self.log_density, self.inside)
+        value = point.apply(self.log_density, self.inside)
         if point.scale is not None:
             value = value + (self.log_factor - fnp.log(point.scale))
         elif self.log_factor:
@@ -164,7 +164,7 @@ class ContinuousDistribution(AbsentMethods):
     def pdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The density at ``x``."""
         point = self._point("pdf", x, args, kwds)
-        value = point.at(self.density, self.inside)
+        value = point.apply(self.density, self.inside)
         value = value if point.scale is None else value / point.scale
         return point.completed(value, lambda: 0.0)
 
@@ -172,26 +172,26 @@ class ContinuousDistribution(AbsentMethods):
         """The probability of a value of at most ``x``."""
         point = self._point("cdf", x, args, kwds)
         return point.completed(
-            point.at(self.below, self.inside), lambda: self._end(point, 0.0, 1.0)
+            point.apply(self.below, self.inside), lambda: self._end(point, 0.0, 1.0)
         )
 
     def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of a value above ``x``, with all digits where it is small."""
         point = self._point("sf", x, args, kwds)
         return point.completed(
-            point.at(self.above, self.inside), lambda: self._end(point, 1.0, 0.0)
+            point.apply(self.above, self.inside), lambda: self._end(point, 1.0, 0.0)
         )
 
     def logcdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of a value of at most ``x``."""
         point = self._point("logcdf", x, args, kwds)
-        value = point.at(self.log_below, self.inside)
+        value = point.apply(self.log_below, self.inside)
         return point.completed(value, lambda: self._far(point, -fnp.inf, 0.0))
 
     def logsf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of a value above ``x``."""
         point = self._point("logsf", x, args, kwds)
-        value = point.at(self.log_above, self.inside)
+        value = point.apply(self.log_above, self.inside)
         return point.completed(value, lambda: self._far(point, 0.0, -fnp.inf))
 
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
