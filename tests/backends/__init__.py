@@ -1,1 +1,1 @@
-"""What a backend promises."""
+"""The tests of what every backend promises."""

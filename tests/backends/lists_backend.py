@@ -1,8 +1,8 @@
 """A backend over plain Python lists: what a compiler needs to know of operations, in one page.
 
-Elements are NumPy's scalars, in lists; no array takes part but where an operation says no more of
-itself than how to evaluate it. All else is read from structures: formulas, folds, index maps,
-letters, loops and choices. So it is slow, and right.
+Elements are NumPy's scalars, in lists. Arrays are used only for operations that declare nothing
+but how to evaluate them. All others are computed from their structures: formulas, folds, index
+maps, letters, loops and choices. So this backend is slow, and right.
 
 >>> import funcgrad as fg
 >>> fg.jit(lambda x: x[::-1] * 2.0, backend=LISTS)(fg.tensor([1.0, 2.0]))
@@ -71,7 +71,7 @@ def listed(value: Raw) -> Held:
 
 
 def raw(held: Held) -> Raw:
-    """A value as NumPy has it."""
+    """A value of this backend as a NumPy array."""
     if type(held) is not Listed:
         return held
     return np.array(held.elements, held.dtype).reshape(held.shape)[()]
@@ -96,7 +96,7 @@ class ListsBackend:
     name: str = "lists"
 
     def supports(self, program: Program) -> bool:
-        """Whether it can run a program: unless that closes over a tracer."""
+        """Whether this backend can run a program, which must not close over a tracer."""
         return program.is_raw
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
@@ -106,7 +106,7 @@ class ListsBackend:
         return with_programs_inside(written, lambda body: self.prepare(body, relaxed))
 
     def inspect(self, program: Program) -> str:
-        """The program in print."""
+        """The printed program."""
         return program.to_text()
 
     def compile(self, program: Program) -> Compiled:
@@ -138,7 +138,7 @@ class ListsBackend:
         return [held[variable] for variable in program.outputs]
 
     def results(self, equation: Equation, operands: list[Held]) -> list[Held]:
-        """The results of one operation, by what it says of itself."""
+        """The results of one operation, from its declarations."""
         structure, spec = equation.operation.structure, next(iter(equation.results), None)
         if isinstance(structure, Control) and structure.form is not None:
             form = structure.form(**dict(equation.params))
@@ -156,7 +156,7 @@ class ListsBackend:
         return [Listed(spec.shape, spec.dtype, [spec.dtype.type(e) for e in elements])]
 
     def evaluated(self, equation: Equation, operands: list[Held]) -> list[Held]:
-        """What NumPy makes of it."""
+        """The results that NumPy computes for an operation."""
         out = bind(equation.operation, tuple(map(raw, operands)), dict(equation.params))
         return [listed(each) for each in (out if isinstance(out, tuple) else (out,))]
 
@@ -207,7 +207,7 @@ def is_no_fold(operation: Primitive) -> bool:
 
 
 def elements_of(equation: Equation, operands: list[Held], spec: Spec) -> list[Any] | None:
-    """The elements of a result, by structures alone; None where they do not say."""
+    """The elements of a result, from structures alone; None where these do not determine them."""
     structure, params = equation.operation.structure, dict(equation.params)
     shapes = [x.shape if type(x) is Listed else () for x in operands]
     lists = [x.elements if type(x) is Listed else [x] for x in operands]
@@ -237,7 +237,7 @@ def elements_of(equation: Equation, operands: list[Held], spec: Spec) -> list[An
 def moved(
     structure: Movement, equation: Equation, operands: list[Held], spec: Spec
 ) -> list[Any] | None:
-    """Elements go where the index map says."""
+    """Move elements to the places that the index map names."""
     shapes = [x.shape if type(x) is Listed else () for x in operands]
     pieces = structure.pieces(spec.shape, *shapes, **dict(equation.params))
     if pieces is None:

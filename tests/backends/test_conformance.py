@@ -100,7 +100,7 @@ def test_programs_are_of_all_kinds() -> None:
 
 @dataclass(frozen=True)
 class Mistaken:
-    """NumPy's backend, with a mistake in what it compiles, or in how it prepares."""
+    """NumPy's backend, with a mistake in its compiled functions or in how it prepares programs."""
 
     change: Callable[[Program, Run], Run] = lambda program, run: run
     prepares: Callable[[Program], Any] = lambda program: program
@@ -123,7 +123,7 @@ class Mistaken:
 
 
 def on_outputs(change: Callable[[Sequence[Any]], Any]) -> Mistaken:
-    """A mistake in the results."""
+    """A backend that changes the results of every program."""
 
     def changed(_: Program, run: Run) -> Run:
         def mistaken(*values: Any) -> Any:
@@ -165,7 +165,7 @@ def keeps(_: Program, run: Run) -> Run:
 
 
 def reuses(_: Program, run: Run) -> Run:
-    """The memory of results is written again at the next call."""
+    """Results whose memory the next call writes again."""
     held: list[Any] = []
 
     def mistaken(*values: Any) -> Any:
@@ -182,7 +182,7 @@ def reuses(_: Program, run: Run) -> Run:
 
 
 def meets(_: Program, run: Run) -> Run:
-    """The arguments of a call lie where those of another do."""
+    """Arguments that share memory with those of another call."""
     shared: list[Any] = [()]
 
     def mistaken(*values: Any) -> Any:
@@ -245,14 +245,14 @@ class OneStepMore(ListsBackend):
 
 
 class Forwards(ListsBackend):
-    """Loops that forget that they are reversed."""
+    """Loops that run forwards where they should be reversed."""
 
     def loop(self, loop: Loop, operands: Any) -> Any:
         return super().loop(loop._replace(reverse=False), operands)
 
 
 class LastBranch(ListsBackend):
-    """A choice that takes numbers from behind, as Python's lists do."""
+    """A choice that counts negative numbers from the end, as Python's lists do."""
 
     def choose(self, choice: Choice, operands: Any) -> Any:
         number = int(np.asarray(operands[0].elements[0]))
@@ -260,7 +260,7 @@ class LastBranch(ListsBackend):
 
 
 class Unstacked(ListsBackend):
-    """Inlines nothing: calls, and the way back through a loop, are evaluated; that is right."""
+    """A correct backend that inlines nothing: it evaluates calls and loops' backward passes."""
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
         return program

@@ -1,4 +1,4 @@
-"""Bodies take the place of operations that a compiler lacks."""
+"""Operations that a compiler does not know are replaced by their bodies."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The backend over lists runs by declarations alone, and says of which operations it cannot."""
+"""The backend over lists needs declarations only, and names the operations that lack them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,14 +25,14 @@ def _quiet() -> Iterator[None]:
 
 
 class WithoutEvaluate(ListsBackend):
-    """It asks no operation how it is evaluated."""
+    """A variant that never calls ``evaluate`` of an operation."""
 
     def evaluated(self, equation: Equation, operands: list[Held]) -> list[Held]:
         raise AssertionError(f"{equation.name} does not say what its elements are")
 
 
 def is_said(primitive: Primitive) -> bool:
-    """Whether a declaration says what the elements of the result are."""
+    """Whether a declaration determines the elements of the result."""
     structure = primitive.structure
     if isinstance(structure, Elementwise):
         return structure.formula is not None

@@ -1,4 +1,4 @@
-"""A backend may take a call's arguments apart, and wrap its results, in a way of its own."""
+"""A backend may flatten a call's arguments, and wrap its results, with code of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ X = fg.tensor([1.0, 2.0, 3.0])
 
 @dataclass
 class Direct:
-    """A backend whose entries take tensors by position; it counts who is asked what."""
+    """A backend whose entries take tensors by position; it counts hits, misses and runs."""
 
     name: str = "direct"
     hits: int = 0

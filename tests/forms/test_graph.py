@@ -21,7 +21,7 @@ FILE = 'a<b>&"c"\n.py'
 
 
 def nasty() -> fg.Program:
-    """A program that has NASTY in its name and its input's, and much of it in the users' lines."""
+    """A program with NASTY in its name and its input's name, and most of it in the users' lines."""
     namespace: dict[str, Any] = {}
     exec(
         compile("def f(tree): return [-x if x > 0 else x for x in tree.values()]", FILE, "exec"),
@@ -46,7 +46,7 @@ DOT_EDGE = re.compile(rf"  n(\d+) -> n(\d+) \[label=({STRING})\];")
 
 
 def read_dot(text: str) -> tuple[dict[int, str], list[tuple[int, int, str]]]:
-    """Nodes and edges of a text that has nothing else in it."""
+    """The nodes and edges of a text, which must not contain anything else."""
     first, second, *lines, last = text.split("\n")
     assert re.fullmatch(rf"digraph {STRING} {{", first)
     assert second == '  node [fontname="Courier"];'
@@ -64,7 +64,7 @@ def read_dot(text: str) -> tuple[dict[int, str], list[tuple[int, int, str]]]:
 
 
 def plain_dot(text: str) -> str:
-    """What Graphviz shows for a string."""
+    """The text that Graphviz shows for a string."""
     unescaped = re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), text[1:-1])
     return html.unescape(unescaped)
 
@@ -118,7 +118,7 @@ CLOSING = {"([": "])", "(": ")", "[": "]", "{{": "}}"}
 
 
 def plain_mermaid(text: str) -> str:
-    """What Mermaid shows for a text."""
+    """The text that Mermaid shows for a text."""
     lines = text[1:-1].split("<br/>")
     assert not any("<" in line or ">" in line for line in lines)
     return "\n".join(re.sub(r"#(\d+);", lambda code: chr(int(code[1])), line) for line in lines)

@@ -1,4 +1,4 @@
-"""Programs as JSON and pickles: everything comes back, or an error says what cannot."""
+"""Programs as JSON and pickles: everything comes back, or an error names what cannot."""
 
 import copy
 import json
@@ -44,7 +44,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def again(program: fg.Program) -> fg.Program:
-    """A program after it was text."""
+    """A program, written as text and read again."""
     return fg.Program.from_json(program.to_json())
 
 
@@ -337,7 +337,7 @@ class Pair:
 
 @fg.pytree
 class Checked:
-    """A dataclass whose checks must not run on leaves that are not there."""
+    """A dataclass whose checks must not run on placeholders of leaves."""
 
     rate: Any
     mode: Any = fg.static_field(default=Color.RED)
@@ -473,7 +473,7 @@ def changed(change: Callable[[Any], None]) -> str:
 
 
 def setting(*path: Any) -> Callable[[Any], None]:
-    """Set an entry; the last step is what it is set to, ... deletes it."""
+    """A change that sets the entry at a path to the last argument; ``...`` deletes the entry."""
     *steps, last, value = path
 
     def change(document: Any) -> None:
@@ -681,7 +681,7 @@ def test_copies_are_the_program_itself_also_where_it_cannot_be_saved() -> None:
 
 
 def run_python(text: str, given: bytes = b"", seed: str = "0") -> str:
-    """What a fresh process prints."""
+    """The output of a script in a fresh process."""
     finished = subprocess.run(
         [sys.executable, "-c", text],
         cwd=REPOSITORY,

@@ -1,4 +1,4 @@
-"""Solutions that have a closed form, by every function that solves, and the ways to derive them."""
+"""Solutions in closed form for every solving function, and the ways to differentiate them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TURN: Final = fg.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 
 def matrix(x: Any) -> Any:
-    """A matrix that is not symmetric, and whose derivative is not."""
+    """A matrix that is not symmetric, like its derivative."""
     return MATRIX + x[0] * _TURN + fnp.diag(x)
 
 
@@ -36,7 +36,7 @@ def linear(solve: Any, made: Function = matrix, **options: Any) -> Function:
 
 
 def numpy_solve(matvec: Any, b: Any) -> Any:
-    """Numbers of ``b`` and of the matrix for NumPy."""
+    """The values of ``b`` and of the matrix as NumPy arrays."""
     columns = [np.asarray(matvec(unit)) for unit in np.eye(3)]
     return np.linalg.solve(np.stack(columns, 1), np.asarray(b))
 

@@ -1,6 +1,6 @@
 """Equations without a solution: an error, or with ``failed="nan"`` NaN for that example alone.
 
-The functions are discovered: one with the keyword ``failed`` and no case here fails.
+The functions are discovered: the test of one with the keyword ``failed`` fails if it has no case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ONE, START = fg.tensor([1.0, 0.5]), np.ones(1)
 
 
 def diagonal(p: Any) -> Any:
-    """A linear function, which is singular at 0."""
+    """A linear function of x, singular if p is 0."""
     return lambda x: fnp.stack([p * x[0], (p + 1.0) * x[1]])
 
 
@@ -43,7 +43,7 @@ def by_steps(matvec: Any, b: Any) -> Any:
 
 
 def quadratic(x: Any, p: Any) -> Any:
-    """No real root where p is 0."""
+    """An equation without a real root where p is 0."""
     return x**2 - p + 0.5
 
 
@@ -53,12 +53,12 @@ def newton(f: Any, x: Any) -> Any:
 
 
 def hybrid(f: Any, x: Any) -> Any:
-    """Return SciPy's record."""
+    """Call SciPy so that it returns its record."""
     return optimize.root(f, x, tol=1e-12)
 
 
 def descended(f: Any, x: Any) -> Any:
-    """Newton's method, which returns a record as SciPy's."""
+    """Newton's method, which returns a record like SciPy's."""
     for _ in range(7):
         curvature = np.asarray(fg.hessian(f)(x))[0]
         x = x - np.asarray(fg.grad(f)(x)) / np.where(curvature, curvature, 1.0)
@@ -246,7 +246,7 @@ def test_nan_changes_nothing_where_there_is_a_solution(function: Any, number: in
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("function", "number"), PARAMETERS)
 def test_what_is_known_to_fail_raises_without_the_word(function: Any, number: int) -> None:
-    """SciPy's and NumPy's own errors are handed through."""
+    """SciPy's and NumPy's own errors reach the caller."""
     f = fg.grad(total(CASES[function][number], "raise"))
     with pytest.raises((ConvergenceError, MatrixError, np.linalg.LinAlgError, RuntimeError)):
         f(BAD)

@@ -1,4 +1,4 @@
-"""The methods without a matrix take SciPy's arguments, and find what SciPy's find."""
+"""The matrix-free methods have SciPy's arguments and results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_residual_is_as_small_as_was_asked_for(name: str) -> None:
 
 @by_name
 def test_steps_are_scipy_s(name: str) -> None:
-    """As many of them lead as far."""
+    """After the same number of steps the solutions agree with SciPy's."""
     own, theirs = getattr(linalg, name), getattr(scipy.sparse.linalg, name)
     more: dict[str, Any] = {"restart": 3} if name == "gmres" else {}
     for preconditioner in (None, np.diag(1.0 / np.diag(MATRICES[name]))):

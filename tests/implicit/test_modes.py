@@ -1,4 +1,4 @@
-"""Solutions have the derivatives of their closed forms, in every mode, by whatever solver."""
+"""Solutions have the derivatives of their closed forms, in every mode and by every solver."""
 
 from __future__ import annotations
 

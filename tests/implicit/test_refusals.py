@@ -1,4 +1,4 @@
-"""What solutions refuse, and that what has not converged has no derivative."""
+"""Errors of solutions; a solution that has not converged has no derivative."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_a_function_that_looks_at_numbers_may_read_parameters() -> None:
 
 
 def test_numbers_are_asked_for_before_a_library_runs() -> None:
-    """It may hide what is raised within it."""
+    """A library may hide errors that are raised inside its calls."""
 
     def solver(g: Any, init: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Trees, complex numbers, what solvers read and return, equations that close over much."""
+"""Trees, complex numbers, the values that solvers read and return, and equations with closures."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_dtypes_stay() -> None:
 
 
 def _preconditioned(s: Any) -> Any:
-    """The solver closes over the parameter, which is no way for a derivative."""
+    """The solver closes over the parameter; no derivative flows through that."""
 
     def solve(matvec: Any, b: Any) -> Any:
         def step(_: Any, x: Any) -> Any:
@@ -127,7 +127,7 @@ def test_what_a_solver_closes_over_has_no_derivative(derive: Any) -> None:
 
 
 def test_a_solution_whose_solver_alone_reads_a_value_has_no_derivative_in_it() -> None:
-    """The solver is off by what it reads, of which nobody should hear."""
+    """The solver's small error depends on the value that it reads; no derivative may show that."""
 
     def solution(s: Any) -> Any:
         return fg.custom_linear_solve(
@@ -148,7 +148,7 @@ def test_where_to_start_has_no_derivative() -> None:
 
 
 def test_what_is_beside_a_solution_has_no_derivative_not_one_of_zero() -> None:
-    """Of the square root of zero the derivative is infinite, and would make NaN of a zero."""
+    """The derivative of the square root is infinite at zero, and would turn a zero into NaN."""
 
     def number(s: Any) -> Any:
         x, aux = fg.custom_linear_solve(
@@ -257,7 +257,7 @@ def test_what_is_called_symmetric_is_taken_for_it() -> None:
 
 
 def test_the_adjoint_has_the_adjoint_of_the_preconditioner() -> None:
-    """With the inverse matrix one step is enough, and one is all that there is."""
+    """With the inverse matrix as preconditioner one step is enough; more are not allowed."""
 
     def solution(b: Any) -> Any:
         inverse = np.linalg.inv(MATRIX)
@@ -299,7 +299,7 @@ def test_the_derivative_does_not_run_the_solver_of_a_root() -> None:
 
 
 def test_derivatives_are_those_of_the_iteration_itself() -> None:
-    """Of enough steps, each of them recorded; at the first order and at the second."""
+    """The iteration runs enough steps, all recorded; first and second derivatives agree."""
 
     def heron(x: Any, a: Any) -> Any:
         return 0.5 * (x + fnp.sin(a) / x + 0.1 * fnp.cos(x * a[::-1]))

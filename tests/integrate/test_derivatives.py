@@ -1,4 +1,4 @@
-"""Derivatives of solutions: of the steps and of the adjoint equation, in every mode and order."""
+"""Derivatives of solutions, by the steps and by the adjoint equation, in every mode and order."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_slope_is_the_derivative_by_a_time_up_to_high_orders() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_first_time_moves_all(way: str) -> None:
-    """Where nothing depends on the time a later beginning is an earlier end; y0 does not move."""
+    """If the slope does not depend on time, a later start has the effect of an earlier end."""
 
     def solve(since: Any) -> Any:
         times = fnp.stack([since, 1.0])
@@ -130,7 +130,7 @@ def test_what_the_function_closes_over(way: str) -> None:
 
 
 def test_the_adjoint_equation_is_solved_and_the_steps_are_not_held() -> None:
-    """The function runs as often as the adjoint equation asks for, and once to be staged."""
+    """The adjoint equation runs the staged program, so the function itself is called once."""
     looked = []
 
     def noted(y: Any, t: Any, rate: Any) -> Any:
@@ -228,7 +228,7 @@ def test_trees_and_complex_numbers(way: str) -> None:
 
 
 def test_several_equations_in_one_program() -> None:
-    """Each has its own rule, though all are of one kind."""
+    """Each equation has its own rule, though all have the same operation."""
     powers = (1.0, 2.0)
 
     def total(rate: Any) -> Any:
@@ -246,7 +246,7 @@ def test_several_equations_in_one_program() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_transformations_inside_of_the_function(way: str) -> None:
-    """A flow down a gradient, whose slope is a derivative itself."""
+    """A gradient flow, whose slope is itself a derivative."""
 
     def flow(y: Any, t: Any, bend: Any) -> Any:
         return -fg.grad(lambda x: fnp.sum(bend * x**2 / 2))(y)
@@ -279,7 +279,7 @@ def test_linearized_checkpointed_and_a_single_time(way: str) -> None:
 
 
 def test_derivatives_are_those_of_the_steps_taken() -> None:
-    """Differences of two solutions with the same steps: loose tolerances, exact derivatives."""
+    """Derivatives agree with differences of two solutions with the same steps, at any tolerance."""
 
     def end(y0: Any) -> Any:
         options: Any = {"rtol": 0.0, "atol": 1e9, "hmax": 0.5}

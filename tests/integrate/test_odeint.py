@@ -22,7 +22,7 @@ def oscillator(y: Any, t: Any, frequency: Any = 1.0) -> Any:
 
 
 def predators(y: Any, t: Any, rates: Any) -> Any:
-    """Lotka and Volterra's equations."""
+    """The equations of Lotka and Volterra."""
     return fnp.stack([rates[0] * y[0] - y[0] * y[1], y[0] * y[1] - rates[1] * y[1]])
 
 
@@ -72,7 +72,7 @@ def test_repeated_times_and_a_single_one(staged: bool) -> None:
 
 
 def test_dense_times_do_not_change_the_steps() -> None:
-    """Between the ends of steps is a quartic: as exact, without a call of the function."""
+    """A quartic interpolates between the ends of steps, without a call of the function."""
     calls = itertools.count()
 
     def counted(y: Any, t: Any) -> Any:
@@ -130,7 +130,7 @@ def test_hmax_keeps_steps_from_passing_over_a_short_push() -> None:
 
 
 class Tries:
-    """The steps that a solver tries, by the times at which it asks for slopes."""
+    """The steps that a solver tries, known from the times at which it calls the slope."""
 
     def __init__(self, slope: Any) -> None:
         self.slope = slope
@@ -141,7 +141,7 @@ class Tries:
         return self.slope(y, t)
 
     def found(self) -> Any:
-        """When each try begins, and its size: after the start and a look ahead come six slopes."""
+        """The start and the size of each try: after two slopes for the first size, six for each."""
         stages = np.array(self.times[2:]).reshape(-1, 6)
         sizes = (stages[:, -1] - stages[:, 0]) * 5 / 4
         return stages[:, -1] - sizes, sizes
@@ -181,7 +181,7 @@ for _k, _row in enumerate(dormand_prince.STAGES, 1):
 
 
 def conditions(order: int) -> list[tuple[Any, float]]:
-    """What a sum with the weights has to be (Hairer, Nørsett and Wanner, table II.2.1)."""
+    """The order conditions on weights (Hairer, Nørsett and Wanner, table II.2.1)."""
     a, c = STAGES, NODES
     products: dict[int, list[tuple[Any, int]]] = {
         1: [(np.ones(SIZE), 1)],
@@ -196,7 +196,7 @@ def conditions(order: int) -> list[tuple[Any, float]]:
 
 
 def misses(weights: Any, order: int, part: float = 1.0) -> float:
-    """By how much weights for the solution at a part of the step miss the conditions."""
+    """The error of weights in the order conditions, for the solution at a fraction of the step."""
     return max(abs(weights @ x - part**order * exact) for x, exact in conditions(order))
 
 
@@ -211,7 +211,7 @@ def test_the_tableau_has_the_orders_that_it_claims() -> None:
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.8, 1.0])
 def test_the_quartic_has_the_order_that_it_claims(part: float) -> None:
-    """The cubic of Hermite has order 3, and what bends it brings the fourth."""
+    """Hermite's cubic has order 3; the term ``bend`` raises it to 4."""
     first, last = np.eye(SIZE)[0], np.eye(SIZE)[-1]
     ends = part**2 * (3 - 2 * part) * STAGES[-1]
     slopes = part * (1 - part) ** 2 * first - part**2 * (1 - part) * last
@@ -220,7 +220,7 @@ def test_the_quartic_has_the_order_that_it_claims(part: float) -> None:
 
 
 def rates(f: Any, sizes: Any) -> Any:
-    """The orders at which errors fall, from one size to the next."""
+    """The observed orders of errors, from each step size to the next."""
     errors = np.array([f(size) for size in sizes])
     return np.log(errors[1:] / errors[:-1]) / np.log(np.array(sizes[1:]) / np.array(sizes[:-1]))
 
@@ -247,7 +247,7 @@ def test_order_of_steps_of_their_error_and_of_what_is_between() -> None:
                    - exact(size))  # fmt: skip
 
     def greatest_error(size: float) -> float:
-        """Of steps that the tolerance does not hold back, at their ends and between them."""
+        """The greatest error at and between the ends of steps of maximal size."""
         times = np.linspace(0.0, 2.0, 50)
         found = fg.odeint(forced, 1.0, times, rtol=0.0, atol=1e9, hmax=size)
         return float(np.max(np.abs(found - np.sin(times) - np.exp(-times))))
@@ -258,7 +258,7 @@ def test_order_of_steps_of_their_error_and_of_what_is_between() -> None:
 
 
 def test_errors_fall_as_tolerances_do() -> None:
-    """At each step by the tolerance, so that all of them together do by its power 4/5 to 1."""
+    """The error of the solution falls as the tolerance to a power between 4/5 and 1."""
 
     def error(tolerance: float) -> float:
         found = fg.odeint(oscillator, EAST, [0.0, 10.0], rtol=tolerance, atol=tolerance)
@@ -307,7 +307,7 @@ def test_half_precision() -> None:
 
 
 def test_a_number_that_is_zero_may_have_no_error_and_has_none() -> None:
-    """By ``rtol`` alone nothing is allowed there."""
+    """With ``rtol`` alone no error is allowed at a number that is zero."""
 
     def f(y: Any, t: Any) -> Any:
         return fnp.stack([-y[0], 0.0 * y[1]])
@@ -317,7 +317,7 @@ def test_a_number_that_is_zero_may_have_no_error_and_has_none() -> None:
 
 
 def test_times_that_are_far_from_zero() -> None:
-    """A step is as long as the time says that it is, which rounds."""
+    """The length of a step is the difference of the rounded times."""
     late = 2.0**33
     found = fg.odeint(lambda y, t: 1.0 + 0.0 * y, 0.0, [late, late + 0.7, late + 1.0])
     np.testing.assert_allclose(found, [0.0, (late + 0.7) - late, 1.0], rtol=1e-12)

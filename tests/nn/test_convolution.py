@@ -1,4 +1,4 @@
-"""Convolutions and pooling: what loops over places compute, in every mode."""
+"""Convolutions and pooling agree with loops over places, in every mode."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) ->
 )
 @pytest.mark.parametrize("size", [2, np.int64(2), fg.tensor(2)])
 def test_a_single_number_for_three_axes_is_refused(pool: Any, size: Any) -> None:
-    """One image has three axes, and so has a batch of signals: one number says not which."""
+    """An image and a batch of signals both have three axes, so one number is ambiguous."""
     image = np.arange(48.0).reshape(3, 4, 4)
     words = r"=2 is ambiguous for an array of shape \(3, 4, 4\).*Write \w+=\(2,\) .*=\(2, 2\) for"
     with pytest.raises(ShapeError, match=words):

@@ -1,4 +1,4 @@
-"""Functions of neural networks: closed forms, laws, and exactness at the far ends."""
+"""Functions of neural networks: closed forms, laws, and exactness for extreme arguments."""
 
 from math import exp, expm1, inf, log, log1p, nan, pi, sqrt
 
@@ -82,7 +82,7 @@ def test_closed_forms(f, form, slope, x):
 @every_function
 @given(x=points.filter(lambda x: abs(x) > 1e-3))
 def test_second_derivatives(f, x):
-    """Of first derivatives by differences; forward and reverse mode in all mixtures."""
+    """Agree with differences of first derivatives, and for all combinations of the two modes."""
     step = 1e-5
     first = derivative(f)
     second = derivative(f, 2)(x)
@@ -181,7 +181,7 @@ def test_large_arguments_are_at_their_limits(name, x):
 
 @pytest.mark.parametrize("x", [-700.0, -100.0, -40.0, 40.0, 100.0, 700.0])
 def test_tails_keep_their_digits(x):
-    """Where 1 - sigmoid(x) would have lost them all."""
+    """Tails are exact where 1 - sigmoid(x) would have no correct digit."""
     tail = exp(-abs(x))
     assert_allclose(nn.sigmoid(-abs(x)), tail, rtol=1e-13)
     assert_allclose(derivative(nn.sigmoid)(x), tail, rtol=1e-13)
@@ -199,7 +199,7 @@ def test_kinks_follow_the_convention():
 
 
 def test_relu_selects():
-    """What it does not let through is absent, so infinite derivatives behind it do no harm."""
+    """``relu`` selects: an infinite derivative of an element that it drops does not become NaN."""
 
     def guarded(x):
         return nn.relu(x**0.5 - 1.0)

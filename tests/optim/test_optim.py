@@ -1,4 +1,4 @@
-"""Optimizers: every one that ``fg.optim`` exports keeps the contract; each has its closed forms."""
+"""Every optimizer of ``fg.optim`` keeps the contract and agrees with its closed forms."""
 
 import inspect
 from dataclasses import FrozenInstanceError, dataclass
@@ -63,7 +63,7 @@ def run(optimizer, params, grad, steps):
 
 
 def layout(tree):
-    """The structure, and each leaf's shape and dtype."""
+    """The structure of a tree, and the shape and dtype of each leaf."""
     leaves, structure = trees.flatten(tree)
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
@@ -405,7 +405,7 @@ def test_optimizer_is_a_value():
 
 
 def test_training_inside_a_transformation():
-    """The derivative of a trained parameter in the data, by unrolling: the minimum is the mean."""
+    """The trained parameter is the mean of the data, so each of its derivatives is 1/3."""
 
     def fit(data):
         optimizer = optim.sgd(0.5)

@@ -1,4 +1,4 @@
-"""Optimizers in every floating dtype, at gradients of every magnitude: steps are those of float64.
+"""Optimizers in every floating dtype, for gradients of every magnitude, agree with float64.
 
 Half precision has no number between 0 and 6e-8, and none above 65504: a mean of squares or a
 divisor that is kept in it vanishes or overflows.
@@ -38,7 +38,7 @@ every_dtype = pytest.mark.parametrize("dtype", [np.dtype(char) for char in "efdF
 
 
 def magnitudes(dtype):
-    """Zero, what is barely there, what is usual, and what has a square that just fits."""
+    """Zero, the tiniest numbers, usual ones, and the largest whose square is finite."""
     info = np.finfo(dtype)
     most = min(float(info.max), float(np.finfo(np.promote_types(dtype, "f")).max) ** 0.5 / 4)
     return [0.0, float(info.smallest_subnormal), float(info.tiny), 1e-5, 1e-3, 1.0, most]

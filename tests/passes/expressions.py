@@ -1,4 +1,4 @@
-"""Random expressions of few variables, dense in what the algebraic passes look for."""
+"""Random expressions of few variables, full of patterns that the algebraic passes look for."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _NAMES = (*sorted(MOVES), *("* c* / add subtract multiply divide".split() * 4))
 
 
 def steps(rng: np.random.Generator) -> list[Any]:
-    """Steps for ``run``: a name, a constant, and how many values back the operands stand."""
+    """Steps for ``run``: an operation, a constant, and the distances back to its operands."""
     return [
         (str(rng.choice(_NAMES)), CONSTANTS[rng.integers(len(CONSTANTS))], *rng.integers(0, 4, 2))
         for _ in range(rng.integers(2, 12))
@@ -79,7 +79,7 @@ def steps(rng: np.random.Generator) -> list[Any]:
 
 
 def run(chosen: list[Any], *inputs: Any) -> Any:
-    """The last of the values that each step makes of those before, and one of the others."""
+    """Run the steps on some inputs; returns the last and the third last value."""
     values = [fnp.asarray(x) for x in inputs]
     for name, number, back, further in chosen:
         x = values[-1 - max(back - 2, 0)]

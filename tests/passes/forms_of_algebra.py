@@ -1,7 +1,6 @@
-"""What the rules of ``simplify.py`` and ``fold.py`` apply to.
+"""Forms that the rules of ``simplify.py`` and ``fold.py`` apply to; see ``parts.py``.
 
-Each form is written next to what the rule asks for, in the variants that the rule tells apart; see
-``parts.py``.
+Each form has the variants that its rule distinguishes, and cases that just miss its conditions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For each pass that rebuilds programs, what it applies to, made of any two matrices.
+"""Forms, made of any two matrices, for each pass that rebuilds programs.
 
 As in ``parts.py`` a form takes two arrays of one shape and gives one of that shape, so that
 products are factors, terms and both of products and sums of them.
@@ -34,7 +34,7 @@ def products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def products_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Products of vectors with two matrices, of which each may read any other, at once or late."""
+    """Products of vectors with two matrices; each may read any earlier one."""
 
     def made(v: Any, w: Any) -> Any:
         return pick(lambda: v @ x, lambda: v @ x, lambda: v @ y, lambda: w @ y, lambda: v - w)
@@ -50,7 +50,7 @@ def products_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def sums_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Products and sums, each of any others, which are added up over and over."""
+    """Products and sums, each of any others, added up repeatedly."""
 
     def made(a: Any, b: Any, c: Any) -> Any:
         return pick(
@@ -69,7 +69,7 @@ def sums_in_any_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def sums_of_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Sums of products of matrices, which are terms and factors of others."""
+    """Sums of products of matrices; the products are terms and factors of others."""
     first = x.T @ y
     total = pick(
         lambda: first + y.T @ x + x.T @ x,
@@ -87,7 +87,7 @@ def sums_of_products(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def sums_of_vectors(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Sums of vectors and of sums along an axis, beside products of what they are made of."""
+    """Sums of vectors and of sums along an axis, beside products of the same operands."""
     w = pick(x, y, x * y)
     terms = pick(
         lambda: [fnp.sum(x, axis=0), fnp.sum(y, axis=0), fnp.sum(x * y, axis=0), y[0]],
@@ -191,7 +191,7 @@ def products_with_identities(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def steps_of_loops(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Small operations on rows, of one kind, of which some read what others have made."""
+    """Small operations on rows, all of one kind; some read the results of others."""
 
     def chain(v: Any) -> Any:
         return fnp.exp(-fnp.square(v * 0.5 - 1.0)) / (1.5 + fnp.abs(v))
@@ -217,7 +217,7 @@ def steps_of_loops(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def elementwise_steps(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """One kind of operations again and again on whatever there is."""
+    """Operations of one kind, repeated on any of the values so far."""
     return pick(
         lambda: fnp.sin(x) * 0.5 + fnp.sin(y),
         lambda: fnp.sin(x) + fnp.sin(fnp.sin(y)),
@@ -228,7 +228,7 @@ def elementwise_steps(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def within_rows(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """What is done alike in each row, and what goes across rows."""
+    """Operations that treat each row alike, and operations across rows."""
     deep = x[:, None, :] - y[0]
     return pick(
         lambda: x - fnp.max(x, axis=1, keepdims=True),
@@ -254,7 +254,7 @@ def within_rows(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 
 def calls(_: Any, x: Any, y: Any, pick: Pick) -> Any:
-    """Calls with rules of their own, in and of each other."""
+    """Calls with rules of their own, nested and applied to each other's results."""
 
     @fg.custom_jvp
     def product(a: Any, b: Any) -> Any:
@@ -273,15 +273,15 @@ def calls(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 @dataclass(frozen=True)
 class Ground:
-    """What a pass is tried on.
+    """The forms and conditions for the test of one pass.
 
     Attributes
     ----------
     forms : sequence of callables
     exact : bool
-        Whether results have the bits that they had.
+        Whether results keep their bits.
     free : mapping
-        What decides whether it is worth it, replaced by what finds that it always is.
+        Replacements, by name, for functions that decide whether a change pays: it always does.
     """
 
     forms: Sequence[Callable[..., Any]]

@@ -1,4 +1,4 @@
-"""What the rules of ``sink.py`` and ``relax.py`` apply to; see ``parts.py``."""
+"""Forms that the rules of ``sink.py`` and ``relax.py`` apply to; see ``parts.py``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Random programs of forms: nested in themselves, sharing operands, reading their own results.
 
-A program begins with matrices and applies forms to values that it has, mostly to the last one. What
-was made before is read again, by the same form and by others, and comes out, or not. So whatever a
-rule looks at is, sooner or later, its own result, an operand of it, both of its operands, guarded,
-an output, or what a call with rules of its own has made.
+A program begins with matrices and applies forms to its values, mostly to the last one. Earlier
+values are read again, by the same form and by others, and may be outputs. So each value that a rule
+looks at is in some program its own result, one or both of its operands, guarded, an output, or the
+result of a call with rules of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FORMS: Final[Mapping[str, Form]] = MappingProxyType({**ALGEBRAIC, **MOVING, **CO
 
 
 class Pick:
-    """Chooses one of some values; where that is a lambda, what it returns."""
+    """A random choice among values; a lambda that is chosen is called."""
 
     def __init__(self, seed: int, number: Any = None) -> None:
         self._rng = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ class Pick:
         return value() if getattr(value, "__name__", "") == "<lambda>" else value
 
     def below(self, count: int) -> int:
-        """A natural number that is less."""
+        """A random natural number below a bound."""
         return int(self._rng.integers(count))
 
 
@@ -81,8 +81,8 @@ def every_rule() -> dict[str, dict[Any, Rule]]:
 
 
 def operations_of(key: Any) -> list[Any]:
-    """What a key of a table stands for; a trait for the operations on real numbers that have it,
-    and the class of a structure for itself."""
+    """The operations that a key of a table stands for: a trait stands for the operations on real
+    numbers that have it, the class of a structure for itself."""
     if not isinstance(key, Trait):
         return [key]
     return [
@@ -102,12 +102,12 @@ def _name_of_operation(item: tuple[Any, Rule]) -> str:
 
 
 def is_exact(rule: str) -> bool:
-    """Whether a rule keeps every bit, rather than reorders sums, or rounds otherwise."""
+    """Whether a rule keeps every bit; others reorder sums or round differently."""
     return not rule.startswith(("relax.", "contractions."))
 
 
 def counting(rules: Rules, counts: Counter[Hashable]) -> Rules:
-    """The same rules, which count under their names where they have been applied to what."""
+    """The same rules, which count their applications by name and operation."""
 
     def counted(operation: Any, rule: Rule) -> Rule:
         def wrapper(bench: Workbench, equation: Equation) -> int | None:
@@ -144,7 +144,7 @@ def arguments(seed: int, dtype: str, tame: bool = False) -> tuple[Any, ...]:
 
 
 def program_of(forms: Sequence[tuple[Any, Form]], seed: int) -> Callable[..., Any]:
-    """A function that applies forms, each to an operation, in turn."""
+    """A function that applies forms in turn, each with its operation."""
 
     def f(*inputs: Any) -> Any:
         pick = Pick(seed)
@@ -169,7 +169,7 @@ _OF_OTHER_DTYPES: Final = (fg.errors.DtypeError, TypeError, np.exceptions.Comple
 
 
 def _applied(operation: Any, form: Form, x: Any, y: Any, pick: Pick) -> Any:
-    """What a form makes of two values, one time in eight in a call, or behind a guard."""
+    """The result of a form for two values; one time in eight in a call or behind a guard."""
     if y.dtype != x.dtype and pick(True, False):
         y = y.astype(x.dtype) if x.dtype.kind != "?" else y > 1
     way, seed = pick.below(16), pick.below(1 << 30)
@@ -193,8 +193,8 @@ def _applied(operation: Any, form: Form, x: Any, y: Any, pick: Pick) -> Any:
 def forms_around(
     rule: str, operation: Any, table: Mapping[str, Mapping[Any, Rule]], seed: int
 ) -> Any:
-    """Forms of which most are of one rule; what rounds otherwise stays among its like, since
-    comparisons and casts would make much of little."""
+    """Forms, most of them of one rule. Exact and inexact rules are not mixed, since comparisons
+    and casts would turn small differences into large ones."""
     rng = np.random.default_rng(seed)
     others = [name for name in FORMS if is_exact(name) == is_exact(rule)]
     chosen: list[tuple[Any, Form]] = []
@@ -211,7 +211,7 @@ def forms_around(
 def staged(
     forms: Any, seed: int, dtype: str, tame: bool = False
 ) -> tuple[Program, tuple[Any, ...]]:
-    """A program of forms, or of a derivative of them, with arguments."""
+    """A program of forms, or of their derivative, and arguments."""
     f, args = program_of(forms, seed), arguments(seed, dtype, tame)
     if seed % 5 == 0 and np.dtype(dtype).kind == "f":
         f = _pushed(f)
@@ -221,5 +221,5 @@ def staged(
 
 
 def _pushed(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The derivative of a function along all of its arguments."""
+    """The derivative of a function with respect to all of its arguments."""
     return lambda *args: fg.jvp(f, args, args)[1]

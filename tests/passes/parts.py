@@ -1,7 +1,7 @@
-"""What forms are made of: a pick among variants, and parts of matrices.
+"""The material of forms: a choice among variants, and parts of matrices.
 
-A *form* takes two arrays of one shape and gives one of that shape, so that forms apply to results
-of forms: of their own, of others, and of what they have read before.
+A *form* takes two arrays of one shape and returns one of that shape, so that forms apply to results
+of any forms.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def is_bool(x: Any) -> bool:
 
 
 def as_matrix(value: Any, x: Any, y: Any) -> Any:
-    """A value of the wanted shape: truth values choose, and what is smaller is broadcast."""
+    """A value as an array of the wanted shape: truth values become a choice, others broadcast."""
     if is_bool(value) and not is_bool(x):
         value = fnp.where(value, x, y)
     return value if value.shape == x.shape else spread(value, x)

@@ -1,4 +1,4 @@
-"""Each exact rule does what it is for, keeps every bit, and leaves alone what only looks alike."""
+"""Each exact rule has its effect, keeps every bit, and ignores programs that only look similar."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def names_of(program: Program) -> list[str]:
 
 
 def improved(f: Callable[..., Any], *args: Any) -> list[str]:
-    """The operations of a function after the passes, which keep every bit of its results."""
+    """The operations of a function after the passes, after a check that every bit is kept."""
     staged = fg.program(f)(*args)
     program = optimize(staged).verify()
     assert_bits(program(*args), staged(*args))

@@ -1,4 +1,4 @@
-"""Passes that reorder sums of products: what they make of programs, and how exact that is."""
+"""Passes that reorder sums of products: the programs that they make, and their rounding errors."""
 
 from collections.abc import Callable
 from typing import Any

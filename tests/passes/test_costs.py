@@ -1,4 +1,4 @@
-"""What programs cost, counted by hand for small ones."""
+"""The costs of small programs, counted by hand."""
 
 import importlib
 import pkgutil

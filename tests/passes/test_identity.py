@@ -52,7 +52,7 @@ by_product = pytest.mark.parametrize(("f", "shape"), PRODUCTS.values(), ids=PROD
 
 
 def placed(x: Any, *special: float) -> Any:
-    """An array with some numbers in other rows and columns each."""
+    """An array with some numbers, each in a row and a column of its own."""
     x = np.array(x)
     for k, number in enumerate(special):
         x[..., 3 * k + 1, 5 * k + 2] = number

@@ -1,4 +1,4 @@
-"""Every pass keeps what a program means, and does what it is for.
+"""Every pass keeps the results of a program, and has its effect.
 
 Passes are found by their annotation in the modules of the package, so a new one is tested the
 moment it exists.
@@ -49,7 +49,7 @@ from tests.transforms.support import numbers
 
 
 def _is_pass(function: Any) -> bool:
-    """A function of a program, and of nothing else that has to be given, to a program."""
+    """Whether a function takes a program, with no other required argument, and returns one."""
     if not inspect.isfunction(function):
         return False
     parameters = list(inspect.signature(function).parameters.values())
@@ -102,7 +102,7 @@ def test_passes_are_found() -> None:
 
 
 def assert_kept(change: Callable[[Program], Program], staged: Program) -> Program:
-    """What holds for a pass on any program, whatever the inputs."""
+    """Check the laws of a pass on a program, for any inputs."""
     changed = change(staged).verify()
     assert len(changed.equations) <= len(staged.equations)
     assert len(changed.constants) <= len(staged.constants) + len(staged.equations)

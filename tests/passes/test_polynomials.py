@@ -1,7 +1,7 @@
 """Polynomials in matrices: sums of nested products of one size, which share their factors.
 
-Products of the same matrix depend on each other here in all ways in which they can, and what one
-pass makes of some the next one finds.
+Products of the same matrix depend on each other in every possible way, and each pass reads the
+results of the passes before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ STEPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
 
 
 def assert_staged(f: Callable[..., Any], *args: Any) -> None:
-    """A staged function has the values of the function, but for the order of sums."""
+    """Check that a staged function has the values of the function, up to the order of sums."""
     pairs = zip(trees.leaves(fg.jit(f)(*args)), trees.leaves(f(*args)), strict=True)
     for own, other in pairs:
         scale = np.max(np.abs(other), initial=1.0)

@@ -1,8 +1,8 @@
-"""Every rule and every pass on programs that are made for it, and how often it was applied.
+"""Every rule and every pass on programs made for it, with a count of its applications.
 
 The programs are random, of forms in which the rule applies: nested in itself, sharing operands with
-itself, reading its own results, beside others (``generator.py``). A rule without a form, and one
-that its forms do not reach, fails here.
+itself, reading its own results, beside others (``generator.py``). A rule without a form fails its
+test, and so does a rule that is never applied to its forms.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _quiet():
 
 
 def assert_near(own: Any, other: Any) -> None:
-    """Check results that are sums in another order; all that went into them is of moderate size."""
+    """Check results that are sums in another order; all their terms are of moderate size."""
     for found, wanted in zip(trees.leaves(own), trees.leaves(other), strict=True):
         found, wanted = np.asarray(found), np.asarray(wanted)
         assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
@@ -99,9 +99,9 @@ def test_rules_keep_what_programs_mean(name: str) -> None:
 
 
 def passes_with_rules() -> set[str]:
-    """The names of passes that only apply rules, which are tried one by one.
+    """The names of passes that only apply rules; their rules are tested one by one.
 
-    Contractions are mostly for large arrays, and have grounds as a pass, too.
+    Contractions are mostly for large arrays, and are tested as a pass, too.
     """
     modules = {rule.partition(".")[0] for rule in FORMS} - {"contractions"}
     return {
@@ -120,7 +120,7 @@ def test_every_pass_has_grounds() -> None:
 
 @pytest.fixture
 def grounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What a pass is tried on, without limits by which it leaves small programs alone."""
+    """The ``Ground`` of a pass, without the limits by which the pass ignores small programs."""
     own = GROUNDS[request.param]
     for name, value in own.free.items():
         monkeypatch.setattr(f"{PASSES[request.param].__module__}.{name}", value)
@@ -167,7 +167,7 @@ def test_sums_in_another_order_keep_nan_and_infinities(grounds: Any) -> None:
 
 
 def _with_infinities(rng: np.random.Generator, value: Any) -> Any:
-    """Whole numbers, so that no order of sums rounds, and infinities of either sign."""
+    """Whole numbers, for which sums in any order are exact, and infinities of either sign."""
     whole = np.array([-2.0, -1.0, 1.0, 2.0, 3.0])
     if not np.ndim(value):
         return value

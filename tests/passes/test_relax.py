@@ -1,4 +1,4 @@
-"""Passes that change rounding: they fire, stay within their bounds, and keep NaN and infinities."""
+"""Passes that change rounding: they apply, keep their bounds, and keep NaN and infinities."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ Case = tuple[Pass, Callable[..., Any], str, float, Callable[..., Any]]
 
 
 def result(f: Any, r: Any, c: Any) -> Any:
-    """For bounds in ulp of the result itself, rather than of what is added up."""
+    """The scale 0.0, for bounds in ulp of the result itself rather than of its terms."""
     return 0.0
 
 

@@ -23,7 +23,7 @@ BYTES = 8 * SIZE
 
 
 def assert_reordered(program, args):
-    """What holds for a program in the order that scheduling finds, whether it is better or not."""
+    """Check the laws of a scheduled program, whether it needs less memory or not."""
     order, peak = memory_order(program)
     other = reordered(program, order).verify()
     assert sorted(order) == list(range(len(program.equations)))
@@ -79,7 +79,7 @@ def branches(x, count=30):
 
 
 def two_at_once(x):
-    """Large values made in the one order, and used in the other."""
+    """Large values, made in one order and used in the reverse order."""
     large = [fnp.exp(x * float(k)) for k in range(2, 22)]
     return sum([fnp.sum(value) for value in reversed(large)])
 
@@ -129,7 +129,7 @@ def test_large_values_are_made_when_they_are_used(name):
 
 
 def measured_peak(program: Program, x: np.ndarray) -> int:
-    """The bytes that a program really needs, run one equation after another."""
+    """The bytes that a program really needs if its equations run one after another."""
 
     def run(x: np.ndarray) -> None:
         program.evaluate([x])

@@ -1,4 +1,4 @@
-"""Calls in programs: custom derivatives and checkpoints keep their rules, and show what they do."""
+"""Calls in programs: custom derivatives and checkpoints keep their rules and print their bodies."""
 
 import gc
 import tracemalloc
@@ -151,7 +151,7 @@ def test_under_a_transformation_a_jitted_call_decides_anew() -> None:
 
 
 def looking(kind: str) -> Any:
-    """Twice a number, with a rule that looks: at the argument, or at the cotangent."""
+    """Twice a number, with a rule that branches on the argument or on the cotangent."""
     f: Any = fg.custom_jvp(lambda x: 2.0 * x) if kind == "jvp" else fg.custom_vjp(lambda x: 2.0 * x)
     if kind == "jvp":
         f.defjvp(lambda p, t: (f(*p), (3.0 if p[0] > 0 else 5.0) * t[0]))
@@ -362,7 +362,7 @@ def chain(wrap: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def peak(f: Callable[[Any], Any], x: Any) -> float:
-    """How many arrays like its argument are there at once while a function runs."""
+    """The greatest number of arrays like its argument that exist while a function runs."""
     gc.collect()
     tracemalloc.start()
     f(x)

@@ -1,4 +1,4 @@
-"""Parts of programs, and programs that read their inputs among others."""
+"""Parts of programs, and programs that take their inputs from longer lists of arguments."""
 
 from __future__ import annotations
 

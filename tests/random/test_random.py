@@ -1,6 +1,6 @@
-"""Random numbers: the same for the same key, and distributed as they should be.
+"""Random numbers: equal for equal keys, and with the right distributions.
 
-The seeds are fixed, so statistical bounds are checked once and for all: they hold or they do not.
+The seeds are fixed, so statistical bounds are checked once and for all.
 """
 
 import pickle
@@ -24,7 +24,7 @@ def array(x):
 
 
 def passes_ks(numbers, cdf):
-    """Kolmogorov and Smirnov's test, at a level that one seed in ten thousand misses."""
+    """The test of Kolmogorov and Smirnov, which one seed in ten thousand fails."""
     return stats.kstest(array(numbers).ravel(), cdf).pvalue > 1e-4
 
 
@@ -132,7 +132,7 @@ def test_fold_in_takes_the_whole_range():
 
 
 def test_golden_numbers():
-    """Fixed for ever: whoever has to change a line of this breaks everybody's experiments."""
+    """These numbers must never change: other numbers would break everybody's experiments."""
     key = random.key(42)
     assert random.bits(key, 2).tolist() == GOLDEN_BITS
     assert random.split(key).tolist() == GOLDEN_SPLIT

@@ -1,6 +1,6 @@
-"""Discrete random numbers: integers, permutations and choices are equally probable, or by weight.
+"""Discrete random numbers: integers, permutations and choices, uniform or weighted.
 
-The seeds are fixed, so statistical bounds are checked once and for all: they hold or they do not.
+The seeds are fixed, so statistical bounds are checked once and for all.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ def array(x):
 
 
 def passes_chi2(counts, probabilities):
-    """Pearson's test, at a level that one seed in ten thousand misses."""
+    """Pearson's test, which one seed in ten thousand fails."""
     expected = np.sum(counts) * np.asarray(probabilities)
     return stats.chisquare(counts, expected).pvalue > 1e-4
 

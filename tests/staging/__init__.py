@@ -1,1 +1,1 @@
-"""The tests of ``jit`` and what it stages."""
+"""The tests of ``jit`` and of staging."""

@@ -9,7 +9,7 @@ import funcgrad as fg
 
 
 def check(f, *changes, staged=None):
-    """Calls give what the function gives, before and after each of some changes."""
+    """Check that calls have the function's results before and after each of some changes."""
     staged = fg.jit(f) if staged is None else staged
     for change in (lambda: None, *changes):
         change()

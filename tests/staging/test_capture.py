@@ -1,4 +1,4 @@
-"""What a jitted function reads from outside of its arguments is never seen as it was before."""
+"""A jitted function never uses stale values of what it reads from outside of its arguments."""
 
 import warnings
 from collections import deque

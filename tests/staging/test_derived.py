@@ -99,13 +99,13 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
 
 
 def differentiable(args: tuple[Any, ...]) -> list[int]:
-    """The positions of the arguments that are of floating or complex dtypes."""
+    """The positions of the arguments of floating or complex dtypes."""
     kinds = [{np.asarray(leaf).dtype.kind for leaf in trees.leaves(arg)} for arg in args]
     return [k for k, found in enumerate(kinds) if found <= {"f", "c"}]
 
 
 def split(f: Function, args: tuple[Any, ...]) -> tuple[Function, tuple[Any, ...]]:
-    """The function of the differentiable arguments alone, of its differentiable results alone."""
+    """The function of the differentiable arguments alone, with differentiable results alone."""
     chosen = differentiable(args)
 
     def inexact(*own):
@@ -119,7 +119,7 @@ def split(f: Function, args: tuple[Any, ...]) -> tuple[Function, tuple[Any, ...]
 
 
 def total(f: Function) -> Function:
-    """One number made of all results, none of which counts as another does."""
+    """One number from all results, each with a weight of its own."""
 
     def summed(*args):
         outs = f(*args)
@@ -134,7 +134,7 @@ def ones(tree: Any) -> Any:
 
 
 def stacked(tree: Any) -> Any:
-    """Three examples, each a little other than the argument."""
+    """Three examples, each slightly different from the argument."""
     return fg.tree.map(lambda leaf: np.stack([np.asarray(leaf) * k for k in (1, 1.1, 0.9)]), tree)
 
 
@@ -234,7 +234,7 @@ def test_a_jitted_function_is_transformed_as_the_function_is(name: str, way: str
 
 
 def pulled_with_gaps(f: Function, args: Any) -> Any:
-    """The cotangents for the last result alone, of which not every element counts."""
+    """Cotangents of the arguments for the last result alone, without some of its elements."""
 
     def last(*xs):
         out = f(*xs)[-1]

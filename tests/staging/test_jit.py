@@ -1,4 +1,4 @@
-"""What a jitted function promises: the same results, never stale, whatever way it takes."""
+"""Jitted functions return the function's results, never stale ones, in every mode of calling."""
 
 import gc
 import threading
@@ -19,7 +19,7 @@ X = np.linspace(-1.0, 2.0, 6)
 
 
 class Runs:
-    """How often a function ran, kept where counting is no change that jit would notice."""
+    """A counter of a function's runs, whose changes jit does not notice."""
 
     def __init__(self):
         self._marks = StringIO()

@@ -1,4 +1,4 @@
-"""What calling a jitted function promises, whichever way the call takes through the arguments."""
+"""Calls of jitted functions, on every path through the code that reads their arguments."""
 
 import gc
 import pickle
@@ -58,7 +58,7 @@ class Custom:
 
 
 def quick(f, *args, **kwargs):
-    """The result of a call that has to be found by an entry, on the way that later calls take."""
+    """The result of a call that an entry answers, as it answers later calls; fails if none does."""
     for _ in range(2):  # the first stages the function, the second writes the entry
         f(*args, **kwargs)
     for entry in f._entries:

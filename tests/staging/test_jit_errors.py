@@ -1,4 +1,4 @@
-"""Errors of compiled programs: those of the function when it runs by itself."""
+"""Errors of compiled programs are the errors of the function without ``jit``."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What users rely on when a jitted function meets other transformations; results are compared in
+"""Promises to users about jitted functions inside other transformations; results are compared in
 ``test_derived.py``."""
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ class Counted(fg.Tensor):
 
 
 class Counter(Trace):
-    """A transformation of a user's own, which knows nothing of programs."""
+    """A user's own transformation, which does not know programs."""
 
     def __init__(self, level):
         super().__init__(level)

@@ -1,4 +1,4 @@
-"""What a jitted function keeps, and for how long: with the garbage collector off."""
+"""The memory that a jitted function keeps, and for how long: with the garbage collector off."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _without_collector() -> Iterator[None]:
 def assert_nothing_left(work: Callable[[], Any], calls: int, least: int = 2000) -> None:
     """Check that a number of calls leaves no memory behind, and no cycles.
 
-    What a call leaves behind it leaves every time, so one round of several that leaves nothing is
+    A leak would show in every round, so one round of several that leaves nothing is
     enough: the test runner's own threads allocate too. Python keeps freed tuples and the like for
-    later; a collection empties these stores, and says how much there was for it to free.
+    later; a collection empties these stores, and returns the number of objects in cycles.
     """
     for _ in range(calls // 4 + 1):
         work()
@@ -187,7 +187,7 @@ def test_more_signatures_than_are_kept_take_no_more_memory() -> None:
 
 
 class Token:
-    """Something that a function can close over and that a weak reference can follow."""
+    """An object that a function can close over and that supports weak references."""
 
     def __init__(self) -> None:
         self.scale = 2.0
@@ -207,7 +207,7 @@ class Made:
 
     @property
     def alive(self) -> list[bool]:
-        """Of the function, what it closes over, and the jitted function."""
+        """Whether the function, two closed-over objects and the jitted function are alive."""
         return [each() is not None for each in self._witnesses]
 
 
@@ -293,7 +293,7 @@ def test_what_many_threads_staged_at_once_is_free_when_dropped() -> None:
 
 
 def nested(kind: str, depth: int) -> Any:
-    """A tree so deep, of as many containers."""
+    """A tree of containers, nested to a depth."""
     tree: Any = 1.0
     for _ in range(depth):
         tree = {"tuple": (tree,), "list": [tree, 2.0], "dict": {"a": tree, "b": 0.5}}[kind]
@@ -307,7 +307,7 @@ def innermost(tree: Any) -> Any:
 
 
 def doubled(tree: Any) -> Any:
-    """Twice the innermost leaf, beside a tree as deep."""
+    """Twice the innermost leaf, and a tree of the same depth."""
     return innermost(tree) * 2.0, tree
 
 
@@ -346,7 +346,7 @@ def test_names_of_deep_leaves_leave_out_the_middle() -> None:
 
 
 def test_the_first_function_of_a_process_leaves_nothing_large_behind() -> None:
-    """What is loaded with ``fg.jit`` apart: 20 operations on megabytes, results and all dropped."""
+    """After ``fg.jit`` is loaded: 20 operations on megabytes, whose results are dropped."""
     text = """
 import gc, tracemalloc
 import numpy as np, funcgrad as fg, funcgrad.numpy as fnp

@@ -47,7 +47,7 @@ def test_it_prints_as_what_it_was_made_of():
 
 
 class Interrupt(BaseException):
-    """As KeyboardInterrupt, which would end the tests if it came late."""
+    """An exception like KeyboardInterrupt, which itself would end the tests if it came late."""
 
 
 def generator(x):

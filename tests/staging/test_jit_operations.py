@@ -1,7 +1,7 @@
-"""What rules of an operation of one's own read from outside is watched as what a function reads.
+"""Values that the rules of users' operations read from outside are watched, as for functions.
 
 The rules are the user's code: they run while a function is staged, or later, when a derivative or a
-batch of it is asked for, and what they read is then part of programs.
+batch of it is needed, and the values that they read are then part of programs.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What a jitted function reads from outside of its arguments, in all the ways that Python has."""
+"""Reads from outside of a jitted function's arguments, in all the ways that Python has."""
 
 import abc
 import array
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning"
 
 @pytest.fixture(autouse=True, params=["expected to run", "observed"])
 def followed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions are followed that a name leads to; or, as where those are many, that run."""
+    """Follow the functions that names lead to, or, as if those were too many, those that run."""
     if request.param == "observed":
         monkeypatch.setattr(capture, "_MOST_FUNCTIONS", -1)
 

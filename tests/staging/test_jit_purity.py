@@ -1,4 +1,4 @@
-"""The rule of purity holds for all code alike, and names that change at every call are told."""
+"""The rule of purity holds for all code; warnings tell names that change at every call."""
 
 import sys
 import threading
@@ -38,7 +38,7 @@ PACKAGES = str(Path(np.__file__).resolve().parents[1])
 
 
 def install(monkeypatch: pytest.MonkeyPatch, name: str, folder: str) -> Any:
-    """A module of that text, as if it had been imported from a folder."""
+    """A module with a given text, as if imported from a folder."""
     module = types.ModuleType(name)
     module.__file__ = f"{folder}/{name.replace('.', '/')}.py"
     monkeypatch.setitem(sys.modules, name, module)
@@ -94,7 +94,7 @@ def reads_a_global(x):
 
 
 def changing() -> Any:
-    """Functions, what changes between the calls, and the name that a warning has to tell."""
+    """Functions, the change between calls, and the name that the warning has to tell."""
     bag, table, array, closed = Bag(rate=0.0), {"rate": 0.0}, np.zeros(3), 0.0
 
     def count() -> None:
@@ -186,7 +186,7 @@ def test_where_names_lead_to_many_functions_those_are_watched_that_run() -> None
 
 
 class Tracing:
-    """Profilers and debuggers that somebody else has put in place."""
+    """Profilers and debuggers that were installed by others."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -59,7 +59,7 @@ def assert_compiles(f: Callable[..., Any], *args: Any) -> str:
 
 
 def run_alone(program: Program, values: list[Any]) -> Any:
-    """The result of the text in a namespace of its own."""
+    """The result of the compiled text in a namespace of its own."""
     return function_of(numpy_source(program))(*values)
 
 
@@ -80,7 +80,7 @@ def test_every_primitive_is_the_same_to_the_last_bit(primitive: Primitive) -> No
 
 
 def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
-    """The numbers as near as a dtype has them, and for integers the least that there is."""
+    """The numbers, rounded to a dtype; the first number becomes the least integer of the dtype."""
     array = np.asarray(x)
     if array.dtype != np.float64 or dtype.kind not in "iu":
         return array.astype(dtype)[()] if array.dtype == np.float64 else x
@@ -321,7 +321,7 @@ def test_threads_share_a_compiled_program() -> None:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A backend that is as simple as one can be."""
+    """The simplest possible backend."""
 
     name: str = "interpreter"
 

@@ -1,4 +1,4 @@
-"""Programs inside of one that is compiled are compiled too, and nobody sees it in results."""
+"""Programs inside a compiled program are compiled too, and results do not change."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,6 +1,6 @@
-"""Contractions and other composite operations are planned when a program is written down.
+"""Contractions and other composite operations are planned when a program is compiled.
 
-What the text computes has the bits, and the layout in memory, of what the operation gives without.
+Results of the text have the bits, and the layout in memory, of the operations' own results.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ rng = np.random.default_rng(0)
 
 
 def body(program: fg.Program) -> list[str]:
-    """The lines of the function but for its result."""
+    """The lines of the function, without the line that returns its result."""
     _, _, function = program.to_numpy_source().partition("):\n")
     return [line.strip() for line in function.splitlines()[:-1]]
 
@@ -42,7 +42,7 @@ def assert_alike(own: Any, other: Any) -> None:
 
 
 def assert_written(f: Any, *args: Any) -> None:
-    """The text of a function gives what its operations give."""
+    """Check that the text of a function gives the results of its operations."""
     program = fg.program(f)(*args)
     expected = program.evaluate(args)
     found = compile_program(program)(*args)
@@ -162,7 +162,7 @@ def test_complex_rows_are_not_conjugated() -> None:
 
 
 def turned(x: Any) -> Any:
-    """The same numbers with the axes in the other order in memory."""
+    """The same numbers, with the axes in reverse order in memory."""
     return np.asfortranarray(x)
 
 

@@ -1,4 +1,4 @@
-"""Equations that run together, block by block, give what they give one after another."""
+"""Equations that run together, block by block, give the results of one after another."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -101,7 +101,7 @@ def kernels_of(program: Program, block: int = BLOCK) -> list[Kernel]:
 
 
 def assert_close(found: Any, expected: Any) -> None:
-    """The same shapes, dtypes, NaN and infinities; sums may have been added in another order."""
+    """Check for equal shapes, dtypes, NaN and infinities; sums may be added in another order."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
@@ -141,7 +141,7 @@ def test_one_kernel_for_a_function_and_its_gradient(shape: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize("shape", [(100,), (97,), (40, 5), (4, 3, 20)])
 def test_sums_of_products_are_made_within_kernels(shape: tuple[int, ...]) -> None:
-    """So neither factor is ever there as a whole."""
+    """Neither factor is ever a whole array."""
 
     def weighted(x: Any) -> Any:
         return fnp.sum(fnp.exp(x) * fnp.sin(x))
@@ -246,7 +246,7 @@ step = st.one_of(
 
 
 def run_steps(chosen: list[Any], outs: int, *values: Any) -> list[Any]:
-    """A straight-line function whose last results, and some more, are returned."""
+    """A straight-line function that returns its last results and some of the others."""
     known = list(values)
     for what, i, j in chosen:
         x, y = fnp.asarray(known[-1 - i % len(known)]), fnp.asarray(known[-1 - j % len(known)])
@@ -280,7 +280,7 @@ def test_random_programs(chosen: list[Any], outs: int) -> None:
 
 
 def test_random_programs_have_kernels() -> None:
-    """The generator is worth something: more than a third of its programs fuse."""
+    """The generator makes useful programs: more than a third of them fuse."""
     rng = np.random.default_rng(0)
     fused = 0
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Loops and branches that are written out give the bits that evaluating them gives."""
+"""Loops and branches in compiled text give the same bits as their evaluation."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ GIVEN: tuple[Callable[..., Any], ...] = (
 
 
 def random_loop(seed: int) -> Callable[..., Any]:
-    """A scan over steps that hand on, mix and keep what they carry."""
+    """A scan over steps that pass on, mix and keep the values that they carry."""
     random = Random(seed)
     chosen: Any = random.choices(STEPS, k=random.randint(1, 4))
     before, after = random.choice(GIVEN), random.choice(GIVEN)

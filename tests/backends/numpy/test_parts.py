@@ -1,4 +1,4 @@
-"""Long programs are several functions, which do what one does."""
+"""Long programs become several functions, with the results of a single one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_program_in_parts_gives_the_same_bits(name: str, longest: int) -> None
 
 @pytest.mark.parametrize("start", range(0, 160, 40))
 def test_parts_hand_on_what_plans_put_in_shared_memory(start: int) -> None:
-    """Kernels, slots, shelves, memory that results take: all of it across the ends of parts."""
+    """Kernels, slots, shelves and the memory that results reuse all cross the ends of parts."""
     for seed in range(start, start + 40):
         program, args = subject(seed)
         block, longest = (16, 24, 40, 64)[seed % 4], 1 + seed % 5

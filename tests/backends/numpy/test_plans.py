@@ -1,8 +1,8 @@
-"""Plans of programs that are made for what plans do, with blocks so small that all of it happens.
+"""Plans of programs that use every feature of plans, with blocks small enough for that.
 
 The programs are those of ``tests/passes``: operations on results of their own kind, with shared
-operands, views, calls and outputs anywhere. What memory is shared is known from the arrays
-themselves, rather than from what the plan believes.
+operands, views, calls and outputs anywhere. The arrays themselves show which memory is shared; the
+tests do not rely on the plan for that.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def subject(seed: int) -> tuple[Program, list[Any]]:
 
 
 class _Held:
-    """An operation, which is callable, as a value."""
+    """A holder of an operation as a value, since the operation itself is callable."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def values_of(program: Program, args: list[Any]) -> list[Any]:
-    """Every variable's array, as the equations' own evaluation makes it."""
+    """The array of every variable, from evaluating the equations one by one."""
     values = [*args, *[constant.value for constant in program.constants]]
     for equation in program.equations:
         operands = [values[variable] for variable in equation.operands]
@@ -100,7 +100,7 @@ def test_programs_run_as_planned(start: int) -> None:
 
 
 def assert_order(program: Program, plan: Plan) -> None:
-    """Every equation runs once, after those whose results it reads."""
+    """Check that every equation runs once, after those whose results it reads."""
     order = [p for step in plan.steps for p in ((step,) if isinstance(step, int) else step.members)]
     assert sorted(order) == list(range(len(program.equations)))
     made = {*range(len(program.inputs) + len(program.constants))}
@@ -112,7 +112,8 @@ def assert_order(program: Program, plan: Plan) -> None:
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 60))
 def test_lives_of_memory(start: int) -> None:
-    """What shares memory is known to; what is taken is not read any more, nor given or returned."""
+    """The plan knows which values share memory; memory that is reused is neither read later, nor an
+    argument, nor returned."""
     for seed in SEEDS[start : start + 60]:
         program, args = subject(seed)
         shared, plan = aliases(program), plan_of(program, 1 << 40)
@@ -153,7 +154,7 @@ def test_results_lie_where_they_fit_best() -> None:
 
 
 def test_a_slot_stays_as_large_as_it_was() -> None:
-    """Where a small result has lain a large one still fits, and none has to grow for it."""
+    """A large result still fits after a small one used a slot, and no slot has to grow for it."""
     assert bytes_of_slots((100, 0, 1), (10, 2, 3), (60, 2, 3), (95, 4, 5)) == 160
 
 

@@ -1,4 +1,4 @@
-"""Rows last: what is computed so, what is not, and that the numbers are the same."""
+"""Rows last: which operations are computed so, which are not; the numbers are the same."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ def names_of(program: Program) -> list[str]:
 
 
 def turned(f: Callable[..., Any], *args: Any) -> Program:
-    """The program of a function with rows last, which has to differ."""
+    """The program of a function with rows last; fails if it does not differ."""
     staged = fg.program(f)(*args)
     program = put_rows_last(staged).verify()
     assert program != staged
@@ -166,7 +166,7 @@ X, Y, ROW = numbers(ROWS, 5, 3), numbers(ROWS, 5, 3, seed=1), numbers(3, seed=2)
 
 
 def one_by_one(x: Any) -> Any:
-    """Something between the rows, so that it pays to have them last."""
+    """Arithmetic between the rows, so that it pays to have them last."""
     x = x - fnp.max(x, axis=-1, keepdims=True)
     return x * fnp.min(x, axis=-1, keepdims=True)
 

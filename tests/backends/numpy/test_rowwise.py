@@ -1,4 +1,4 @@
-"""What operations on rows become where the rows are last: letters of products, and indices."""
+"""Operations on rows where the rows are last: the letters of products, and indices."""
 
 from typing import Any
 

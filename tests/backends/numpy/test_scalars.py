@@ -1,4 +1,4 @@
-"""Scalar programs run on Python floats, and nobody can tell but by the clock."""
+"""Scalar programs run on Python floats, which changes their speed and nothing else."""
 
 import gc
 import math
@@ -33,7 +33,7 @@ EXTREMES = (*SPECIAL, np.inf, -np.inf, np.nan)
 
 
 def assert_same(program: fg.Program, *args: Any) -> None:
-    """Check that the compiled program gives the bits and the types that evaluation does."""
+    """Check that the compiled program gives the bits and the types of an evaluation."""
     values = [concrete(arg) for arg in fg.tree.leaves(args)]
     with np.errstate(all="ignore"):
         found, expected = compile_program(program)(*values), program.evaluate(values)
@@ -97,7 +97,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def among_others(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose result also goes into other arithmetic, so that Python pays."""
+    """A function with more arithmetic on its result, so that Python floats pay."""
 
     def both(*xs: Any) -> Any:
         y = f(*xs)
@@ -472,7 +472,7 @@ steps = st.lists(
 
 
 def walk(chosen: Sequence[Any], *inputs: Any) -> list[Any]:
-    """The values that straight-line code makes, of the latest three wherever it can."""
+    """The values of straight-line code, each computed from the latest three where possible."""
     values = [fnp.asarray(x) * 1.0 for x in inputs]
     for move, i, j in chosen:
         x, y = values[-1 - i % 3 % len(values)], values[-1 - j % len(values)]
