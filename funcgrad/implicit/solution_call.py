@@ -25,6 +25,7 @@ from funcgrad.trace import RAW, Trace, Value, concrete
 from funcgrad.transforms.call import Call, Part, Sizes, by_rules
 from funcgrad.transforms.call_closures import bind_closure
 from funcgrad.transforms.custom_call import CallSignature, JvpCall
+from funcgrad.transforms.delegation import delegate
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
 from funcgrad.transforms.masked import fit_cotangent
@@ -233,7 +234,9 @@ def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
 
 
 def _solution_of(call: Call, args: Sequence[Value]) -> list[Value]:
-    trace = innermost_trace(args)
+    trace: Trace | None = innermost_trace(args)
+    while deputy := delegate(trace, call.is_linear):  # as within a branch that is staged
+        trace = deputy
     outs = meet(call, args)
     check_closure(-1 if trace is None else trace.level, outs)
     return outs

@@ -421,3 +421,25 @@ def test_what_a_solver_closes_over_counts_once(mode):
     assert np.allclose(mode(lambda a: fg.jvp(root, (a,), (1.0,))[1])(2.0), slope)
     assert np.allclose(mode(fg.vmap(fg.grad(root)))(np.array([2.0, 2.0])), slope)
     assert np.allclose(mode(fg.grad(fg.grad(root)))(2.0), curvature)
+
+
+def test_a_staged_branch_may_solve_a_system_whose_matrix_has_a_rule():
+    """The rule may be nonlinear, so the branch has the values that the matrix closes over."""
+    sine = fg.custom_vjp(fnp.sin)
+    sine.defvjp(lambda x: (sine(x), x), lambda x, ct: (ct * fnp.cos(x),))
+
+    def quotient(x):
+        return fg.custom_linear_solve(lambda v: v * (2.0 + sine(x)), x, lambda f, b: b / f(1.0))
+
+    def chosen(x):
+        return fg.cond(x > 100.0, lambda y: y, lambda y: y + quotient(x), x)
+
+    def fixed(x):
+        return fg.fixed_point(lambda y, x: 0.2 * chosen(y) + x, x, x)
+
+    points = np.array([0.4, 0.9])
+    for f in (chosen, fixed):
+        expected = [fg.jvp(f, (x,), (1.0,))[1] for x in points]
+        assert np.allclose([fg.grad(f)(x) for x in points], expected, rtol=1e-7)
+        assert np.allclose([fg.jit(fg.grad(f))(x) for x in points], expected, rtol=1e-7)
+        assert np.allclose(fg.jit(fg.vmap(fg.grad(f)))(points), expected, rtol=1e-7)
