@@ -6,6 +6,7 @@ True
 
 import os
 import sys
+import warnings
 from os.path import basename, dirname
 from types import FrameType
 from typing import Final
@@ -44,6 +45,15 @@ def users_line() -> str:
 def line_of_frame(frame: FrameType | None) -> str:
     """File and line of a frame; empty for none."""
     return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called this library."""
+    level = 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def libraries_calls() -> tuple[tuple[str, str], ...]:

@@ -37,6 +37,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Pictures, which notebooks ask for.
     "funcgrad.conversion": frozenset({"funcgrad.html_text"}),
     "funcgrad.staging.jit": frozenset({"funcgrad.html_text"}),
+    # Machine code, which needs a package of its own.
+    "funcgrad.backends.choice": frozenset({"funcgrad.backends.native.native_backend"}),
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad.answers"}),
     "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),
@@ -626,6 +628,7 @@ KNOWN_ANY: Mapping[str, int] = {
     # options that are checked. The rest is to get a type.
     "funcgrad": 65,
     "funcgrad.backends": 1,
+    "funcgrad.backends.native": 5,
     "funcgrad.backends.numpy": 7,
     "funcgrad.control": 43,
     "funcgrad.forms": 4,

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy.backend import NUMPY
-from funcgrad.errors import ArgumentError
+from funcgrad.errors import ArgumentError, FuncgradError
+from funcgrad.users_line import warn_user
 
-_INSTALLED: Final[tuple[Backend, ...]] = (NUMPY,)
+_NAMES: Final = ("numpy", "native")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
@@ -28,17 +29,16 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
     Raises
     ------
     ArgumentError
-        No backend of that name is installed, or the object is no backend.
+        There is no backend of that name, or the object is no backend.
     """
     if backend is None:
         return NUMPY
-    for known in _INSTALLED:
-        if isinstance(backend, str) and backend == known.name:
-            return known
-    names = ", ".join([repr(known.name) for known in _INSTALLED])
+    if isinstance(backend, str) and backend in _NAMES:
+        return NUMPY if backend == NUMPY.name else _native(operation)
+    names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
         raise ArgumentError(
-            f"{operation}: no backend called {backend!r} is installed. Installed: {names}. One of"
+            f"{operation}: there is no backend called {backend!r}. There are {names}. One of"
             " your own is passed as a value."
         )
     missing = [member for member in _MEMBERS if not hasattr(backend, member)]
@@ -50,3 +50,21 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
         )
     users_backend: Backend = backend
     return users_backend
+
+
+def _native(operation: str) -> Backend:
+    """The native backend; NumPy's, with a warning, where this machine cannot have it."""
+    try:
+        from funcgrad.backends.native.native_backend import NATIVE, check_machine
+
+        check_machine()
+    except (ImportError, FuncgradError) as error:
+        cause = str(error)
+        if isinstance(error, ImportError):
+            cause = 'llvmlite is not installed: python -m pip install "funcgrad[native]"'
+        warn_user(
+            f"{operation}: there is no native backend here, and the NumPy backend runs: {cause}.",
+            RuntimeWarning,
+        )
+        return NUMPY
+    return NATIVE

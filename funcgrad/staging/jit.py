@@ -17,15 +17,13 @@ fits, the general path stages the function if the call is new, and then writes a
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from threading import Lock
-from types import FrameType, MethodType
+from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
@@ -52,11 +50,11 @@ from funcgrad.transforms.probe import running_probes
 from funcgrad.transforms.stage import stage
 from funcgrad.transforms.with_derivative import example
 from funcgrad.trees import Structure
+from funcgrad.users_line import warn_user
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_HOME: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _MOST_VARIANTS: Final = 16
 _MOST_SIGNATURES: Final = 256
 _MOST_ENTRIES: Final = 8
@@ -413,11 +411,7 @@ class Jitted(Generic[P, R]):
 
     def _warn(self, text: str) -> None:
         """Warn at the user's line that made the call."""
-        level = 1
-        frame: FrameType | None = sys._getframe()
-        while frame is not None and frame.f_code.co_filename.startswith(_HOME):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(f"jit: {self.__name__} {text}", JitWarning, stacklevel=level)
+        warn_user(f"jit: {self.__name__} {text}", JitWarning)
 
 
 @answering
@@ -439,8 +433,9 @@ def jit(
         Arguments that are not arrays, by position or by name, however they are passed. They are
         part of the key under which programs are cached, so they have to be hashable.
     backend : Backend or str, optional
-        The compiler of programs, or its name: ``"numpy"``, the default, or a value with the five
-        members of ``funcgrad.backends.interface.Backend``.
+        The compiler of programs, or its name: ``"numpy"``, the default; ``"native"``, machine code,
+        where ``funcgrad[native]`` is installed (see ``funcgrad/backends/native/README.md``); or a
+        value with the five members of ``funcgrad.backends.interface.Backend``.
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
         shared, and moved out of sums. Otherwise only sums and matrix products, and the derivatives

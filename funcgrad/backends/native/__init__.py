@@ -1,0 +1,1 @@
+"""The native backend: a program becomes machine code. See README.md in this folder."""

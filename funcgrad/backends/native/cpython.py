@@ -1,0 +1,141 @@
+"""CPython's and NumPy's objects as they lie in memory, and the addresses of their functions.
+
+Processor code reads arrays and numbers where they are, so the layout of these objects is checked on
+objects whose contents are known. Where it is another, ``checked`` raises, and programs run on the
+NumPy backend.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.backends.native.processor import NativeError
+
+HEAD: Final = object.__basicsize__
+"""The bytes of an object before its own fields: a count of references and a type."""
+
+_FUNCTIONS: Final = (
+    "PyTuple_New",
+    "PyObject_Vectorcall",
+    "Py_IncRef",
+    "Py_DecRef",
+    "PyFloat_FromDouble",
+    "PyLong_FromLongLong",
+    "PyLong_AsLongLong",
+    "PyBool_FromLong",
+    "PyComplex_FromDoubles",
+    "PyErr_Occurred",
+    "PyErr_Clear",
+    "PyTuple_SetItem",
+)
+
+# Places in the table of NumPy's C API, the same in all versions (numpy/__multiarray_api.h).
+_ARRAY_TYPE, _SCALAR, _NEW_FROM_DESCR, _EMPTY = 2, 60, 94, 184
+
+
+class ArrayLayout:
+    """Where the fields of an ndarray are, in bytes from its address."""
+
+    data: Final = HEAD
+    rank: Final = HEAD + 8
+    dimensions: Final = HEAD + 16
+    strides: Final = HEAD + 24
+    descr: Final = HEAD + 40
+    flags: Final = HEAD + 48
+
+
+def _read(address: int, kind: Any = ctypes.c_void_p) -> Any:
+    return kind.from_address(address).value
+
+
+def checked() -> None:
+    """Check that objects lie in memory as this package believes.
+
+    Raises
+    ------
+    NativeError
+        They do not: this is another interpreter, or another version of NumPy.
+    """
+    array = np.zeros((3, 5), np.float32)
+    at = id(array)
+    facts = {
+        "the interpreter is CPython": ctypes.sizeof(ctypes.c_void_p) == 8,
+        "an object's type": _read(at + HEAD - 8) == id(np.ndarray),
+        "an array's data": _read(at + ArrayLayout.data) == array.ctypes.data,
+        "an array's rank": _read(at + ArrayLayout.rank, ctypes.c_int) == 2,
+        "an array's dtype": _read(at + ArrayLayout.descr) == id(array.dtype),
+        "an array's flags": _read(at + ArrayLayout.flags, ctypes.c_int) & 0x501 == 0x501,
+        "a float": _read(id(2.5) + HEAD, ctypes.c_double) == 2.5,
+        "a NumPy scalar": _read(id(np.float64(1.5)) + HEAD, ctypes.c_double) == 1.5,
+        "NumPy's functions": _table()[_ARRAY_TYPE] == id(np.ndarray),
+    }
+    wrong = [name for name, holds in facts.items() if not holds]
+    if wrong:
+        raise NativeError(f"native code: memory is laid out in another way: {', '.join(wrong)}")
+
+
+def _table() -> Any:
+    """NumPy's C API, as extension modules get it."""
+    api = ctypes.pythonapi
+    pointer = api.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = pointer(sys.modules["numpy._core._multiarray_umath"]._ARRAY_API, None)
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
+
+
+def symbols() -> Mapping[str, int]:
+    """The addresses of the functions of CPython and NumPy that code may call."""
+    table = _table()
+    known = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in _FUNCTIONS
+    }
+    library = ctypes.CDLL(None)
+    for name in ("malloc", "free", "memset", "memcpy"):
+        known[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    known["PyArray_Scalar"] = table[_SCALAR]
+    known["PyArray_NewFromDescr"] = table[_NEW_FROM_DESCR]
+    known["PyArray_Empty"] = table[_EMPTY]
+    return known
+
+
+class _UFunc(ctypes.Structure):
+    """The public fields of a ufunc (numpy/ufuncobject.h)."""
+
+    _fields_ = (
+        ("head", ctypes.c_byte * HEAD),
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("types", ctypes.POINTER(ctypes.c_byte)),
+    )
+
+
+def inner_loop(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int, int] | None:
+    """The address of a ufunc's inner loop for these dtypes, and its data; None if it has none.
+
+    >>> inner_loop(np.sin, (np.dtype(np.float64), np.dtype(np.float64))) is None
+    False
+    >>> inner_loop(np.sin, (np.dtype(np.int8), np.dtype(np.int8))) is None
+    True
+    """
+    fields = _UFunc.from_address(id(ufunc))
+    if fields.nargs != ufunc.nargs or fields.ntypes != ufunc.ntypes:
+        return None
+    wanted = tuple([dtype.num for dtype in dtypes])
+    for place in range(fields.ntypes):
+        start = place * fields.nargs
+        if tuple(fields.types[start : start + fields.nargs]) == wanted:
+            return fields.functions[place], fields.data[place] or 0
+    return None

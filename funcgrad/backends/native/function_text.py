@@ -1,0 +1,151 @@
+"""The text of LLVM functions, written line by line.
+
+>>> lines = FunctionText()
+>>> x = lines.op("fadd double 1.0, 2.0")
+>>> lines.emit(f"ret double {x}")
+>>> print(lines.function("define double @three()"))
+define double @three() {
+entry:
+  br label %start
+start:
+  %v1 = fadd double 1.0, 2.0
+  ret double %v1
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+class FunctionText:
+    """The lines of one unfinished function.
+
+    Attributes
+    ----------
+    declarations : set of str
+        What the function calls, as LLVM wants it declared.
+    block : str
+        The label of the block that the next line belongs to, as a ``phi`` needs it.
+    """
+
+    __slots__ = ("_count", "_lines", "_rooms", "block", "declarations")
+
+    def __init__(self) -> None:
+        self.declarations: set[str] = set()
+        self.block = "start"
+        self._lines: list[str] = []
+        self._rooms: list[str] = []
+        self._count = 0
+
+    def name(self) -> str:
+        """A fresh name of a value."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def fresh_label(self, word: str) -> str:
+        """A fresh name of a block."""
+        self._count += 1
+        return f"{word}{self._count}"
+
+    def emit(self, line: str) -> None:
+        """Write an instruction that has no result."""
+        self._lines.append(f"  {line}")
+
+    def op(self, instruction: str) -> str:
+        """Write an instruction, and return the name of its result."""
+        result = self.name()
+        self.emit(f"{result} = {instruction}")
+        return result
+
+    def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
+        """Write a call of a function by its name; the arguments are pairs of type and value."""
+        types = ", ".join([kind for kind, _ in arguments])
+        values = ", ".join([f"{kind} {value}" for kind, value in arguments])
+        self.declarations.add(f"declare {result} @{function}({types})")
+        line = f"call {result} @{function}({values})"
+        if result == "void":
+            self.emit(line)
+            return ""
+        return self.op(line)
+
+    def room(self, kind: str) -> str:
+        """Memory on the stack that lasts as long as the call."""
+        result = self.name()
+        self._rooms.append(f"  {result} = alloca {kind}")
+        return result
+
+    def begin_block(self, label: str) -> None:
+        """Begin a block."""
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """Go on in a block."""
+        self.emit(f"br label %{label}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        """Go on in one of two blocks."""
+        self.emit(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def address(self, base: str, offset: str | int, kind: str = "i8") -> str:
+        """The address so many elements of a type behind another."""
+        if offset in (0, "0"):
+            return base
+        return self.op(f"getelementptr {kind}, ptr {base}, i64 {offset}")
+
+    def counted(
+        self,
+        count: str | int,
+        body: Callable[[str, Sequence[str]], Sequence[str]],
+        carried: Sequence[tuple[str, str]] = (),
+        step: int = 1,
+        start: str | int = 0,
+    ) -> list[str]:
+        """Write a loop over an index that runs once at least.
+
+        Parameters
+        ----------
+        count : str or int
+            The index stays below it.
+        body : callable
+            Writes the lines of one step: from the index, and the values carried, to their next.
+        carried : sequence of (type, value)
+            What is carried from step to step, at first.
+        step, start : int
+
+        Returns
+        -------
+        list of str
+            What was carried, after the last step.
+        """
+        before, head, after = self.block, self.fresh_label("loop"), self.fresh_label("after")
+        self.jump(head)
+        self.begin_block(head)
+        index, following = self.name(), self.name()
+        names = [self.name() for _ in carried]
+        place = len(self._lines)
+        outs = body(index, names)
+        self.emit(f"{following} = add i64 {index}, {step}")
+        more = self.op(f"icmp slt i64 {following}, {count}")
+        end = self.block
+        phis = [f"  {index} = phi i64 [{start}, %{before}], [{following}, %{end}]"]
+        for name, (kind, first), out in zip(names, carried, outs, strict=True):
+            phis.append(f"  {name} = phi {kind} [{first}, %{before}], [{out}, %{end}]")
+        self._lines[place:place] = phis
+        self.branch(more, head, after)
+        self.begin_block(after)
+        return list(outs)
+
+    def insert_phis(self, place: int, phis: Sequence[str]) -> None:
+        """Write instructions at a place that was marked before, where their block begins."""
+        self._lines[place:place] = [f"  {phi}" for phi in phis]
+
+    def mark(self) -> int:
+        """The place of the next line, for ``insert_phis``."""
+        return len(self._lines)
+
+    def function(self, head: str) -> str:
+        """The text of the function, given its first line without the brace."""
+        lines = [f"{head} {{", "entry:", *self._rooms, "  br label %start", "start:", *self._lines]
+        return "\n".join([*lines, "}"])

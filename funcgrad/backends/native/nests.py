@@ -1,0 +1,482 @@
+"""Loop nests as text: vectors along one axis, plain loops over the others.
+
+Axes that all arrays go through as one are one loop. The innermost loop goes along the axis along
+which most arrays lie side by side, a vector at a time, and over what is left number by number. A
+reduction is collected in registers over the inner loops that it reduces, and in memory over others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.backends.native.function_text import FunctionText
+from funcgrad.backends.native.lanes import Lanes, Number, Value, element_type, literal, memory_type
+from funcgrad.backends.native.plan_steps import Nest
+from funcgrad.backends.native.views import View, whole
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import Spec
+
+_BLOCK: Final = 4096
+"""Elements that are summed one after another before they are added to the total: sums of many
+numbers keep their digits."""
+
+
+@dataclass(slots=True)
+class _Array:
+    """An array of a nest.
+
+    Attributes
+    ----------
+    variable : int
+    dtype : dtype
+    strides : list of int
+        Along each loop of the nest, in elements.
+    pointer : str
+        Where the current row of the inner loop begins.
+    """
+
+    variable: int
+    dtype: np.dtype[Any]
+    strides: list[int]
+    pointer: str
+
+
+class NestWriter:
+    """Writes one nest.
+
+    Parameters
+    ----------
+    lines : FunctionText
+    nest : Nest
+    specs : sequence of Spec
+    pointer : callable
+        The address of a buffer, by its variable.
+    number : callable
+        The number that a variable is known to be, or None.
+    bits : int
+        The width of a register.
+    """
+
+    def __init__(
+        self,
+        lines: FunctionText,
+        nest: Nest,
+        specs: Sequence[Spec],
+        pointer: Callable[[int], str],
+        number: Callable[[int], Any],
+        bits: int,
+    ) -> None:
+        self._lines, self._nest, self._specs, self._number = lines, nest, specs, number
+        self._folded = {m.variable: m.folded for m in nest.members if m.folded is not None}
+        self._arrays: dict[int, _Array] = {}
+        for variable, view in nest.reads.items():
+            self._arrays[variable] = self._array(
+                variable, view, view.broadcast(nest.shape), pointer
+            )
+        for variable, view in nest.stores.items():
+            self._arrays[variable] = self._array(
+                variable, view, self._stored(variable, view), pointer
+            )
+        self._extents, self._reduced = self._arranged()
+        widest = max([self._specs[m.variable].dtype.itemsize for m in nest.members])
+        widest = max([widest, *[array.dtype.itemsize for array in self._arrays.values()]])
+        self._width = max(1, min(bits // 8 // widest, 32))
+        while self._width > 1 and self._width > self._extents[-1]:
+            self._width //= 2
+
+    def _array(
+        self, variable: int, view: View, strides: Sequence[int], pointer: Callable[[int], str]
+    ) -> _Array:
+        dtype = self._specs[variable].dtype
+        base = self._lines.address(pointer(view.buffer), view.offset, memory_type(dtype))
+        return _Array(variable, dtype, list(strides), base)
+
+    def _stored(self, variable: int, view: View) -> tuple[int, ...]:
+        """The strides of what a member stores: of a reduction, 0 along the axes that it reduces."""
+        if variable not in self._folded:
+            return view.strides
+        axes = self._axes(variable)
+        left = [axis for axis in range(len(self._nest.shape)) if axis not in axes]
+        dense = whole(0, tuple([self._nest.shape[axis] for axis in left])).strides
+        strides = dict(zip(left, dense, strict=True))
+        return tuple([strides.get(axis, 0) for axis in range(len(self._nest.shape))])
+
+    def _axes(self, variable: int) -> frozenset[int]:
+        """The axes of the nest that a reduction reduces."""
+        return self._folded[variable].axes
+
+    # --------------------------------------------------------------------------- the order of loops
+
+    def _arranged(self) -> tuple[list[int], dict[int, frozenset[int]]]:
+        """Merge and order the axes; returns the loops' lengths, and by reduction its loops."""
+        shape, arrays = self._nest.shape, self._arrays.values()
+        reduced = {variable: self._axes(variable) for variable in self._folded}
+        groups: list[list[int]] = []
+        for axis in [axis for axis in range(len(shape)) if shape[axis] != 1]:
+            last = groups[-1][-1] if groups else None
+            if (
+                last is not None
+                and all(a.strides[last] == a.strides[axis] * shape[axis] for a in arrays)
+                and all((last in axes) == (axis in axes) for axes in reduced.values())
+            ):
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        extents = [prod([shape[axis] for axis in group]) for group in groups]
+        inner = [[array.strides[group[-1]] for group in groups] for array in arrays]
+
+        def contiguous(place: int) -> float:
+            """How many arrays lie side by side along a loop; those that are written count twice."""
+            return sum(
+                [
+                    (strides[place] == 1) * (2 if array.variable in self._nest.stores else 1)
+                    for array, strides in zip(arrays, inner, strict=True)
+                ]
+            ) + 0.5 * (place == len(groups) - 1)
+
+        order = list(range(len(groups)))
+        if order:
+            best = max(order, key=contiguous)
+            order.remove(best)
+            order.append(best)
+        for array, strides in zip(arrays, inner, strict=True):
+            array.strides = [strides[place] for place in order] or [0]
+        places = {
+            variable: frozenset([k for k, place in enumerate(order) if groups[place][0] in axes])
+            for variable, axes in reduced.items()
+        }
+        return [extents[place] for place in order] or [1], places
+
+    def _in_registers(self, variable: int) -> int:
+        """The first of the inner loops over which a reduction is collected in registers."""
+        first = len(self._extents)
+        while first and first - 1 in self._reduced[variable]:
+            first -= 1
+        return first
+
+    # ------------------------------------------------------------------------------------ the loops
+
+    def write(self) -> None:
+        """Write all lines of the nest."""
+        pointers = {variable: array.pointer for variable, array in self._arrays.items()}
+        for variable in self._folded:
+            if any(place < self._in_registers(variable) for place in self._reduced[variable]):
+                self._fill(variable, pointers[variable])
+        self._loops(0, pointers, {})
+
+    def _fill(self, variable: int, pointer: str) -> None:
+        """Begin a reduction in memory."""
+        spec = self._specs[variable]
+        kind = memory_type(spec.dtype)
+        neutral = _stored_literal(self._neutral(variable), spec.dtype)
+
+        def one(index: str, _: Sequence[str]) -> Sequence[str]:
+            place = self._lines.address(pointer, index, kind)
+            self._lines.emit(f"store {kind} {neutral}, ptr {place}")
+            return ()
+
+        self._lines.counted(prod(spec.shape), one)
+
+    def _loops(
+        self, place: int, pointers: Mapping[int, str], collected: Mapping[int, str]
+    ) -> dict[int, str]:
+        """Write the loops from one on; returns what its reductions have collected."""
+        starting = [v for v in self._folded if self._in_registers(v) == place]
+        begun = {v: self._literal(v, self._neutral(v)) for v in starting}
+        carried = {**collected, **begun}
+        if place == len(self._extents) - 1:
+            ended = self._inner(pointers, carried)
+        elif place == len(self._extents):
+            ended = carried
+        else:
+            names = list(carried)
+
+            def step(index: str, values: Sequence[str]) -> Sequence[str]:
+                rows = {v: self._row(v, pointers[v], place, index) for v in pointers}
+                after = self._loops(place + 1, rows, dict(zip(names, values, strict=True)))
+                return [after[name] for name in names]
+
+            first = [(element_type(self._collected(v)), carried[v]) for v in names]
+            values = self._lines.counted(self._extents[place], step, first)
+            ended = dict(zip(names, values, strict=True))
+        for variable in starting:
+            self._finish(variable, pointers[variable], ended.pop(variable))
+        return ended
+
+    def _row(self, variable: int, pointer: str, place: int, index: str) -> str:
+        """Where the part of an array begins that a step of a loop goes through."""
+        array = self._arrays[variable]
+        stride = array.strides[place]
+        if not stride:
+            return pointer
+        offset = index if stride == 1 else self._lines.op(f"mul i64 {index}, {stride}")
+        return self._lines.address(pointer, offset, memory_type(array.dtype))
+
+    def _inner(self, pointers: Mapping[int, str], collected: Mapping[int, str]) -> dict[int, str]:
+        """Write the innermost loop: whole vectors, then what is left."""
+        extent, width = self._extents[-1], self._width
+        full = extent // width * width if width > 1 else 0
+        ended = dict(collected)
+        if full:
+            vectors = self._vectors(full, pointers, list(collected))
+            for variable, vector in vectors.items():
+                ended[variable] = self._across_lanes(variable, vector, ended[variable])
+        if full < extent:
+            narrow = Lanes(self._lines, 1)
+            ended = self._swept(narrow, full, extent, pointers, ended)
+        return ended
+
+    def _swept(
+        self,
+        lanes: Lanes,
+        start: str | int,
+        stop: str | int,
+        pointers: Mapping[int, str],
+        collected: Mapping[int, str],
+    ) -> dict[int, str]:
+        """Write a loop over elements; returns what its reductions have collected."""
+        body, names = _StepText(self, lanes, pointers), list(collected)
+        first = [(lanes.kind(element_type(self._collected(v))), collected[v]) for v in names]
+        values = self._lines.counted(
+            stop, lambda index, totals: body.step(index, names, totals), first, lanes.width, start
+        )
+        return dict(zip(names, values, strict=True))
+
+    def _vectors(
+        self, stop: int, pointers: Mapping[int, str], names: Sequence[int]
+    ) -> dict[int, Value]:
+        """Write the loop over whole vectors; sums of many numbers are sums of sums of blocks."""
+        lanes = Lanes(self._lines, self._width)
+        neutral = {v: lanes.constant(self._neutral(v), self._collected(v)) for v in names}
+        first = {v: value.text for v, value in neutral.items()}
+        if stop <= _BLOCK or not any(map(self._is_sum, names)):
+            ended = self._swept(lanes, 0, stop, pointers, first)
+        else:
+
+            def block(start: str, totals: Sequence[str]) -> Sequence[str]:
+                end = self._lines.op(f"add i64 {start}, {_BLOCK}")
+                beyond = self._lines.op(f"icmp sgt i64 {end}, {stop}")
+                until = self._lines.op(f"select i1 {beyond}, i64 {stop}, i64 {end}")
+                sums = self._swept(lanes, start, until, pointers, first)
+                return [
+                    self._combined(lanes, v, self._vector(v, total), self._vector(v, sums[v])).text
+                    for v, total in zip(names, totals, strict=True)
+                ]
+
+            kinds = [(neutral[v].kind, first[v]) for v in names]
+            ended = dict(zip(names, self._lines.counted(stop, block, kinds, _BLOCK), strict=True))
+        return {v: self._vector(v, text) for v, text in ended.items()}
+
+    def _vector(self, variable: int, text: str) -> Value:
+        """A vector of what a reduction has collected."""
+        return Value(text, self._collected(variable), Lanes(self._lines, self._width))
+
+    # ---------------------------------------------------------------------------------- reductions
+
+    def _is_sum(self, variable: int) -> bool:
+        return self._specs[variable].dtype.kind == "f" and self._neutral(variable) == 0
+
+    def _collected(self, variable: int) -> np.dtype[Any]:
+        """The dtype in which a reduction is collected: a sum of float32 in registers as float64."""
+        dtype = self._specs[variable].dtype
+        in_memory = self._in_registers(variable) == len(self._extents)
+        return np.dtype(np.float64) if self._is_sum(variable) and not in_memory else dtype
+
+    def _neutral(self, variable: int) -> Any:
+        """The number that changes nothing, of the reduction's combination."""
+        return self._folded[variable].neutral
+
+    def _literal(self, variable: int, number: Number) -> str:
+        return literal(number, self._collected(variable))
+
+    def _combined(self, lanes: Lanes, variable: int, x: Value, y: Value) -> Value:
+        return lanes.astype(self._folded[variable].fold.combine(lanes, x, y), x.dtype)
+
+    def _across_lanes(self, variable: int, vector: Value, before: str) -> str:
+        """Combine the lanes of a vector, half by half, and what was collected before."""
+        width, text, dtype = self._width, vector.text, vector.dtype
+        element = element_type(dtype)
+        while width > 1:
+            half = width // 2
+            parts = []
+            for start in (0, half):
+                picked = ", ".join([f"i32 {start + k}" for k in range(half)])
+                parts.append(
+                    self._lines.op(
+                        f"shufflevector <{width} x {element}> {text}, <{width} x {element}> poison,"
+                        f" <{half} x i32> <{picked}>"
+                    )
+                )
+            if half == 1:
+                parts = [
+                    self._lines.op(f"extractelement <1 x {element}> {half_text}, i32 0")
+                    for half_text in parts
+                ]
+            lanes = Lanes(self._lines, half)
+            text = self._combined(
+                lanes, variable, Value(parts[0], dtype, lanes), Value(parts[1], dtype, lanes)
+            ).text
+            width = half
+        lanes = Lanes(self._lines, 1)
+        return self._combined(
+            lanes, variable, Value(before, dtype, lanes), Value(text, dtype, lanes)
+        ).text
+
+    def _finish(self, variable: int, pointer: str, collected: str) -> None:
+        """Write what a reduction has collected in registers to memory."""
+        lanes, dtype = Lanes(self._lines, 1), self._specs[variable].dtype
+        total = lanes.astype(Value(collected, self._collected(variable), lanes), dtype)
+        first = self._in_registers(variable)
+        if any(place < first for place in self._reduced[variable]):
+            before = load(lanes, pointer, dtype)
+            total = self._combined(lanes, variable, before, total)
+        store(lanes, pointer, total)
+
+
+class _StepText:
+    """The lines of one step of an innermost loop."""
+
+    def __init__(self, writer: NestWriter, lanes: Lanes, pointers: Mapping[int, str]) -> None:
+        self._writer, self._lanes, self._pointers = writer, lanes, pointers
+        self._shared: dict[int, Value] = {}
+        for variable in writer._nest.reads:  # what does not change along the loop
+            array = writer._arrays[variable]
+            if not array.strides[-1]:
+                self._shared[variable] = splat(lanes, pointers[variable], array.dtype)
+
+    def step(self, index: str, names: Sequence[int], accumulated: Sequence[str]) -> list[str]:
+        """Write all members for the elements from an index on; returns what is collected."""
+        writer, lanes = self._writer, self._lanes
+        values: dict[int, Any] = dict(self._shared)
+        collected = dict(zip(names, accumulated, strict=True))
+        for member in writer._nest.members:
+            operands = [self._operand(variable, index, values) for variable in member.operands]
+            dtype = writer._specs[member.variable].dtype
+            if member.folded is None:
+                value = lanes.astype(member.formula(lanes, *operands), dtype)
+                value.weak = writer._specs[member.variable].weak
+                values[member.variable] = value
+                if member.variable in writer._nest.stores:
+                    self._store(member.variable, index, value)
+                continue
+            element = member.formula(lanes, *operands)
+            if not writer._reduced[member.variable]:  # along axes of one element
+                self._store(member.variable, index, lanes.astype(element, dtype))
+                continue
+            gathering = writer._collected(member.variable)
+            element = lanes.astype(element, gathering)
+            if member.variable in collected:
+                total = Value(collected[member.variable], gathering, lanes)
+                after = writer._combined(lanes, member.variable, total, element)
+                collected[member.variable] = after.text
+            else:  # collected in memory, for each place along this loop
+                before = self._load(member.variable, index)
+                after = writer._combined(lanes, member.variable, before, element)
+                self._store(member.variable, index, after)
+        return [collected[name] for name in names]
+
+    def _operand(self, variable: int, index: str, values: dict[int, Any]) -> Any:
+        if variable not in values:
+            number = self._writer._number(variable)
+            if number is not None:
+                weak = self._writer._specs[variable].weak
+                dtype = self._writer._specs[variable].dtype
+                values[variable] = number if weak else self._lanes.constant(number, dtype)
+            else:
+                values[variable] = self._load(variable, index)
+                values[variable].weak = self._writer._specs[variable].weak
+        return values[variable]
+
+    def _place(self, variable: int, index: str) -> str:
+        array = self._writer._arrays[variable]
+        stride, lines = array.strides[-1], self._lanes.lines
+        offset = index if stride == 1 else lines.op(f"mul i64 {index}, {stride}")
+        return lines.address(self._pointers[variable], offset, memory_type(array.dtype))
+
+    def _load(self, variable: int, index: str) -> Value:
+        array = self._writer._arrays[variable]
+        place = self._place(variable, index)
+        if array.strides[-1] == 1 or self._lanes.width == 1:
+            return load(self._lanes, place, array.dtype)
+        return gathered(self._lanes, place, array.dtype, array.strides[-1])
+
+    def _store(self, variable: int, index: str, value: Value) -> None:
+        array = self._writer._arrays[variable]
+        place = self._place(variable, index)
+        if array.strides[-1] == 1 or self._lanes.width == 1:
+            store(self._lanes, place, value)
+        else:
+            scattered(self._lanes, place, value, array.strides[-1])
+
+
+# ------------------------------------------------------------------------------------------- memory
+
+
+def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
+    """Read elements that lie side by side."""
+    kind = lanes.kind(memory_type(dtype))
+    text = lanes.lines.op(f"load {kind}, ptr {place}, align {dtype.itemsize}")
+    return _from_memory(lanes, text, dtype)
+
+
+def _from_memory(lanes: Lanes, text: str, dtype: np.dtype[Any]) -> Value:
+    if dtype.kind != "b":
+        return Value(text, dtype, lanes)
+    zero = "0" if lanes.width == 1 else "zeroinitializer"
+    return lanes.value(f"icmp ne {lanes.kind('i8')} {text}, {zero}", dtype)
+
+
+def store(lanes: Lanes, place: str, value: Value) -> None:
+    """Write elements side by side."""
+    kind, text = _for_memory(lanes, value)
+    lanes.lines.emit(f"store {kind} {text}, ptr {place}, align {value.dtype.itemsize}")
+
+
+def _for_memory(lanes: Lanes, value: Value) -> tuple[str, str]:
+    kind = lanes.kind(memory_type(value.dtype))
+    if value.dtype.kind != "b":
+        return kind, value.text
+    return kind, lanes.lines.op(f"zext {value.kind} {value.text} to {kind}")
+
+
+def splat(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
+    """Read one element into every lane."""
+    single = load(Lanes(lanes.lines, 1), place, dtype)
+    if lanes.width == 1:
+        return Value(single.text, dtype, lanes)
+    kind = lanes.kind(element_type(dtype))
+    first = lanes.lines.op(
+        f"insertelement {kind} poison, {element_type(dtype)} {single.text}, i32 0"
+    )
+    return lanes.value(
+        f"shufflevector {kind} {first}, {kind} poison, <{lanes.width} x i32> zeroinitializer", dtype
+    )
+
+
+def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Value:
+    """Read elements with a stride."""
+    element, lines = memory_type(dtype), lanes.lines
+    kind, text = lanes.kind(element), "poison"
+    for lane in range(lanes.width):
+        place_of_lane = lines.address(place, lane * stride, element)
+        number = lines.op(f"load {element}, ptr {place_of_lane}, align {dtype.itemsize}")
+        text = lines.op(f"insertelement {kind} {text}, {element} {number}, i32 {lane}")
+    return _from_memory(lanes, text, dtype)
+
+
+def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
+    """Write elements with a stride."""
+    kind, text = _for_memory(lanes, value)
+    element, lines = memory_type(value.dtype), lanes.lines
+    for lane in range(lanes.width):
+        place_of_lane = lines.address(place, lane * stride, element)
+        number = lines.op(f"extractelement {kind} {text}, i32 {lane}")
+        lines.emit(f"store {element} {number}, ptr {place_of_lane}, align {value.dtype.itemsize}")
+
+
+def _stored_literal(number: Number, dtype: np.dtype[Any]) -> str:
+    return str(int(number)) if dtype.kind == "b" else literal(number, dtype)

@@ -1,0 +1,171 @@
+"""The steps of a plan: loop nests, fills, NumPy's inner loops, callbacks, loops and choices.
+
+They are data: `plan.py` makes them of a program, and `functions.py` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad.backends.native.views import View
+from funcgrad.folds import Fold
+from funcgrad.programs.equation import Constant, Equation, Guard
+from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import Shape, Spec
+from funcgrad.structure import Choice, Loop
+
+Formula: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A reduction of a nest.
+
+    Attributes
+    ----------
+    axes : frozenset of int
+        The axes of the nest that are reduced.
+    fold : Fold
+    neutral : number
+        The state of no elements.
+    """
+
+    axes: frozenset[int]
+    fold: Fold
+    neutral: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One operation of a nest.
+
+    Attributes
+    ----------
+    variable : int
+        Its result.
+    operands : tuple of int
+    formula : callable
+        ``(lanes, *operands)`` to the element, or to what a reduction begins with of one element.
+    folded : Folded, optional
+        How elements become one, if the operation is a reduction.
+    """
+
+    variable: int
+    operands: tuple[int, ...]
+    formula: Formula
+    folded: Folded | None = None
+
+
+@dataclass(slots=True)
+class Nest:
+    """Elementwise operations and reductions over one index space.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    members : list of Member
+    reads : dict
+        From operands that are made before to the views that are read.
+    stores : dict
+        From members' variables to where their elements go.
+    """
+
+    shape: Shape
+    members: list[Member] = field(default_factory=list)
+    reads: dict[int, View] = field(default_factory=dict)
+    stores: dict[int, View] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """A buffer is filled with zeros."""
+
+    buffer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """NumPy's inner loop of a ufunc over whole arrays, which lie in C order or are one number."""
+
+    ufunc: np.ufunc
+    dtypes: tuple[np.dtype[Any], ...]
+    operands: tuple[int, ...]
+    variable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """An operation that NumPy evaluates, on arrays that lie in native memory."""
+
+    equation: Equation
+    variable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A loop or a choice of programs.
+
+    Attributes
+    ----------
+    form : Loop or Choice
+    equation : Equation
+    variable : int
+        The first result.
+    programs : tuple of Program
+    """
+
+    form: Loop | Choice
+    equation: Equation
+    variable: int
+    programs: tuple[Program, ...]
+
+
+Step: TypeAlias = "Nest | Fill | Sweep | Callback | Run"
+
+
+@dataclass(frozen=True, slots=True)
+class NativePlan:
+    """How a program runs.
+
+    Attributes
+    ----------
+    program : Program
+    specs : sequence of Spec
+        Of the program's variables, and of those that the plan has added.
+    views : mapping
+        From variables to how they lie in memory.
+    steps : sequence of steps
+    outputs : sequence of int
+        Buffers that hold the outputs, each in C order and each for one output.
+    guards : mapping
+        The guards by the step after which they are known; -1 before the first.
+    lives : mapping
+        For the buffers of intermediate results the first and the last step that they are alive.
+    constants : frozenset of int
+    """
+
+    program: Program
+    specs: Sequence[Spec]
+    views: Mapping[int, View]
+    steps: Sequence[Step]
+    outputs: Sequence[int]
+    guards: Mapping[int, Sequence[Guard]]
+    lives: Mapping[int, tuple[int, int]]
+    constants: frozenset[int]
+
+    def number(self, variable: int) -> Any:
+        """The number that a variable is, if it is a constant of one element; else None."""
+        if variable not in self.constants or self.specs[variable].shape:
+            return None
+        return number_in(self.program.constants[variable - len(self.program.inputs)])
+
+
+def number_in(constant: Constant) -> Any:
+    """The number of a constant of one element: Python's where it is weak."""
+    value = np.asarray(constant.value).item()
+    return value if constant.spec.weak else constant.spec.dtype.type(value)

@@ -1,0 +1,1 @@
+"""The tests of the native backend."""

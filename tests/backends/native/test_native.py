@@ -1,0 +1,230 @@
+"""The native backend gives what evaluation gives, whatever a program is made of."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.native.native_backend import NATIVE
+from funcgrad.backends.native.processor import NativeError, compile_text, host
+from funcgrad.backends.numpy.backend import NUMPY
+from funcgrad.primitive import Primitive
+from funcgrad.structure import Elementwise, Movement
+from funcgrad.trace import concrete
+from tests.conformance import every_case, every_primitive, representatives
+
+pytest.importorskip("llvmlite")
+
+
+def native(f: Callable[..., Any]) -> Callable[..., Any]:
+    jitted: Callable[..., Any] = fg.jit(f, backend="native")
+    return jitted
+
+
+def evaluated_and_compiled(f: Callable[..., Any], *args: Any) -> tuple[list[Any], list[Any]]:
+    """What evaluation gives, and what machine code gives."""
+    program = fg.program(f)(*args)
+    values = [concrete(leaf) for leaf in fg.tree.leaves((args, {}))]
+    with np.errstate(all="ignore"):
+        outputs = NATIVE.compile(NATIVE.prepare(program, False)).run(*values)
+        assert outputs is not None
+        return program.evaluate(values), list(outputs)
+
+
+SINGLE = (np.float16, np.float32, np.complex64)
+
+
+def assert_same(f: Callable[..., Any], *args: Any, exact: bool = False) -> None:
+    small = any(np.asarray(x).dtype in SINGLE for x in fg.tree.leaves(args))
+    for expected, actual in zip(*evaluated_and_compiled(f, *args), strict=True):
+        assert isinstance(actual, (np.ndarray, np.generic)) or type(actual) is type(expected)
+        assert np.asarray(actual).dtype == np.asarray(expected).dtype
+        if exact:
+            assert_array_equal(actual, expected)
+            continue
+        size = np.abs(np.asarray(expected)[np.isfinite(expected)]).max(initial=1.0)
+        tolerance = 1e-5 if small else 1e-11
+        np.testing.assert_allclose(actual, expected, tolerance, tolerance * float(size))
+
+
+def test_every_kind_of_program_runs() -> None:
+    fg.testing.check_backend(NATIVE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("primitive", every_primitive(), ids=str)
+def test_every_primitive_is_evaluation_s(primitive: Primitive) -> None:
+    structure = primitive.structure
+    exact = isinstance(structure, Movement)
+    if isinstance(structure, Elementwise) and isinstance(primitive.evaluate, np.ufunc):
+        exact = structure.ulps == 0
+    with np.errstate(all="ignore"):
+        for case in list(representatives(every_case([primitive])))[:4]:
+            assert_same(case.function(), *case.args, exact=exact)
+            single = case.in_single_precision()
+            assert_same(single.function(), *single.args, exact=exact)
+
+
+SHAPES = st.lists(st.integers(1, 5), max_size=3).map(tuple)
+DTYPES = st.sampled_from([np.dtype(char) for char in "?bBhilLfd"])
+
+
+@given(SHAPES, DTYPES, st.data())
+def test_reductions_are_numpys(shape: tuple[int, ...], dtype: np.dtype[Any], data: Any) -> None:
+    seed = data.draw(st.integers(0, 9))
+    x = (np.random.default_rng(seed).standard_normal(shape) * 9).astype(dtype)
+    axes = data.draw(st.sets(st.integers(0, max(len(shape) - 1, 0)), max_size=len(shape)))
+    axis = tuple(sorted(axes)) if shape else ()
+    for reduce in (fnp.sum, fnp.max, fnp.min, fnp.any, fnp.all, fnp.prod, fnp.count_nonzero):
+        assert_same(lambda x, r=reduce: r(x, axis=axis), x, exact=dtype.kind != "f")
+
+
+@given(st.integers(1, 40), st.integers(1, 5), st.booleans())
+def test_rows_and_columns_of_any_length_are_whole(rows: int, columns: int, turned: bool) -> None:
+    x = np.arange(float(rows * columns)).reshape(rows, columns)
+    x = x.T if turned else x
+    assert_same(lambda x: (x.T * 2.0 - 1.0 / (1.0 + x.T), fnp.sum(x, axis=0)), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
+def test_sums_of_many_numbers_keep_their_digits(dtype: type[Any]) -> None:
+    x = np.random.default_rng(0).uniform(size=1_000_003).astype(dtype)
+    total = float(native(lambda x: fnp.sum(x))(x))
+    assert abs(total / math.fsum(x.tolist()) - 1) < (1e-7 if dtype is np.float32 else 1e-13)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.arange(12.0).reshape(3, 4)[::-1, ::2],
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.zeros((0, 3)),
+        np.array(2.5),
+        np.float64(2.5),
+        2.5,
+        True,
+        7,
+        2**40,
+        np.arange(3, dtype=np.longlong),
+    ],
+    ids=lambda x: f"{type(x).__name__} {np.shape(x)}",
+)
+def test_arguments_of_any_form(x: Any) -> None:
+    f = native(lambda x: (x * 2, x == 1))
+    for expected, actual in zip((x * 2, x == 1), f(x), strict=True):
+        assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("length", range(5))
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_of_every_length(length: int, reverse: bool) -> None:
+    xs = np.arange(float(3 * length)).reshape(length, 3)
+
+    def f(start: Any, xs: Any) -> Any:
+        return fg.scan(lambda c, x: ((c[1], c[0] + x), c[0] * x), start, xs, reverse=reverse)
+
+    assert_same(f, (np.ones(3), np.full(3, 2.0)), xs)
+
+
+def test_loops_within_loops_and_branches() -> None:
+    def inner(x: Any) -> Any:
+        return fg.while_loop(lambda y: fnp.sum(y) < 20, lambda y: 1.5 * y + 1, x)
+
+    def step(c: Any, x: Any) -> Any:
+        return fg.cond(fnp.sum(c) > 30, lambda c: c / 3, inner, c), fg.switch(
+            x.astype(int), (lambda c: c, lambda c: 2 * c, lambda c: c * c), c
+        )
+
+    f = lambda x: fg.scan(step, x, fnp.array([-1.0, 0.0, 1.0, 2.0, 9.0]))  # noqa: E731
+    assert_same(f, np.ones(4))
+    assert_same(fg.grad(lambda x: fnp.sum(f(x)[1])), np.ones(4))
+
+
+def test_an_error_in_the_midst_of_a_loop_comes_out_and_leaves_nothing_behind() -> None:
+    f = native(lambda a: fg.scan(lambda c, _: (fnp.linalg.inv(c), c), a, None, length=3))
+    singular = np.zeros((40, 40))
+    with pytest.raises(fg.errors.FuncgradError, match="singular"):
+        f(singular)
+    tracemalloc.start()
+    for _ in range(300):
+        with pytest.raises(fg.errors.FuncgradError):
+            f(singular)
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(300):
+        with pytest.raises(fg.errors.FuncgradError):
+            f(singular)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 100_000
+
+
+def test_calls_neither_leak_nor_take_more_than_they_give() -> None:
+    f = native(lambda x, k: (x * k, k + 1, fnp.sum(fnp.sort(x))))
+    x = np.arange(1000.0)
+    f(x, 2)
+    counts = [sys.getrefcount(item) for item in (x, x.dtype, np.ndarray, None)]
+    for _ in range(1000):
+        f(x, 2)
+    later = [sys.getrefcount(item) for item in (x, x.dtype, np.ndarray, None)]
+    assert all(abs(a - b) < 50 for a, b in zip(counts, later, strict=True))
+
+
+def test_threads_share_one_function() -> None:
+    f = native(lambda x: fg.scan(lambda c, _: (fnp.sort(c * 1.01), None), x, None, length=50)[0])
+    arguments = [np.random.default_rng(k).standard_normal(20) for k in range(8)]
+    expected = [np.asarray(f(x)) for x in arguments]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(50):
+            if not np.array_equal(f(arguments[k]), expected[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_numpys_errors_are_reported_where_they_are_asked_for() -> None:
+    f = native(lambda x: 1.0 / x)
+    assert_array_equal(f(np.zeros(2)), [np.inf, np.inf])
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        f(np.zeros(2))
+
+
+def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
+    with pytest.raises(NativeError, match="nowhere"):
+        compile_text("declare void @nowhere()", {}, host())
+    with pytest.raises(NativeError, match="LLVM refuses"):
+        compile_text("this is no module", {}, host())
+
+
+def test_without_llvmlite_numpy_runs_and_a_warning_says_why(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "funcgrad.backends.native.native_backend", None)
+    with pytest.warns(
+        RuntimeWarning, match=r"llvmlite is not installed.*funcgrad\[native\]"
+    ) as log:
+        f = fg.jit(lambda x: x + 1, backend="native")
+    assert log[0].filename == __file__
+    assert f(1.0) == 2.0
+    assert f.lower(1.0).backend is NUMPY
+
+
+def test_what_is_called_back_is_named() -> None:
+    lowered = fg.jit(lambda x: fnp.sort(x) * 2, backend="native").lower(np.ones(3))
+    assert lowered.source.startswith("; called back: sort")
