@@ -254,11 +254,13 @@ class FrozenCall(Call):
         return rule.run([*others, mine] if is_rule else others, args, mine.closed)
 
     def within(self, frames: Frames) -> tuple[Call, tuple[Value, ...]]:
-        known = [frame for frame in frames[: len(self.around)] if frame is not None]
-        if None not in self.around or len(known) < len(self.around):
+        count = len(self.around)
+        outer = [*frames[:count], *[None] * (count - len(frames))]
+        if any(self.around) or not any(outer):
             return self, ()
-        around = tuple([frame.call for frame in known])
-        return replace(self, around=around), _closed(known)
+        # A call that was staged within others, and needs none of them, may run within fewer.
+        around = tuple([None if frame is None else frame.call for frame in outer])
+        return replace(self, around=around), _closed(outer)
 
     def __eq__(self, other: object) -> bool:
         return self.origin == other.origin if isinstance(other, FrozenCall) else NotImplemented

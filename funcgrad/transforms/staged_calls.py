@@ -49,14 +49,11 @@ class StagedCalls:
             body = replace(body, results=tuple(outs))
         return frozen, body, ()
 
-    def keep(
-        self, call: Call, values: Sequence[Value], frozen: FrozenCall, body: Part, level: int
-    ) -> None:
+    def keep(self, call: Call, values: Sequence[Value], frozen: FrozenCall, body: Part) -> None:
         """Keep a call that does not depend on numbers, nor on the calls in whose rules it is."""
         programs = [body.program, *[rule.program for rule in frozen.rules]]
         if frozen.users_call is None and not any(inlined(program).guards for program in programs):
-            free = replace(frozen, around=()) if level else frozen
-            self._known[key_of(call, values)] = call, free, body
+            self._known[key_of(call, values)] = call, frozen, body
 
 
 def staged_call(
@@ -83,7 +80,7 @@ def staged_call(
         before, level = len(calls.ties), len(stager.knots)
         staged = frozen, body, closed = _staged_call(stager, call, values)
         if not closed and all(tie >= level for tie in calls.ties[before:]):
-            calls.keep(call, values, frozen, body, level)
+            calls.keep(call, values, frozen, body)
     return staged
 
 

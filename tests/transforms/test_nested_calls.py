@@ -189,3 +189,19 @@ def test_what_is_staged_may_reach_values_around_for_nothing(
 )
 def test_any_chain(layers: tuple[str, ...], mode: str) -> None:
     check([(name,) for name in layers], mode)
+
+
+def test_a_call_that_was_staged_within_others_may_run_within_fewer() -> None:
+    """A rule pushes through a solution, whose rule solves again by a function with a rule."""
+    sine: Any = fg.custom_jvp(fnp.sin)
+    sine.defjvp(lambda p, t: (sine(*p), fnp.cos(p[0]) * t[0]))
+
+    def quotient(x: Any) -> Any:
+        return fg.custom_linear_solve(lambda v: v * (2.0 + sine(x)), x, lambda f, b: b / f(1.0))
+
+    custom: Any = fg.custom_jvp(quotient)
+    custom.defjvp(lambda p, t: fg.jvp(quotient, p, t))
+    for f in (custom, fg.checkpoint(custom)):
+        twice = fg.grad(fg.grad(f))
+        expected = fg.grad(fg.grad(lambda x: x / (2.0 + fnp.sin(x))))(0.9)
+        np.testing.assert_allclose([twice(0.9), fg.jit(twice)(0.9)], [expected, expected])
