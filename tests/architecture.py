@@ -1,4 +1,4 @@
-"""Checkers of funcgrad's source: each takes its subject and yields what is wrong with it.
+"""Checkers of funcgrad's source: each takes its subject and yields the errors in it.
 
 They read files and hold no state. `test_architecture.py` applies them and shows that they can fail.
 
@@ -191,7 +191,7 @@ ARRAY_CALLS = re.compile(
 
 
 def is_mutable(value: ast.expr) -> bool:
-    """Whether an expression's value is, or a tuple in it holds, something that can change."""
+    """Whether the value of an expression is mutable, or is a tuple with a mutable element."""
     match value:
         case ast.Tuple(elts=parts) | ast.BoolOp(values=parts):
             return any(map(is_mutable, parts))
@@ -417,7 +417,7 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 
 def foreign_modules(module: str) -> list[str]:
-    """What a fresh `import module` loads that is neither NumPy's nor the standard library's."""
+    """The modules beyond NumPy and the standard library that a fresh `import module` loads."""
     command = [sys.executable, "-c", LOADED_MODULES.format(module=module)]
     printed = subprocess.run(
         command, cwd=REPOSITORY, check=True, capture_output=True, text=True
@@ -470,7 +470,7 @@ def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
 
 
 def changed_classes(source: Source) -> Iterator[str]:
-    """An object whose class changes is another than its reader thinks."""
+    """Assignments to ``__class__``, after which an object is not what its reader thinks."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
             continue
@@ -513,7 +513,7 @@ counts." is to be "``reshape(reshape(x))`` is one reshape." """
 
 
 def riddles(source: Source) -> Iterator[str]:
-    """Docstrings, also those of variables and fields, that begin with such words."""
+    """Docstrings, also those of variables and fields, that begin with one of some words."""
     for node in ast.walk(source.tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str() as text)):

@@ -1,4 +1,4 @@
-"""How the tests of primitives find their subjects.
+"""The subjects of the tests of primitives.
 
 Subjects are found by importing every module of the package and looking for primitives, so a new one
 is tested the moment it exists. The checks themselves are in ``funcgrad.testing.operations``.
@@ -127,8 +127,8 @@ INTEGRATED = frozenset(
 def by_property(primitives: Iterable[Primitive], properties: Sequence[Property]) -> Any:
     """A test for each operation and each property that applies to it.
 
-    Those that take half of the time of all are marked as slow: what they tell of an operation's
-    declaration is seldom news where the others pass.
+    Those that take half of the total time are marked as slow: they seldom fail where the others
+    pass.
     """
     pairs = [
         pytest.param(
@@ -146,7 +146,7 @@ def by_property(primitives: Iterable[Primitive], properties: Sequence[Property])
 
 
 def assert_property(primitive: Primitive, tried: Property) -> None:
-    """Try an operation at all of its samples; where no numbers decide, at one of each kind."""
+    """Check an operation at all of its samples; if numbers do not matter, at one of each kind."""
     raise_failures(primitive, [(tried, tried.of_kinds(primitive, _cases(primitive)))])
 
 

@@ -1,7 +1,7 @@
 """A contract for the linter of imports: files of a package are layers, each file is in one.
 
-Two values offer as methods what stands above them: a tensor the array functions, a program its
-forms. These imports, at the time of a call, are no dependencies of a package on what uses it.
+Two classes have methods from higher layers: a tensor the array functions, a program its forms.
+These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
 from __future__ import annotations

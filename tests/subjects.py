@@ -1,4 +1,4 @@
-"""What the tests of programs share: functions, random programs, and equality to the bit."""
+"""Shared tools of the tests of programs: functions, random programs, and bitwise equality."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 3e38, 1.4e-45, 5e-324, np.inf, 
 
 
 def bits(x: Any) -> tuple[Any, ...]:
-    """What two arrays that are the same to the bit have in common; all NaN count as one."""
+    """A value that is equal for arrays with equal bits; all NaN count as equal."""
     array = np.array(x)
     if array.dtype.kind == "f":
         array[np.isnan(array)] = np.nan
@@ -103,7 +103,7 @@ wrong_square.defvjp(lambda x: (x * x, x), lambda x, ct: (20.0 * x * ct,))
 
 
 def _calls(x: Any, scale: Any) -> Any:
-    """Calls in calls, two of which close over what is staged; one looks at a number."""
+    """Nested calls; two close over staged values, and one branches on a number."""
 
     @fg.custom_vjp
     def total(y: Any) -> Any:
@@ -328,7 +328,7 @@ steps = st.one_of(
 
 
 def run_steps(chosen: list[Any], *inputs: Any) -> list[Any]:
-    """A straight-line function: each step works on values that are there, or adds one."""
+    """A straight-line function: each step uses earlier values, or adds a new one."""
     values: list[Any] = list(inputs)
     for kind, name, i, j in chosen:
         x, y = values[i % len(values)], values[j % len(values)]

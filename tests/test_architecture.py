@@ -1,4 +1,4 @@
-"""What holds for every file of funcgrad: size, annotations, exports, imports, no shared state.
+"""The laws for every file of funcgrad: size, annotations, exports, imports, no shared state.
 
 The checks read the source tree, so a new file is covered the moment it exists. Each is shown at the
 end to fail on a small offender.

@@ -1,4 +1,4 @@
-"""A pool gives an array again when nobody can see it any more, and only then."""
+"""A pool reuses an array when nobody else refers to it any more, and only then."""
 
 from __future__ import annotations
 

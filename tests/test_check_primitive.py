@@ -1,4 +1,4 @@
-"""``fg.testing.check_primitive``: strangers' operations pass; each planted mistake is named."""
+"""``fg.testing.check_primitive``: correct operations pass; each planted mistake is named."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_operations_of_strangers_pass(operation: extend.Primitive) -> None:
 
 
 def broken(operation: extend.Primitive, without: Collection[str] = ()) -> dict[str, str]:
-    """What the report says of each property that does not hold."""
+    """The text of the report about each property that does not hold."""
     with pytest.raises(CheckError) as caught:
         check_primitive(operation, without=without)
     first, *paragraphs = str(caught.value).split("\n\n")
@@ -97,7 +97,7 @@ HELD: list[Any] = []
 
 
 def remembered(x: Any) -> Any:
-    """The result that is kept for these numbers."""
+    """The cached result for some numbers."""
     return REMEMBERED.setdefault(np.asarray(x).tobytes(), np.array(gudermannian.evaluate(x)))
 
 

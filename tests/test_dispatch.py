@@ -138,7 +138,7 @@ def test_where_without_out_has_undefined_elements():
 
 
 class NamedLikeNumpys:
-    """What another library's ufunc looks like: numba's `vectorize` keeps the function's name."""
+    """A ufunc as other libraries make it: numba's `vectorize` keeps the function's name."""
 
     __name__ = "sign"
     nout = 1

@@ -1,7 +1,7 @@
 """Every function and ufunc of NumPy's on tensors: NumPy's result, or a clear error.
 
-The functions are discovered, and so is what they can be called with: NumPy itself says which of the
-sample arguments it takes. What it takes is then given to it as tensors, concrete and traced.
+The functions are discovered, and so are their arguments: NumPy itself shows which of the sample
+arguments it takes. The same arguments are then passed as tensors, concrete and traced.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ NEED_OTHERS = frozenset(
 
 
 def functions() -> Iterator[Any]:
-    """NumPy's functions that ask tensors what they mean."""
+    """NumPy's functions that dispatch to tensors."""
     seen: set[int] = set()
     for module in MODULES:
         for name in dir(module):
@@ -149,7 +149,7 @@ def copied(x: Any) -> Any:
 
 
 def outcome(call: Callable[..., Any], args: Any) -> Any:
-    """What a call gives, or the exception that it raises."""
+    """The result of a call, or the exception that it raises."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -184,7 +184,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 def assert_followed(found: Any, expected: Any, moved: Any, tracer: type) -> None:
-    """Check that what changes with the numbers of traced values is traced: else it is a leak."""
+    """Check that results that depend on the numbers of traced values are traced themselves."""
     if isinstance(expected, (tuple, list)):
         for parts in zip(found, expected, moved, strict=True):
             assert_followed(*parts, tracer)
@@ -193,7 +193,7 @@ def assert_followed(found: Any, expected: Any, moved: Any, tracer: type) -> None
 
 
 def check_concrete(call: Callable[..., Any], samples: Samples) -> int:
-    """Compare a call on tensors with NumPy's; how many samples fitted."""
+    """Compare calls on tensors with NumPy's; returns how many samples NumPy accepted."""
     count = 0
     for args in samples:
         expected = outcome(call, copied(args))
@@ -207,7 +207,7 @@ def check_concrete(call: Callable[..., Any], samples: Samples) -> int:
 
 
 def check_traced(call: Callable[..., Any], samples: Samples) -> None:
-    """Compare a call on values that are differentiated with NumPy's."""
+    """Compare a call on differentiated values with NumPy's."""
     for args in samples:
         inexact = inexact_arrays(args)
         expected = outcome(call, copied(args))
@@ -223,7 +223,7 @@ def inexact_arrays(args: Any) -> list[Any]:
 
 
 def exchanged(args: Any, inexact: Sequence[Any]) -> Any:
-    """Arguments with other inexact arrays, and copies of the others: some functions write."""
+    """Arguments with other inexact arrays and copies of the rest, since some functions write."""
     following = iter(inexact)
     return replaced(args, lambda x: next(following) if x.dtype.kind in "fc" else x.copy())
 

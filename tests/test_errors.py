@@ -47,7 +47,7 @@ def loss(params, x):
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """After every test the next call works: no level, no setting of NumPy's, no context leaks."""
+    """Check after every test that the next call works: no level, setting or context has leaked."""
     before = np.geterr()
     yield
     assert np.geterr() == before

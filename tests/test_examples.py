@@ -1,4 +1,4 @@
-"""Every example runs as a script, and its result is what it says."""
+"""Every example runs as a script, and prints the result that it promises."""
 
 import gc
 import importlib.util
@@ -162,7 +162,7 @@ def test_bilevel_learns_penalties_through_the_optimum_of_training(tmp_path, caps
 
 @pytest.mark.parametrize("chosen", [None, "3"])
 def test_digits_keeps_one_thread_busy_unless_told_otherwise(chosen):
-    """Products as small as its own wait for threads longer than they compute."""
+    """The example's products are so small that threads would wait longer than they compute."""
     watched = "\n".join(
         [
             "import os, runpy, sys",

@@ -1,7 +1,7 @@
-"""A public function of a public package is reached by its package; discovery finds one that is not.
+"""Every public function of a public package is exported by its package, or used by another file.
 
-A function is public that stands at the top of a file under a name without underscore. Either its
-package shows it, or another file of funcgrad uses it; else it is forgotten, or private.
+A function is public if it is defined at the top of a file under a name without underscore. One that
+is neither exported nor used elsewhere is forgotten, or should be private.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BY_NAME = frozenset({"funcgrad.numpy.ufunc_methods"})
 
 
 def shown() -> frozenset[tuple[str, str]]:
-    """The module and the name of every function that a public module shows."""
+    """The module and the name of every function that a public module exports."""
     values = [getattr(module, name) for module in MODULES.values() for name in module.__all__]
     named = [value for value in values if hasattr(value, "__name__")]
     return frozenset(
@@ -55,7 +55,7 @@ USED = frozenset(pair for source in SOURCES for pair in used(source))
 
 
 def forgotten(source: Source) -> Iterator[str]:
-    """Public functions of a public package that nothing shows or uses."""
+    """Public functions of a public package that are neither exported nor used elsewhere."""
     is_public = bool({source.name, package_of(source)} & PACKAGES)
     if not is_public or source.name in BY_NAME:
         return

@@ -1,7 +1,8 @@
-"""What arrays have, tensors have with NumPy's values, or say what to write; nothing writes.
+"""Tensors have the attributes of arrays with NumPy's values, or errors that name a replacement.
 
-The attributes of ``ndarray`` are discovered, and so is what its methods do: NumPy itself says which
-of the sample arguments a method takes, and whether it changed the array.
+No attribute writes to a tensor. The attributes of ``ndarray`` are discovered, and so are the
+effects of its methods: NumPy itself shows which of the sample arguments a method takes, and whether
+it changes the array.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def method(name: str, args: Any, named: Any, x: Any) -> Any:
 
 
 def outcome(use: Callable[[Any], Any], x: Any) -> Any:
-    """What a use gives, or the exception that it raises."""
+    """The result of a use, or the exception that it raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -103,7 +104,7 @@ def outcome(use: Callable[[Any], Any], x: Any) -> Any:
 
 
 def plain(x: Any) -> Any:
-    """What a result is in numbers."""
+    """The numbers of a result."""
     if isinstance(x, (tuple, list)):
         return [plain(each) for each in x]
     return list(x) if isinstance(x, np.flatiter) else x
@@ -266,7 +267,7 @@ def test_what_is_not_there_is_not_listed() -> None:
 
 
 def test_advice_is_right() -> None:
-    """The names of ours that the words tell of are there."""
+    """Check that the names of ours that a text mentions exist."""
     places = {"fg": fg, "fnp": fnp, "np": np}
     found = set()
     for words in advice():

@@ -1,6 +1,6 @@
-"""What users of other libraries write first says what is written here, and the answers are right.
+"""Names of other libraries raise errors that say what to write here, and the answers are right.
 
-The rows of answers are discovered: each is asked for, and whatever it names has to be there.
+The rows of answers are discovered: each is looked up, and all names in it have to exist.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARAMS = {"w": np.ones(2)}
 
 
 def resolved(path: str) -> Any:
-    """What users mean by ``fg.nn.relu``."""
+    """The object that users mean by text such as ``fg.nn.relu``."""
     root, *names = path.split(".")
     value: Any = {"fg": fg, "fnp": fnp}[root]
     for name in names:
@@ -55,7 +55,7 @@ def pairs(rows: Any) -> list[tuple[str, str, str]]:
 
 
 def functions(name: str) -> Iterator[Callable[..., Any]]:
-    """The public functions of a name that answer."""
+    """The public functions of a name that have an answer."""
     for module in MODULES:
         value = getattr(module, name, None)
         if callable(value):
@@ -294,7 +294,7 @@ def test_a_wrong_dtype_beside_a_key_is_the_dtypes_mistake() -> None:
 
 
 def call_of(module: str, name: str, *args: Any, **kwargs: Any) -> Any:
-    """A function of a library that may not be there."""
+    """A function of a library that may not be installed."""
     return getattr(pytest.importorskip(module), name)(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""What loops cost grows as their length, under every transformation. Counted, not timed.
+"""The cost of loops is linear in their length, under every transformation; counted, not timed.
 
 Two counts stand for time: the bytes that the operations of a staged function read and write, and
 the calls of Python and C functions while it runs. Both are the same on every machine. The benchmark
@@ -67,7 +67,7 @@ def test_a_square_is_noticed() -> None:
 
 
 def test_a_step_is_no_growth() -> None:
-    """Of 100 for each up to 200, and 250 from there on, twice as much for twice the length."""
+    """Counts of 100 per step up to length 200, and of 250 beyond: linear, with a jump."""
     lengths = (100, 200, 400)
     steps = [100 * 100, 100 * 200, 250 * 400]
     assert exponent(lengths, steps) > 1.5
@@ -78,7 +78,7 @@ def test_a_step_is_no_growth() -> None:
 
 
 def chain_of_choices(count: int) -> Callable[[Any], Any]:
-    """An else-if chain: each choice stands in a branch of the one before."""
+    """An else-if chain: each choice is in a branch of the one before."""
 
     def put_on(x: Any, number: int) -> Any:
         if number == count:
@@ -91,7 +91,7 @@ def chain_of_choices(count: int) -> Callable[[Any], Any]:
 
 
 def chain_of_calls(count: int) -> Callable[[Any], Any]:
-    """Functions with rules, in each of which, and in its rules, the one before is called."""
+    """Nested functions with rules: each calls the one before, as do its rules."""
     f: Any = fnp.sin
     for _ in range(count):
         f = with_rules(f)
@@ -117,7 +117,7 @@ TRANSFORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 def test_programs_staged_grow_linearly_with_what_stands_in_one_another(
     chain: Any, name: str
 ) -> None:
-    """Each level would double the work if it were done anew for all that asks for it."""
+    """Each level would double the work if it were repeated for every use."""
 
     def amount(depth: int) -> int:
         f = chain(depth)

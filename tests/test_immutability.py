@@ -1,4 +1,4 @@
-"""Nothing that a user holds can be written to, and nothing that a user writes to is held."""
+"""Users cannot write to the memory of a tensor, and a tensor never shares writable memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def buffer_of(array: Any) -> memoryview:
 
 
 def arrays_of(t: fg.Tensor) -> dict[str, np.ndarray]:
-    """Every way to get NumPy's hands on a tensor's memory."""
+    """Every way to give NumPy access to a tensor's memory."""
     return {
         "asarray": np.asarray(t),
         "array without copy": np.array(t, copy=False),
@@ -81,7 +81,7 @@ POINTERS = frozenset({"ctypes"})
 
 
 def led_to(x: Any) -> list[Any]:
-    """What the public attributes of an array, or of what exports its memory, lead to."""
+    """Objects that the public attributes of an array, or of an exporter of memory, lead to."""
     found = []
     for name in dir(x):
         if not name.startswith("_") and name not in POINTERS:
@@ -122,7 +122,7 @@ def test_no_public_name_leads_to_memory_that_can_be_written_to(way: str) -> None
 
 
 def test_the_walk_finds_what_a_memoryview_leads_to() -> None:
-    """What is read only and over a memoryview of an array leads back to the array."""
+    """A read-only array over a memoryview of an array leads back to that array."""
     array = np.ones(3)
     view = np.asarray(buffer_of(array).toreadonly())
     assert any(each is array for each in led_to(view.base))

@@ -1,6 +1,6 @@
-"""Formulas say to the bit what operations evaluate, and say it in intrinsics alone.
+"""Formulas have the bits of the operations' evaluation, and use intrinsics alone.
 
-The subjects are discovered; see ``tests/conformance.py``. Each check is shown to see what is wrong.
+The subjects are discovered; see ``tests/conformance.py``. Each check is shown to find a mistake.
 """
 
 import pkgutil

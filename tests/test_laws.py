@@ -1,4 +1,4 @@
-"""Laws that hold for every function: tried on functions and arrays that hypothesis makes up.
+"""Laws that hold for every function, tested on functions and arrays that hypothesis makes.
 
 A program is a short list of instructions on vectors of three numbers. All are smooth everywhere.
 """
@@ -69,7 +69,7 @@ scalars = numbers
 
 
 class Program:
-    """A function made of instructions: each works on what those before it made."""
+    """A function made of instructions, each of which uses earlier results."""
 
     def __init__(self, instructions: list[tuple[str, int, int]]) -> None:
         self.instructions = instructions
@@ -347,7 +347,7 @@ def test_large_cotangents_that_broadcast() -> None:
 
 @pytest.mark.parametrize("shape", [(), (7,), (300, 300)])
 def test_the_cotangent_of_a_number_is_one_sum(shape: tuple[int, ...]) -> None:
-    """To the bits of NumPy's sum, which adds in pairs: also under jit."""
+    """The sum has the bits of NumPy's, which adds in pairs, also under jit."""
     x = np.asarray(np.random.default_rng(0).standard_normal(shape))
 
     def f(scale: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What a script loads: what it uses, and little else. No test looks at a clock.
+"""A script loads the modules that it uses, and few others. No test looks at a clock.
 
-``python -m tests.benchmarks.loading`` says what that takes.
+``python -m tests.benchmarks.loading`` measures the time.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""What is held, for how long, and how much: with the garbage collector off.
+"""The memory that funcgrad holds, and for how long: with the garbage collector off.
 
 A primitive of this file's own makes the arrays whose lives are followed, by weak references.
 """
@@ -170,7 +170,7 @@ def test_an_exception_frees_its_intermediates() -> None:
 
 
 def own_garbage() -> list[Any]:
-    """What only the garbage collector can free, of the package's own."""
+    """Objects of the package that only the garbage collector can free."""
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         gc.collect()
@@ -328,7 +328,7 @@ def test_many_levels() -> None:
 
 
 def peak(work: Callable[[], Any]) -> int:
-    """The bytes that work needs at once, beyond what there was.
+    """The greatest number of bytes that work needs in addition to those before it.
 
     The least of several times, since the test runner's own thread allocates too.
     """
@@ -401,8 +401,8 @@ def growth(work: Callable[[], Any]) -> int:
     """The bytes that two hundred calls leave behind: at least 50 for each, if any is left.
 
     Python keeps freed tuples and the like for later; a collection empties these stores. The test
-    runner's own thread allocates too: what a call leaves behind it leaves every time, so the least
-    of several rounds counts.
+    runner's own thread allocates too. A leak would show in every round, so the least of several
+    rounds counts.
     """
     work()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What the errors of the commonest mistakes say: which mistake it is, and what to write instead."""
+"""The errors of the commonest mistakes name the mistake, and say what to write instead."""
 
 from __future__ import annotations
 

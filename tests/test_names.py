@@ -1,4 +1,4 @@
-"""What completion shows: every public name, also those that are loaded late, and no other."""
+"""Completion shows every public name, also those that are loaded late, and no other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_names_that_are_loaded_late_are_shown_before() -> None:
 
 
 def run(script: str) -> str:
-    """What a fresh process prints."""
+    """The output of a script in a fresh process."""
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

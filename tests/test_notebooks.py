@@ -1,4 +1,4 @@
-"""In notebooks values are small tables, which need no script and can be read aloud."""
+"""In notebooks values are small tables, without scripts and accessible to screen readers."""
 
 from __future__ import annotations
 

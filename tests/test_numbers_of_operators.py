@@ -1,7 +1,7 @@
-"""What operators make of Python numbers alone is a Python number, wherever it is computed.
+"""Operators on Python numbers alone have weakly typed results, wherever they are computed.
 
-Its dtype gives way to that of an array, as that of a Python number does: a function has results of
-one dtype whether it runs as plain Python, staged, batched, differentiated, or any of these inside
+Their dtype gives way to that of an array, as for a Python number. So results have the same dtype
+whether a function runs as plain Python, staged, batched, differentiated, or any of these inside
 another.
 """
 
@@ -127,10 +127,7 @@ WAYS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 
 
 def check(tree: Tree, turn: int | None = None) -> bool:
-    """Compare the ways with plain Python; False where plain Python raises.
-
-    In some turn, every third of the ways.
-    """
+    """Compare modes, or every third from ``turn`` on, with plain Python; False if that raises."""
     f = function_of(tree)
     try:
         expected = np.asarray(f(SINGLE, NUMBERS))

@@ -1,4 +1,4 @@
-"""Odd options of distributions, activations and losses meet errors that are meant."""
+"""Invalid options of distributions, activations and losses raise intended errors."""
 
 from decimal import Decimal
 from typing import Any

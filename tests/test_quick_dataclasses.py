@@ -1,4 +1,4 @@
-"""The decorator of the house means what the standard library's does, method by method."""
+"""funcgrad's decorator does the same as the standard library's, method by method."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ USES: tuple[Callable[[Any], Any], ...] = (
 
 
 def outcome(kind: type[Any], call: Callable[[type[Any]], Any], use: Callable[[Any], Any]) -> str:
-    """What a use of a new instance gives, or the error and what it says, as text."""
+    """The result of a use of a new instance, or its error with the message, as text."""
     try:
         text = str(use(call(kind)))
     except (TypeError, ValueError, AttributeError) as error:
@@ -174,7 +174,7 @@ def test_equal_fields_are_compared_as_parts_of_tuples() -> None:
 
 @quick_dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
-    """A class that pickles find again."""
+    """A class that pickle can find again."""
 
     first: int
     second: tuple[int, ...] = field(default=(), kw_only=True)

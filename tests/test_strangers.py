@@ -1,7 +1,7 @@
 """Operations declared outside of the package, in a file each, by the public ``funcgrad.extend``.
 
-Their rules are proved with those of the package (``test_primitives.py``, ``test_structure.py``);
-here is what else comes with a declaration.
+Their rules are tested with those of the package (``test_primitives.py``, ``test_structure.py``);
+this file tests the other effects of a declaration.
 """
 
 import ast
@@ -150,8 +150,8 @@ by_case = pytest.mark.parametrize("case", SEVERAL, ids=str)
 
 
 def flat(case: Case) -> Function:
-    """All results as one vector, as a function of all arguments; of eigenvectors their squares,
-    whose signs are nobody's."""
+    """All results as one vector, as a function of all arguments; eigenvectors are squared, since
+    their signs are arbitrary."""
 
     def f(*args: Any) -> Any:
         outs = fg.extend.apply_several(case.primitive, *args, **case.sample.params)

@@ -1,7 +1,7 @@
-"""Operations of one's own may return their operand, or a view of it: nobody writes over that.
+"""Users' operations may return their operand, or a view of it, which nobody overwrites.
 
-Compiled programs compute in the memory of results that nobody reads any more. What an operation
-returns is theirs only where its declaration says so (``owns``), or where a ufunc made it.
+Compiled programs reuse the memory of results that are not read any more. They own the result of an
+operation only if its declaration says so (``owns``), or if a ufunc made it.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def at_once(op: Function) -> Function:
 
 
 def kept(op: Function) -> Function:
-    """A result that is read after another was made of it."""
+    """A result that is read again after another was computed from it."""
 
     def f(x: Any) -> Any:
         y = fnp.sin(x)
@@ -97,7 +97,7 @@ def scanned(op: Function) -> Function:
 
 
 def handed_on(op: Function) -> Function:
-    """A loop whose carry is what it was before, as long as nothing else happens."""
+    """A loop with a carry that only the operation changes."""
     return lambda x: fg.fori_loop(0, 3, lambda _, c: (op(c[0]), fnp.exp(op(c[1])) * 0.1), (x, x))
 
 
@@ -122,7 +122,7 @@ FORMS = (chain, at_once, kept, scanned, handed_on, repeated, chosen)
 
 
 def scalar(f: Function) -> Function:
-    """The sum of all that a function returns."""
+    """The sum of all results of a function."""
     return lambda x: sum(fnp.sum(fnp.sin(out)) for out in fg.tree.leaves(f(x)))
 
 
@@ -196,7 +196,7 @@ def test_a_ufunc_need_not_say_it() -> None:
 
 
 def test_operations_of_the_package_own_their_results_but_views_and_opaque_ones() -> None:
-    """What a new operation forgets to say costs memory: ``owns=True`` in its declaration."""
+    """A new operation whose declaration lacks ``owns=True`` costs memory."""
     structures = (extend.Opaque, extend.Gather, extend.Control)
     silent = {
         each.name

@@ -1,4 +1,4 @@
-"""What an operation of one's own may return: what tensors hold, or an error that names it."""
+"""Users' operations may return values that tensors hold; others raise an error that names it."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Transformations of one's own: a trace, declared by ``fg.extend`` alone, meets all others."""
+"""Users' transformations: a trace, declared by ``fg.extend`` alone, combines with all others."""
 
 import doctest
 from collections.abc import Callable, Mapping
@@ -94,7 +94,7 @@ def test_control_flow_and_rules_run_under_a_trace() -> None:
 
 
 class Doubled(Trace):
-    """Doubles what every multiplication makes, to be seen in results."""
+    """A trace that doubles the result of every multiplication, so that its effect is visible."""
 
     title = "doubling"
     has_numbers = True

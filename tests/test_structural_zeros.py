@@ -28,7 +28,7 @@ def reverse(f: Function) -> Function:
 
 
 def mapped(f: Function) -> Function:
-    """The gradient by way of a batch of one."""
+    """The gradient, computed in a batch of one."""
     return lambda x: fg.vmap(reverse(f))(fnp.expand_dims(fnp.asarray(x), 0))[0]
 
 
@@ -36,7 +36,7 @@ MODES = {"f": forward, "r": reverse, "v": mapped}
 
 
 def derivative(f: Function, modes: str) -> Function:
-    """The derivative of as many orders as there are letters, the first letter innermost."""
+    """The nested derivative with one order for each letter, the first letter innermost."""
     for mode in modes:
         f = MODES[mode](f)
     return f
@@ -440,7 +440,7 @@ SELECTING = [
 
 @pytest.mark.parametrize(("primitive", "sample"), SELECTING)
 def test_masks_are_of_flags(primitive: Primitive, sample: Sample) -> None:
-    """Sums of masks say where anything is present; as numbers, 1 and -1 would be nothing."""
+    """Sums of masks show where a term is present; as numbers, 1 and -1 would cancel."""
     assert isinstance(primitive.differential, Partials)
     values = [np.asarray(arg) for arg in sample.args]
     out = np.asarray(primitive.evaluate(*values, **sample.params))

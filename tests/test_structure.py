@@ -1,6 +1,6 @@
-"""What primitives say of their structure, and their traits, hold at every sample.
+"""Primitives' declarations of structure and traits are true at every sample.
 
-The subjects are discovered; see ``tests/conformance.py``. Each check is shown to see what is wrong.
+The subjects are discovered; see ``tests/conformance.py``. Each check is shown to find a mistake.
 """
 
 from collections.abc import Callable, Iterator

@@ -44,7 +44,7 @@ def array(char: str) -> np.ndarray[Any, Any]:
 
 
 def outcome(f: Any, *args: Any) -> Any:
-    """What a function returns, or that it fails as for wrong types or values."""
+    """The result of a function, or the fact that it fails as for wrong types or values."""
     try:
         return f(*args)
     except (TypeError, ValueError, OverflowError) as error:
@@ -52,7 +52,7 @@ def outcome(f: Any, *args: Any) -> Any:
 
 
 def assert_equal(actual: Any, expected: Any) -> None:
-    """Check values, shape and dtype against NumPy's; that both fail alike where both fail."""
+    """Check values, shape and dtype against NumPy's, or that both fail in the same way."""
     if isinstance(expected, type):
         assert actual is expected
         return

@@ -1,4 +1,4 @@
-"""A tensor stands for an index wherever an array of NumPy's does, and for the same elements."""
+"""A tensor is an index wherever a NumPy array is one, and selects the same elements."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ USES: dict[str, Any] = {
 
 
 def outcome(use: Any, key: Any) -> Any:
-    """What a use gives, as a plain array, or None where it is refused."""
+    """The result of a use as a plain array, or None if it raises."""
     try:
         return np.asarray(use(key))
     except (TypeError, IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""`funcgrad.testing`: right derivatives pass, wrong ones fail with a report that says where."""
+"""`funcgrad.testing`: right derivatives pass, wrong ones fail with a report of the place."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ product.defvjp(lambda x, y: (x * y, (x, y)), lambda xy, ct: (ct * xy[1], ct * xy
 
 @fg.custom_jvp
 def detached(x):
-    """Its first derivative is right; the second takes the first for a constant."""
+    """A function whose first derivative is right, and whose second treats it as a constant."""
     return x * x
 
 
@@ -57,7 +57,7 @@ def _(primals, tangents):
 
 @fg.custom_vjp
 def conjugated(z):
-    """Holomorphic, with the other convention's gradient."""
+    """A holomorphic function with the gradient of the other convention."""
     return z * z
 
 

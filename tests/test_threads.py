@@ -1,4 +1,4 @@
-"""Many threads at once: every value is exact, since nothing is shared that changes."""
+"""Many threads at once: every value is exact, since no mutable state is shared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What type checkers make of natural code: it runs here as a test, and mypy and pyright read it.
+"""Types of natural code: it runs here as a test, and mypy and pyright check it.
 
-``assert_type`` holds for both. A line that both have to refuse says so with a comment, ``type:
-ignore``, which each of them reports where it finds nothing to refuse.
+``assert_type`` holds for both. A line that both have to reject has a comment, ``type: ignore``,
+which each of them reports if the line has no error.
 """
 
 # pyright: reportUnnecessaryTypeIgnoreComment=error

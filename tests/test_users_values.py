@@ -1,4 +1,4 @@
-"""Where what users pass becomes a value: conversion, copying and sharing, the words of errors."""
+"""Conversion of users' arguments to values: copying and sharing, and the texts of errors."""
 
 from decimal import Decimal
 from fractions import Fraction

@@ -1,7 +1,7 @@
-"""Python numbers give way to arrays' dtypes, arrays made of them do not; traced ones likewise.
+"""Python numbers, also traced ones, give way to arrays' dtypes; arrays made of them do not.
 
-Whether a function was called on a number, on what a transformation follows in its place, or inside
-of ``jit`` must not show in the dtype of anything that it is combined with.
+The dtype of a result must not depend on whether a function was called on a number, on a tracer of
+it, or inside of ``jit``.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def met(call: Callable[[], Any]) -> Any:
 
 
 def ways(f: Callable[[Any], Any], v: Any) -> dict[str, Callable[[], Any]]:
-    """The transformations that follow a number, or a program that was made of its use."""
+    """The transformations that trace a number, or that use a program staged with it."""
     found: dict[str, Callable[[], Any]] = {"program": lambda: fg.program(f)(v)(v)}
     if isinstance(v, (float, complex)):
         found["vjp"] = lambda: fg.vjp(f, v)[0]

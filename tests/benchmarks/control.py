@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 def python_scan(f: Callable[..., Any], carry: Any, xs: Any, length: int | None = None) -> Any:
-    """What a scan means, for bodies that give nothing at each step."""
+    """A scan as a loop in Python, for bodies without a result at each step."""
     for x in range(length or 0) if xs is None else xs:
         carry, _ = f(carry, x)
     return carry, None
@@ -211,7 +211,7 @@ def _either(x: Any, c: Any) -> Any:
 
 
 def whiles() -> dict[str, tuple[Callable[[Any], Any], Any]]:
-    """Loops that end by a condition, and where their gradients are taken."""
+    """Loops that end by a condition, and the points at which their gradients are taken."""
     rng = np.random.default_rng(1)
     numbers, matrix = rng.uniform(0.5, 1.5, 10_000), rng.standard_normal((10, 10)) / 4
     return {

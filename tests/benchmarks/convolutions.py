@@ -1,4 +1,4 @@
-"""What convolutions and pooling with their gradients take, over what PyTorch takes for the same.
+"""The times of convolutions and pooling with their gradients, over those of PyTorch.
 
 Processor time on one core, the least of several runs taken in turns, as a ratio: below 1 is quicker
 than PyTorch, run eagerly, too. It needs PyTorch, which nothing else here does::
@@ -105,7 +105,7 @@ def loss(case: Case) -> Callable[..., Any]:
 
 
 def arguments(case: Case, dtype: str) -> list[Any]:
-    """Arrays of numbers between -1 and 1, of which no two tie."""
+    """Arrays of numbers between -1 and 1, all different."""
     rng = np.random.default_rng(7)
     shapes = [case.shape] if case.kernel is None else [case.shape, case.kernel]
     ranks = [rng.permutation(prod(shape)).reshape(shape) for shape in shapes]

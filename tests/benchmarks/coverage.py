@@ -1,8 +1,8 @@
-"""Which functions of NumPy and SciPy there are in funcgrad, JAX, PyTorch and autograd.
+"""The functions of NumPy and SciPy that funcgrad, JAX, PyTorch and autograd have.
 
 ``python -m tests.benchmarks.coverage > funcgrad/COVERAGE.md`` writes the page anew, where all of
-them are installed. A function counts for a library that has one of its name, and for autograd only
-if that has a derivative or is composed of what has one.
+them are installed. A library has a function if it has one of that name; for autograd the function
+must also have a derivative or be composed of functions that have one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def functions_of(module: Any) -> Iterator[str]:
 
 
 def families() -> Iterator[Family]:
-    """What is compared."""
+    """The functions that are compared."""
     import scipy.fft
     import scipy.linalg
     import scipy.special

@@ -1,4 +1,4 @@
-"""What the benchmarks run: functions and arguments for them."""
+"""The functions of the benchmarks, and their arguments."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def mlp(params, x):
 
 
 def loop(steps):
-    """A recurrence that is unrolled, as one step of a simulation after the other."""
+    """An unrolled recurrence, as in a simulation step by step."""
 
     def f(x):
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""What a gradient costs, as a multiple of its function, for every function of arrays.
+"""The cost of each gradient, as a multiple of its function, for every function of arrays.
 
 Functions are found by calling what the namespaces export with arrays of 100,000 elements, along
 either axis where they take one. The list begins with the dearest, and says which primitives no
@@ -67,7 +67,7 @@ def candidates(module: ModuleType, size: int) -> Iterator[Subject]:
 
 
 def subjects(words: list[str], size: int = SIZE) -> Iterator[Subject]:
-    """Calls that give an array of real numbers that depend on the argument."""
+    """The calls whose result is an array of real numbers that depend on the argument."""
     for module in MODULES:
         for subject in candidates(module, size):
             if words and not any(word in subject.name for word in words):
@@ -84,7 +84,7 @@ def subjects(words: list[str], size: int = SIZE) -> Iterator[Subject]:
 
 
 def total(subject: Subject) -> Callable[[Any], Any]:
-    """The sum of all that a function returns."""
+    """The sum of all results of a function."""
     return lambda x: fnp.sum(subject.function(x))
 
 
@@ -105,7 +105,7 @@ def reached(subject: Subject) -> set[str]:
 
 
 def limit_memory(most: int) -> None:
-    """Let this process have no more bytes: what takes more raises MemoryError."""
+    """Limit the memory of this process: code that needs more raises MemoryError."""
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 

@@ -46,7 +46,7 @@ ONE = Loop(lambda x: x, lambda length: length)
 
 
 class Growth(NamedTuple):
-    """What the longest work takes, and the exponents: fitted, and the least between two lengths."""
+    """The cost of the longest work, the fitted exponent, and the least between two lengths."""
 
     amount: float
     fitted: float
@@ -70,7 +70,7 @@ def works(f: Callable[[Any], Any], way: str, x: Any) -> dict[str, Work]:
 
 
 def first_calls(found: Sequence[Work]) -> None:
-    """What is done once, and is no part of what comes later."""
+    """Run each work once, so that later measurements do not include the first call."""
     for work in found:
         work()
 
@@ -117,7 +117,7 @@ def line(label: str, time: Growth, memory: Growth | None, most: float, eager: fl
 
 
 def loop_table(name: str, way: str, longest: int) -> Iterator[str]:
-    """A line for each thing that is done with a loop."""
+    """A line for each use of a loop."""
     loop = LOOPS.get(name, ONE)
     longest *= loop.scale
     lengths = [longest // 4, longest // 2, longest]
@@ -137,8 +137,8 @@ def loop_table(name: str, way: str, longest: int) -> Iterator[str]:
 def function_table() -> Iterator[str]:
     """A line for each way to run each function of arrays, at once and jitted.
 
-    A product of matrices grows as the power 3/2 of their sizes: what is expected of a function's
-    derivatives is its own growth.
+    A product of matrices grows as the power 3/2 of their sizes: derivatives are expected to grow
+    as their function.
     """
     by_size = [{subject.name: subject for subject in subjects([], size)} for size in SIZES]
     for name in [name for name in by_size[0] if all(name in found for found in by_size)]:

@@ -1,4 +1,4 @@
-"""What linear algebra costs, as a multiple of the same call of NumPy or SciPy.
+"""The cost of linear algebra, as a multiple of the same call of NumPy or SciPy.
 
 For each function of ``numpy.linalg`` and of ``funcgrad.scipy.linalg`` at matrices of 200 x 200: its
 value, over NumPy's or SciPy's own call; and value and gradient together of a weighted sum of its
@@ -69,7 +69,7 @@ class Subject(NamedTuple):
 
 
 def pair(name: str, point: Array, label: str = "", scipy: bool = False, **more: Any) -> Subject:
-    """The functions of such a name."""
+    """The functions of NumPy or SciPy and ours, by name."""
     modules: tuple[Any, Any] = (fsl, scipy_linalg) if scipy else (fnp.linalg, np.linalg)
     own, other = (partial(getattr(module, name), **more) for module in modules)
     most = MOST_OF_VECTORS if name in ("svd", "eig", "eigvals") else MOST
@@ -130,7 +130,7 @@ def of_numpy(given: Mapping[str, Array]) -> Iterator[Subject]:
 
 
 def of_one_matrix(given: Mapping[str, Array]) -> Iterator[Subject]:
-    """Calls of ``numpy.linalg`` of another form."""
+    """The other calls of ``numpy.linalg``."""
     x, other = given["general"], given["other"]
     n = x.shape[-1]
     yield pair("norm", x)
@@ -212,7 +212,7 @@ def of_scipy(given: Mapping[str, Array]) -> Iterator[Subject]:
 
 
 def every_subject(size: int) -> Iterator[Subject]:
-    """All that is measured at one matrix."""
+    """All subjects that are measured at one matrix."""
     given = matrices(size, size)
     yield from of_numpy(given)
     yield from of_one_matrix(given)
@@ -227,14 +227,14 @@ def missing(names: set[str]) -> set[str]:
 
 
 class Totals(NamedTuple):
-    """A number that depends on every result of a function, by ours and by NumPy's."""
+    """A number that depends on every result of a function, for ours and for NumPy's."""
 
     own: Callable[[Any], Any]
     other: Callable[[], Any]
 
 
 def totals(subject: Subject) -> Totals:
-    """Weighted sums, with weights that differ."""
+    """Weighted sums, with different weights."""
     outs = [np.asarray(out) for out in numbers(subject.own(fg.tensor(subject.point)))]
     rng = np.random.default_rng(1)
     weights = [rng.uniform(0.5, 1.5, out.shape) if out.ndim else np.float64(1) for out in outs]
@@ -270,7 +270,7 @@ def by_turns(works: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, f
 
 
 def costs(subject: Subject, rounds: int) -> dict[str, float]:
-    """What NumPy's call takes, in seconds, and how many times that ours do."""
+    """The seconds of NumPy's call, and the times of ours as multiples of it."""
     f, x = totals(subject), fg.tensor(subject.point)
     works: dict[str, Callable[[], Any]] = {
         "numpy": partial(subject.other, subject.point),
@@ -293,7 +293,7 @@ def costs(subject: Subject, rounds: int) -> dict[str, float]:
 
 
 def second_costs(subject: Subject, rounds: int) -> dict[str, float]:
-    """The same of second derivatives along a direction, and how many arrays they hold at once."""
+    """The cost of second derivatives along a direction, and how many arrays they hold at once."""
     f, x = totals(subject), fg.tensor(subject.point)
     direction = fg.tensor(np.random.default_rng(2).standard_normal(subject.point.shape))
 
@@ -313,7 +313,7 @@ def second_costs(subject: Subject, rounds: int) -> dict[str, float]:
 
 
 def stack_costs(subject: Subject, rounds: int) -> dict[str, float]:
-    """The same of a stack of matrices: the function on it, and ``vmap`` of the function."""
+    """The cost for a stack of matrices: the function on it, and ``vmap`` of the function."""
     x = fg.tensor(subject.point)
     works = {"numpy": partial(subject.other, subject.point), "value": partial(subject.own, x)}
     if "solve" not in subject.name and subject.name != "matmul":
@@ -327,7 +327,7 @@ def _ratios(taken: dict[str, float]) -> dict[str, float]:
 
 
 def show(title: str, found: Mapping[str, dict[str, float]], most: Mapping[str, float]) -> None:
-    """A table, with marks at what is too dear."""
+    """Print a table, with marks at costs that are too high."""
     print(f"\n{title}")
     for name, row in found.items():
         unit, *_ = row.values()
@@ -340,7 +340,7 @@ def show(title: str, found: Mapping[str, dict[str, float]], most: Mapping[str, f
 
 
 def keep_memory() -> None:
-    """Let the allocator keep what is freed: else what counts is when the system takes it back."""
+    """Let the allocator keep freed memory, so that times do not depend on when it is returned."""
     np.empty(MEMORY, np.uint8)
 
 

@@ -1,7 +1,7 @@
 """Loops as users write them, by what makes them longer, and the ways to run them.
 
 Each loop is a function of one argument (any tree of arrays) that does a constant amount of work for
-each of ``length`` steps, so time and memory of whatever is done with it should grow as the length.
+each of ``length`` steps, so the time and memory of every use should grow as the length.
 """
 
 from collections.abc import Callable

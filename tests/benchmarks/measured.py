@@ -31,7 +31,7 @@ def seconds(work: Callable[[], Any], repeats: int = 7, most: float = 0.2) -> flo
 
 
 def peak(work: Callable[[], Any]) -> int:
-    """The most bytes that were held at once."""
+    """The greatest number of bytes that were held at once."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -1,6 +1,6 @@
 """Programs as people write them, each with its derivative and its arguments, for measuring passes.
 
-The first ones are what benchmarks of other libraries are made of; then come ordinary ones.
+The first ones are usual in benchmarks of other libraries; ordinary ones follow.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from funcgrad import nn, optim
 
 
 class Case(NamedTuple):
-    """A function to stage, and what to call it with."""
+    """A function to stage, and its arguments."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -30,7 +30,7 @@ def _draws() -> np.random.Generator:
 
 
 def smooth(x: Any) -> Any:
-    """One number of many, by elementwise functions alone."""
+    """One number from many, by elementwise functions and a sum."""
     return fnp.sum(fnp.exp(-(x**2)) * fnp.sin(x) + x * fnp.tanh(x))
 
 
@@ -434,7 +434,7 @@ def _options() -> tuple[Any, ...]:
 
 
 def noise_loss(image: Any, noisy: Any) -> Any:
-    """How far an image is from a noisy one, and from smooth."""
+    """The distance of an image from a noisy one, and a measure of its roughness."""
     down, right = image[1:, :-1] - image[:-1, :-1], image[:-1, 1:] - image[:-1, :-1]
     return fnp.sum((image - noisy) ** 2) + 0.1 * fnp.sum(fnp.sqrt(down**2 + right**2 + 1e-6))
 
@@ -446,7 +446,7 @@ def wave(params: Any, t: Any) -> Any:
 
 
 def physics_loss(params: Any, times: Any) -> Any:
-    """How well a net solves the equation of an oscillator: a third derivative is taken of it."""
+    """The error of a net as a solution of an oscillator's equation; it needs a third derivative."""
 
     def residual(t: Any) -> Any:
         speed = fg.grad(wave, argnums=1)

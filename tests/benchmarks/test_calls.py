@@ -1,4 +1,4 @@
-"""The overhead of a call: jitted, eager, and what NumPy alone takes."""
+"""The overhead of a call: jitted, eager, and in NumPy alone."""
 
 from collections.abc import Callable
 from typing import Any

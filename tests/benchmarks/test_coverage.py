@@ -1,4 +1,4 @@
-"""The page that compares what is there with other libraries is up to date, as far as it is ours."""
+"""The page that compares funcgrad with other libraries is up to date in funcgrad's columns."""
 
 from __future__ import annotations
 

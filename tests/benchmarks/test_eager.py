@@ -1,4 +1,4 @@
-"""What runs without being staged: single operations, derivatives, batches."""
+"""Benchmarks without staging: single operations, derivatives, batches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the costs of linear algebra are measured at is all of it, and computes one thing."""
+"""The costs of linear algebra cover all its functions, and compare equal computations."""
 
 import numpy as np
 import pytest

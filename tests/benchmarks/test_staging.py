@@ -35,7 +35,7 @@ def staged(name, timed):
 
 @cache
 def optimized(name, timed):
-    """The same after all passes."""
+    """The program of a subject after all passes."""
     return optimize(staged(name, timed))
 
 
@@ -104,7 +104,7 @@ def test_a_long_loop_gives_the_gradient_that_it_gives_eagerly():
 
 
 def calls(work):
-    """How many Python functions are called."""
+    """The number of calls of Python functions."""
     count = 0
 
     def notice(frame, event, arg):

@@ -1,4 +1,4 @@
-"""Pytrees: taken apart, put together, mapped over."""
+"""Pytrees: flattened, rebuilt, mapped over."""
 
 from typing import Any
 

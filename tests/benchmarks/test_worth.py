@@ -1,4 +1,4 @@
-"""The programs that passes are measured on give what their functions do, whatever is left out."""
+"""The programs that passes are measured on have right results, whichever pass is left out."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def test_jitted_programs_give_what_functions_do(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
 def test_programs_are_right_with_anything_left_out(subject: Any) -> None:
-    """Or its worth would be that of a mistake."""
+    """The measured benefit would otherwise be that of a mistake."""
     for name in ("full mixture", "five bodies", "elementwise 1e+05"):
         f, arguments = PROGRAMS[name]
         with left_out(subject):

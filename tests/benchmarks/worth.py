@@ -54,7 +54,7 @@ Change = tuple[Any, str, Any]
 
 
 class Subject(NamedTuple):
-    """Something that can be left out.
+    """A pass, rule or step that can be left out.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def _module(function: Any) -> str:
 
 
 def _tables() -> dict[str, Rules]:
-    """The tables of rules that the pipeline has, by the name that they have there."""
+    """The pipeline's tables of rules, by their names in it."""
     return {
         name: value
         for name, value in vars(pipeline).items()
@@ -96,7 +96,7 @@ def _rules() -> list[Any]:
 
 
 def _whole_passes() -> Iterator[Subject]:
-    """What the pipeline, or the backend, calls that makes a program of a program."""
+    """The functions from programs to programs that the pipeline, or the backend, calls."""
     for caller in (pipeline, prepare):
         for name, value in vars(caller).items():
             is_pass = isfunction(value) and value.__annotations__.get("return") == "Program"
@@ -175,7 +175,7 @@ def sampled(work: Callable[[], Any], times: int) -> float:
 
 
 def least_times(works: Sequence[Callable[[], Any]], most: int = MOST) -> list[float]:
-    """The seconds that each takes, in turns, until they hold still."""
+    """The seconds of each function, measured in turns until they are stable."""
     counts = []
     for work in works:
         sampled(work, 1)
@@ -207,7 +207,7 @@ def inputs_of(case: Case) -> list[Any]:
 
 
 class Row(NamedTuple):
-    """The effect of leaving something out of a program: times without it over times with it."""
+    """The effect of a subject on a program: times without it over times with it."""
 
     subject: str
     program: str

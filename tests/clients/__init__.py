@@ -1,1 +1,1 @@
-"""Other libraries that take tensors, and tracers where they compute with the array API alone."""
+"""Tests of other libraries with tensors, and with tracers where they use only the array API."""

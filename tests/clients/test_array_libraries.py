@@ -1,7 +1,7 @@
-"""Libraries over arrays of any kind: tensors in every mode, with NumPy's arrays as what is right.
+"""Libraries over arrays of any kind: tensors in every mode agree with NumPy's arrays.
 
-The extra ``dev`` has them all. Where one is not installed there are no tests for it, but SciPy
-brings some.
+The extra ``dev`` has them all. A library that is not installed has no tests, unless
+SciPy contains a copy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ USES = [
 
 @pytest.fixture
 def backend_for_einops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class that the page shows, undone afterwards: einops keeps what it has found."""
+    """The class that the page shows, removed afterwards, since einops caches it."""
     code = re.search(r"```python\n(from einops.*?)```", README.read_text(), re.DOTALL)
     assert code is not None
     backends = importlib.import_module("einops._backends")

@@ -1,4 +1,4 @@
-"""What wants arrays, numbers or sequences takes concrete tensors: Python's library, and others."""
+"""Functions of Python's library and of others take tensors as arrays, numbers or sequences."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ print("as expected")
 
 
 def test_scipy_computes_with_tensors_in_its_array_mode() -> None:
-    """In a process of its own: SciPy reads the variable when it is imported."""
+    """The test needs a process of its own: SciPy reads the variable when it is imported."""
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", ARRAY_MODE],

@@ -1,7 +1,7 @@
-"""Uses of libraries over arrays of any kind, and what has to hold for each of them.
+"""Uses of libraries over arrays of any kind, and the laws that each of them has to keep.
 
-(Without pytest, which ``jit`` would follow, as it does all that a function leads to and that has no
-compiled parts.)
+(This file does not import pytest, since ``jit`` would follow it, as it follows all Python code that
+a function leads to.)
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ LIBRARIES: dict[str, dict[str, Use]] = {
 
 
 def check_every_mode(module: Any, use: Use) -> None:
-    """What NumPy's arrays give, tensors and tracers give, and derivatives are differences.
+    """Check that tensors and tracers have the results of arrays, and derivatives by differences.
 
-    But for ``jit`` beside xarray, which leads to all modules that are loaded: ``jit`` takes seconds
-    to find that these are more than it can watch.
+    Except for ``jit`` with xarray, which leads to all modules that are loaded: ``jit`` takes
+    seconds to find that these are more than it can watch.
     """
     expected = np.asarray(use(module, X))
     weights = np.random.default_rng(6).normal(size=expected.shape)

@@ -1,1 +1,1 @@
-"""Right at the edges: kinks, ties, zeros, infinities, ends of domains, and scales."""
+"""The tests at edges: kinks, ties, zeros, infinities, ends of domains, and scales."""

@@ -1,4 +1,4 @@
-"""The first and second derivatives of functions of numbers, on every way that leads to them.
+"""The first and second derivatives of functions of numbers, in every mode.
 
 >>> import funcgrad.numpy as fnp
 >>> found = Found(fnp.multiply, (np.array([2.0, 3.0]), np.array([5.0, 7.0])))
@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 
 
 def pushed(function: Function, k: int) -> Function:
-    """The derivative of an elementwise function in its operand k, by forward mode."""
+    """The derivative of an elementwise function with respect to operand k, by forward mode."""
 
     def derivative(*x: Any) -> Any:
         at = lambda each: function(*x[:k], each, *x[k + 1 :])  # noqa: E731
@@ -33,7 +33,7 @@ def pushed(function: Function, k: int) -> Function:
 
 
 def pulled(function: Function, k: int) -> Function:
-    """The same by reverse mode."""
+    """The derivative of an elementwise function with respect to operand k, by reverse mode."""
 
     def derivative(*x: Any) -> Any:
         out, pull = fg.vjp(lambda each: function(*x[:k], each, *x[k + 1 :]), x[k])
@@ -53,12 +53,12 @@ class Found:
         return np.asarray(self.function(*self.operands))
 
     def first(self, k: int) -> dict[str, Array]:
-        """With respect to operand k, in both modes."""
+        """The derivatives with respect to operand k, in both modes."""
         ways = {"forward": pushed(self.function, k), "reverse": pulled(self.function, k)}
         return self._computed(ways)
 
     def second(self, k: int, j: int) -> dict[str, Array]:
-        """With respect to k, of that with respect to j, in nested modes."""
+        """The derivatives with respect to k of those with respect to j, in nested modes."""
         forward, reverse = pushed(self.function, j), pulled(self.function, j)
         ways = {
             "forward over forward": pushed(forward, k),
@@ -68,7 +68,7 @@ class Found:
         return self._computed(ways)
 
     def others(self) -> dict[str, tuple[Array, Array]]:
-        """What staged and batched functions compute, and what they have to: values and slopes."""
+        """Values and slopes of the staged and the batched function, each with the expected ones."""
         found = {}
         for name, own in {"value": self.function, "slope": pulled(self.function, 0)}.items():
             expected = np.asarray(own(*self.operands))

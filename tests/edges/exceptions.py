@@ -1,4 +1,4 @@
-"""Where functions are excused from the laws of edges, each with its reason.
+"""The operands at which functions are excused from the laws of edges, with the reasons.
 
 >>> excused("fnp.mod", 1.0, 0.0), excused("fnp.mod", 1.0, 2.0)
 (True, False)
@@ -18,7 +18,7 @@ __all__ = ["AT_INFINITY", "EXCUSES", "excused", "excused_at_infinity"]
 
 
 class Excuse(NamedTuple):
-    """At which operands, and why the laws do not hold there."""
+    """Operands at which the laws do not hold, and the reason."""
 
     where: Callable[..., bool]
     why: str
@@ -134,7 +134,7 @@ AT_INFINITY: Final = MappingProxyType(
 
 
 def excused_at_infinity(name: str, *operands: float) -> bool:
-    """Whether a function may be something else at infinite operands than far out.
+    """Whether a function may differ at infinite operands from its limit at large ones.
 
     >>> excused_at_infinity("special.j0", np.inf), excused_at_infinity("special.k0", np.inf)
     (True, False)
@@ -144,7 +144,7 @@ def excused_at_infinity(name: str, *operands: float) -> bool:
 
 
 def _without_value(name: str, *operands: float) -> bool:
-    """Whether SciPy's value of a special function is NaN, so that ours is."""
+    """Whether SciPy's value of a special function is NaN, and therefore ours."""
     space, _, function = name.rpartition(".")
     if space != "special":
         return False

@@ -1,7 +1,6 @@
 """The table of the page about edges: ``python -m tests.edges.page`` writes it.
 
-It stands in ``funcgrad/numpy/EDGES.md``, behind the line ``BEGIN``. A test compares, so that it is
-never out of date.
+The table is in ``funcgrad/numpy/EDGES.md``, after the line ``BEGIN``. A test keeps it up to date.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _rows() -> Iterator[str]:
 
 
 def _reasons(reasons: Mapping[str, str]) -> Iterator[str]:
-    """Functions that have one reason, in a row."""
+    """A row of functions with the same reason."""
     names: dict[str, list[str]] = {}
     for name, why in reasons.items():
         names.setdefault(why, []).append(f"`{name}`")
@@ -61,7 +60,7 @@ def _reasons(reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 def table() -> str:
-    """The policy at edges, and where functions are excused from the laws."""
+    """The text of the policy at edges, and of the functions that are excused from the laws."""
     return "\n".join([*_rows(), ""])
 
 

@@ -1,6 +1,6 @@
-"""The policy at edges, as a table of functions at operands: what is forced there, and why.
+"""The policy at edges, as a table of functions at operands: the required values, and why.
 
-``python -m tests.edges.page`` writes it into the documentation, ``test_policy.py`` proves it.
+``python -m tests.edges.page`` writes it into the documentation, ``test_policy.py`` checks it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Edge(NamedTuple):
     """A function at an edge.
 
     ``first`` is the gradient, ``second`` the second derivative, or the diagonal of the Hessian;
-    None where the row says nothing about it.
+    None is an unspecified value.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What quotients of differences on both sides say about a derivative.
+"""Bounds on a derivative by difference quotients on both sides.
 
 A derivative lies between the quotients from the left and from the right: at a smooth point they are
 the same, at a kink they bound the subgradients, at the end of a domain there is one. Where they
@@ -23,7 +23,7 @@ GROWTH = 1.5
 
 
 def bounds(function: Callable[[Any], Any], x: float) -> tuple[float, float] | None:
-    """The least and the greatest limit of quotients at a number; None where nothing is known."""
+    """The least and the greatest limit of quotients at a number; None where these are unknown."""
     unit = abs(x) if x else 1.0
     steps = unit * np.outer([1.0, -1.0], STEPS)
     near = x + steps
@@ -40,7 +40,7 @@ def bounds(function: Callable[[Any], Any], x: float) -> tuple[float, float] | No
 
 
 def _limit(quotients: Any, rises: Any, here: float, steps: Any) -> float | None:
-    """Of one side: None outside of the domain, NaN where the quotients have no limit yet."""
+    """The limit on one side: None outside of the domain, NaN while the quotients do not settle."""
     if np.isnan(quotients).any():
         return None
     *_, before, last = quotients.tolist()

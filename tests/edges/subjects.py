@@ -1,6 +1,6 @@
-"""Every public function of numbers, found where users find it.
+"""Every public function of numbers, by its public name.
 
-Functions of one or of two numbers are recognized by what they do: they map arrays to an array of
+Functions of one or of two numbers are recognized by their results: they map arrays to an array of
 the same shape, each element by itself. All others are functions of arrays.
 
 >>> elementwise(1)["fnp.sqrt"] is fnp.sqrt, "fnp.sum" in elementwise(1)
@@ -32,7 +32,7 @@ AT_ENDS: Final = np.array([0.3, 0.45, 0.6])
 
 @cache
 def functions() -> dict[str, Function]:
-    """The public functions by the names that users write; one of several names is there once."""
+    """The public functions by the names that users write; one with several names comes once."""
     spaces = {"fnp": fnp, "fnp.linalg": fnp.linalg, "fnp.fft": fnp.fft, "nn": fg.nn}
     found: dict[str, Function] = {}
     known: set[int] = set()
@@ -46,7 +46,7 @@ def functions() -> dict[str, Function]:
 
 
 def _densities() -> Iterator[tuple[str, Function]]:
-    """Of distributions, with parameters that say least; of masses, functions of a probability."""
+    """Methods of densities as functions of a number, of masses as functions of a probability."""
     for name in stats.__all__:
         distribution = getattr(stats, name)
         shapes = getattr(distribution, "shapes", ())
@@ -65,13 +65,13 @@ def _called(distribution: Any, method: str, shapes: list[float], x: Any) -> Any:
 
 
 def _called_last(distribution: Any, method: str, values: list[float], p: Any) -> Any:
-    """The probability of one number, say, as a function of the last parameter."""
+    """The result of a method at the number 1 as a function of the last parameter."""
     return getattr(distribution, method)(*[1.0, *values][: len(values)], p)
 
 
 @cache
 def elementwise(count: int) -> dict[str, Function]:
-    """The functions of a number of arguments."""
+    """The elementwise functions with a given number of arguments."""
     fewer = elementwise(count - 1) if count > 1 else {}
     return {
         name: function

@@ -1,7 +1,7 @@
 """Laws that functions of arrays keep at ties, zeros, infinities and scales, by discovery.
 
-Calls are those of ``tests/differential``, whose generators say what functions take; the numbers in
-them are drawn from small pools, so that arrays are full of what is hard.
+The generators of ``tests/differential`` make the calls; their numbers are drawn from small pools,
+so that arrays are full of hard cases.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AtEdges(Apart):
 
 
 class EdgeCase(Case):
-    """A call at such numbers."""
+    """A call with numbers from a pool."""
 
     def __init__(self, name: str, pool: int, number: int) -> None:
         self.own, self.peer = pair_of(name)
@@ -67,12 +67,12 @@ class EdgeCase(Case):
         self._exchanged((self.args, self.kwargs), self._collected)
 
     def flat(self, *leaves: Any) -> Any:
-        """The real results, one after the other."""
+        """The real results in one vector."""
         parts = [part for part in self(*leaves) if np.dtype(part.dtype).kind == "f"]
         return fnp.concatenate([fnp.ravel(part) for part in parts]) if parts else fnp.zeros(0)
 
     def is_real(self) -> bool:
-        """Whether it is a call of real arguments with real results, and no more than a few."""
+        """Whether the call has real arguments and results with few elements."""
         outcome = called(self.flat, self.leaves, {}).value
         few = 0 < sum(x.size for x in self.leaves) <= MOST
         real = all(x.dtype == np.float64 for x in self.leaves)
@@ -80,7 +80,7 @@ class EdgeCase(Case):
 
 
 def cases(name: str) -> Iterator[EdgeCase]:
-    """One real call for each pool, of the first few that are drawn."""
+    """For each pool the first of a few random calls that has real arguments and results."""
     for pool, numbers in enumerate(POOLS):
         if name.startswith("linalg.") and not {np.inf, 1e200}.isdisjoint(numbers):
             continue  # of which there is no decomposition, and whose products are out of range
@@ -101,13 +101,13 @@ def joined(parts: Any) -> Any:
 
 
 def weighted(case: EdgeCase, mask: Any) -> Any:
-    """A function of all leaves: some of the results, each with a weight of its own."""
+    """A function of all leaves: a sum of some of the results, with different weights."""
     weights = np.linspace(1.0, 2.0, mask.size)[mask]
     return lambda *leaves: fnp.sum(case.flat(*leaves)[mask] * weights)
 
 
 def wrong_with(case: EdgeCase) -> list[str]:
-    """What laws a call breaks, in words. Of results that are finite alone."""
+    """The laws that a call breaks, in words; only finite results are checked."""
     places = tuple(range(len(case.leaves)))
     finite = np.isfinite(np.asarray(case.flat(*case.leaves)))
     function = weighted(case, finite)

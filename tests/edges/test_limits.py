@@ -1,7 +1,7 @@
-"""What has settled far out is so at infinity: values, and slopes.
+"""Values and slopes at infinity are the limits of those at large numbers.
 
-Where a function, or its slope, no longer changes from 1e100 to 1e300, or vanishes, or grows without
-bound, it has a limit, and at infinity it is that. The functions are discovered.
+If a function, or its slope, no longer changes from 1e100 to 1e300, or vanishes, or grows without
+bound, it has a limit, which has to be its value at infinity. The functions are discovered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _quiet():
 
 
 def limit(first: float, second: float, third: float) -> float | None:
-    """The limit of three numbers far out that have settled; None where they have none."""
+    """The limit of values at three large numbers; None if they do not settle."""
     if np.isnan(third):
         return None
     if abs(third) < 1e-50 and abs(second) < 1e-50:
@@ -46,7 +46,7 @@ def near(x: float, y: float) -> bool:
 
 
 def unsettled(name: str, function: Any, place: int, others: tuple[float, ...]) -> Iterator[str]:
-    """What is something else at infinity than far out, in words, where it is not excused."""
+    """In words, the values and slopes at infinity that are not limits and are not excused."""
     for sign in (1, -1):
         line = sign * np.array(FAR)
         operands = [np.full(4, x) for x in others]
@@ -60,7 +60,7 @@ def unsettled(name: str, function: Any, place: int, others: tuple[float, ...]) -
 
 
 def everywhere(name: str) -> list[str]:
-    """Along each operand, with others in the domain of nearly every function."""
+    """Each operand goes to infinity; the others are in the domain of nearly every function."""
     if name in ONE:
         return list(unsettled(name, ONE[name], 0, ()))
     lines = product((0, 1), OTHERS)

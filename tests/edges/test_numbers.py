@@ -1,6 +1,6 @@
 """Laws that functions of numbers keep at every edge, for all functions, found by discovery.
 
-Where they are excused from them, ``exceptions.py`` says why.
+``exceptions.py`` lists the exceptions and their reasons.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def function_of(name: str) -> Any:
 
 
 def told(name: str, operands: tuple[Any, ...], wrong: Any, **columns: Any) -> list[str]:
-    """The operands at which something is wrong, in words."""
+    """The operands at which a law is broken, in words."""
     return [
         f"{name}({', '.join(repr(float(x[i])) for x in operands)}): "
         + ", ".join(f"{key} {column[i]}" for key, column in columns.items())
@@ -72,7 +72,7 @@ def told(name: str, operands: tuple[Any, ...], wrong: Any, **columns: Any) -> li
 
 
 def usual(name: str, operands: tuple[Any, ...]) -> Any:
-    """At which operands a function is not excused."""
+    """The operands at which a function is not excused."""
     return np.array([not excused(name, *x) for x in zip(*operands, strict=True)])
 
 
@@ -122,7 +122,7 @@ def test_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
 
 
 def warnings_of(function: Any, operands: tuple[Any, ...]) -> set[str]:
-    """What NumPy warns of: "overflow", say."""
+    """The kinds of NumPy's warnings, such as "overflow"."""
     with warnings.catch_warnings(record=True) as heard, np.errstate(all="warn", under="ignore"):
         warnings.simplefilter("always")
         function(*operands)

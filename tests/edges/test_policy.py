@@ -1,4 +1,4 @@
-"""What the page about edges says is so, in both modes, staged, and at second order."""
+"""The page about edges is true in both modes, staged, and at second order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _quiet():
 
 
 def along_axes(function: Any, x: Any) -> Any:
-    """The derivative along each axis by itself: infinite slopes stay out of the others' way."""
+    """The derivative along each axis by itself, so that infinite slopes do not mix with others."""
     if not np.ndim(x):
         return fg.jvp(function, (x,), (1.0,))[1]
     return [float(fg.jvp(function, (x,), (row,))[1]) for row in np.eye(x.size)]

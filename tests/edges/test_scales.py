@@ -1,8 +1,8 @@
 """Derivatives are right at every scale at which values are.
 
-A function is homogeneous if, of arguments times c, it is c**d times as great: a norm, a mean, an
-angle, a determinant. Which functions are is discovered by doubling arguments. Where arguments are
-multiplied by powers of two near the ends of the range, and values follow, so have derivatives.
+A function is homogeneous of degree d if f(c x) = c**d f(x): a norm, a mean, an angle, a
+determinant. Homogeneous functions are discovered by doubling their arguments. If values are right
+for arguments times powers of two near the ends of the range, derivatives have to be, too.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def wrong_at(case: Case, degree: int, power: int) -> str | None:
-    """What is wrong with derivatives of arguments times a power of two."""
+    """The errors of derivatives at arguments times a power of two."""
     here, there = derivatives(case, case.leaves), scaled(case.leaves, power)
     value = called(lambda: float(total(case, there)), (), {}).value
     if value is None or not same(np.ldexp(value, -degree * power), here[0]):

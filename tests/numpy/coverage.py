@@ -1,7 +1,6 @@
-"""The page about what of NumPy is here: ``python -m tests.numpy.coverage`` writes it.
+"""The tables of NumPy's functions in funcgrad: ``python -m tests.numpy.coverage`` writes them.
 
-It stands in ``funcgrad/numpy/README.md``, behind the line ``BEGIN``. A test compares, so that it is
-never out of date.
+They are in ``funcgrad/numpy/README.md``, after the line ``BEGIN``. A test keeps them up to date.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ BEGIN = "<!-- Written by python -m tests.numpy.coverage from here on. -->\n"
 
 
 def without_a_word() -> list[str]:
-    """The public callables of NumPy that are neither here nor excluded."""
+    """The public callables of NumPy that funcgrad neither has nor excludes."""
     public = [name for name in dir(np) if not name.startswith("_") and callable(getattr(np, name))]
     return [name for name in public if not hasattr(fnp, name) and name not in EXCLUDED]
 
 
 def table() -> str:
-    """The tables of what is here, by module, and of what is not, by reason."""
+    """The tables of functions that funcgrad has, by module, and of those it lacks, by reason."""
     return "\n".join([*_present(), "", *_absent(), ""])
 
 

@@ -1,4 +1,4 @@
-"""The array API: what a namespace and its arrays have to say of themselves, and devices."""
+"""The array API: the information that a namespace and its arrays have to give, and devices."""
 
 import inspect
 from typing import Any

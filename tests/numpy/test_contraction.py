@@ -20,7 +20,7 @@ def draw(*shape, imaginary=False):
 
 
 def assert_derivatives(f, *args, order=2):
-    """Reverse mode, forward mode and central differences agree, also for the gradient itself."""
+    """Check that both modes and central differences agree, also for the gradient itself."""
     tangents = [np.asarray(rng.standard_normal(np.shape(x))) for x in args]
     out, tangent = fg.jvp(f, args, tuple(tangents))
     weights = np.asarray(rng.standard_normal(out.shape))
@@ -43,7 +43,7 @@ def assert_derivatives(f, *args, order=2):
 
 
 def assert_maps(f, *args):
-    """``vmap`` is a loop, whichever arguments it maps over; and so is that of the gradient."""
+    """Check ``vmap`` of a function and of its gradient against loops, over any arguments."""
     for mapped in range(1, 2 ** len(args)):
         axes = tuple(0 if mapped >> k & 1 else None for k in range(len(args)))
         stacks = [

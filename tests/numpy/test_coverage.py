@@ -1,4 +1,4 @@
-"""Every public callable of NumPy is here under its name, or excluded with a reason."""
+"""funcgrad has every public callable of NumPy, or excludes it with a reason."""
 
 import inspect
 from operator import attrgetter
@@ -33,7 +33,7 @@ OTHERWISE_NAMED = frozenset(
 
 
 def lacking(name: str) -> list[str]:
-    """The parameters of NumPy's function of a name that ours has not."""
+    """The parameters of NumPy's function that ours of the same name lacks."""
     own, peer = attrgetter(name)(fnp), attrgetter(name)(np)
     try:
         theirs, ours = inspect.signature(peer).parameters, inspect.signature(own).parameters

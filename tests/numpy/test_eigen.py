@@ -45,13 +45,13 @@ def total(x: Any) -> Any:
 
 
 def projection(x: Any) -> Any:
-    """On the space of the second and the third eigenvector."""
+    """The projection on the space of the second and the third eigenvector."""
     v = fnp.linalg.eigh(x).eigenvectors[:, 1:3]
     return total(v @ fnp.conj(v.mT))
 
 
 def exact_projection(x: Any) -> Any:
-    """The same by the resolvent, a rational function, on a circle around 2 of radius 0.5."""
+    """The projection by the resolvent, a rational function, on a circle around 2 of radius 0.5."""
     points = 2 + 0.5 * np.exp(2j * np.pi * (np.arange(200) + 0.5) / 200)
     resolvents = fnp.linalg.inv(points[:, None, None] * np.eye(4) - x)
     mean = fnp.mean((points - 2)[:, None, None] * resolvents, axis=0)

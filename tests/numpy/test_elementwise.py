@@ -1,4 +1,4 @@
-"""Elementwise functions: NumPy's values and dtypes, and the documented choices at kinks."""
+"""Elementwise functions have NumPy's values and dtypes, and the documented slopes at kinks."""
 
 from collections.abc import Callable
 from itertools import product

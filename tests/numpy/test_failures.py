@@ -1,6 +1,6 @@
 """One matrix without a result: an error, or with ``failed="nan"`` NaN for it alone, in every mode.
 
-The functions are discovered: one with the keyword ``failed`` and no case here fails.
+The functions are discovered: the test fails for one with the keyword ``failed`` and no case here.
 """
 
 import inspect
@@ -249,7 +249,7 @@ def test_another_word_is_refused(function: Any) -> None:
 
 
 def total(case: Case, failed: str = "nan") -> Callable[[Any], Any]:
-    """The sum of all results, with weights, of which none is the same."""
+    """The sum of all results, with different weights."""
 
     def function(a: Any) -> Any:
         parts = case.call(a, failed=failed)

@@ -1,4 +1,4 @@
-"""Functions of elements and rows: what they are called with, and under transformations."""
+"""Functions of elements and rows: their arguments, and their use under transformations."""
 
 from typing import Any
 

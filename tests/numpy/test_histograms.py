@@ -1,4 +1,4 @@
-"""Histograms and sets: where derivatives go, and errors."""
+"""Histograms and sets: their derivatives and errors."""
 
 from typing import Any
 

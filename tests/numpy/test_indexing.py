@@ -18,7 +18,7 @@ SHAPES = st.lists(st.sampled_from([2, 3, 1, 0]), max_size=4).map(tuple)
 
 @st.composite
 def integer_arrays(draw: st.DrawFn, size: int, shape: tuple[int, ...]) -> Any:
-    """Positions on an axis, of a shape that may broadcast, in all forms that users write."""
+    """Positions on an axis, with broadcastable shapes, in all forms that users write."""
     own = tuple(draw(st.sampled_from([n, 1])) for n in shape)
     count = int(np.prod(own))
     assume(size or not count)
@@ -136,7 +136,7 @@ UPDATES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def looped(name: str, x: Any, key: Any, u: Any) -> Any:
-    """The meaning of an update: one after the other."""
+    """The meaning of an update: the elements are changed one after the other."""
     places = np.arange(x.size).reshape(x.shape)[bare(key)]
     out = x.copy().reshape(-1)
     values = np.broadcast_to(u, places.shape)

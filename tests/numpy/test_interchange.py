@@ -1,4 +1,4 @@
-"""DLPack: what comes in is shared where nobody can write to it; what goes out is a copy."""
+"""DLPack: imported memory is shared if nobody can write to it; exported arrays are copies."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NUMBERS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
 class Old:
-    """An exporter that knows of no versions, and an importer of such: what NumPy 1 was."""
+    """An exporter and importer without versions of the protocol, like NumPy 1."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -41,7 +41,7 @@ def test_views_keep_their_strides() -> None:
 
 
 class Careless:
-    """An exporter through which a consumer reads that asks as PyTorch does."""
+    """An exporter whose consumer requests capsules as PyTorch does."""
 
     def __init__(self, t: fg.Tensor, **asked: Any) -> None:
         self.t = t

@@ -1,6 +1,6 @@
-"""Linear algebra: what users may rely on beside NumPy's values, which ``tests/differential`` draws.
+"""Linear algebra beyond NumPy's values, which ``tests/differential`` compares.
 
-Derivatives at singular and ill-conditioned matrices, stacks, and what is refused.
+Derivatives at singular and ill-conditioned matrices, stacks, and errors.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ SINGULAR = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]])
 
 
 def positive(x: Any) -> Any:
-    """Positive definite, and Hermitian to the last bit."""
+    """A positive definite matrix, Hermitian to the last bit."""
     x = x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(x.shape[-1])
     return (x + np.conj(np.swapaxes(x, -1, -2))) / 2
 
@@ -64,7 +64,7 @@ def test_gradients_of_determinants_are_cofactors(x: Any) -> None:
 
 @pytest.mark.parametrize("x", [SQUARE, SINGULAR, np.zeros((3, 3)), np.ones((3, 3)), np.eye(2)])
 def test_hessians_of_determinants_are_exact(x: Any) -> None:
-    """The derivative of a cofactor is a determinant of two rows and columns less."""
+    """The derivative of a cofactor is a determinant without two rows and two columns."""
     n = len(x)
     expected = np.zeros((n,) * 4)
     for i, j, k, m in np.ndindex(*expected.shape):

@@ -65,14 +65,14 @@ def test_the_square_of_a_norm_has_the_gradient_of_the_sum_of_squares() -> None:
 @pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e-140, 1.0, 1e150, 1e300])
 @pytest.mark.parametrize("weight", [0.0, 1e-200, -1.0, 1e200])
 def test_gradients_of_weighted_norms_at_the_ends_of_the_range(weight: float, scale: float) -> None:
-    """The quotient of weight and length is not always a number where the gradient is one."""
+    """The quotient of weight and length may be infinite or NaN where the gradient is finite."""
     x = np.array([3.0, 4.0]) * scale
     found = fg.vjp(fnp.linalg.norm, x)[1](weight)[0]
     assert_allclose(found, weight * np.array([0.6, 0.8]), rtol=1e-2 if scale < 1e-300 else 1e-15)
 
 
 def test_at_the_origin_sums_of_squares_are_curved_and_norms_count_as_flat() -> None:
-    """A documented convention, the same under jit."""
+    """The convention is documented, and the same under jit."""
     for square, curvature in (
         (lambda x: fnp.linalg.norm(x) ** 2, 0.0),
         (lambda x: fnp.sum(x * x), 2.0),

@@ -1,4 +1,4 @@
-"""Options that functions refuse, and say why."""
+"""Options that functions refuse, and the reasons in their errors."""
 
 from typing import Any
 

@@ -90,13 +90,13 @@ def test_equal_singular_values_have_sums_with_derivatives() -> None:
         u = fnp.linalg.svd(x, full_matrices=False)[0][:, :2]
         return fnp.sum(u @ u.mT * (WEIGHTS @ WEIGHTS.T))
 
-    expected = fg.grad(lambda x: leading_by_powers(x))(x)
+    expected = fg.grad(lambda x: leading_by_resolvents(x))(x)
     assert_allclose(fg.grad(leading)(x), expected, atol=1e-7)
 
 
-def leading_by_powers(x: Any) -> Any:
-    """The same without vectors: P = B (B^H B)^-1 B^H, where B has the space that x spans, less the
-    least singular value, by the polynomial of x x^H that is 0 there."""
+def leading_by_resolvents(x: Any) -> Any:
+    """The same number without singular vectors: the projection is an integral of resolvents of
+    x x^H, on a circle around 4 of radius 1.5."""
     square = x @ x.mT if isinstance(x, fg.Tensor) else x @ x.T
     points = 4 + 1.5 * np.exp(2j * np.pi * (np.arange(160) + 0.5) / 160)
     resolvents = fnp.linalg.inv(points[:, None, None] * np.eye(4) - square)

@@ -236,7 +236,7 @@ def test_long_orders_are_stable_and_so_are_derivatives(
 
 @pytest.mark.parametrize("size", [5, 300])
 def test_what_is_sorted_past_the_chosen_is_absent(size: int) -> None:
-    """The root's derivative at 0 is infinite; nothing comes to it."""
+    """The root's derivative at 0 is infinite, and no cotangent reaches it."""
     x = np.append(np.random.default_rng(1).uniform(1, 2, size), 0.0)
     for choose in (fnp.median, lambda y: fnp.sort(y)[-1], lambda y: fnp.sum(fnp.sort(y)[1:3])):
 

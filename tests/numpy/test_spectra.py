@@ -1,9 +1,9 @@
 """Linear algebra at repeated, clustered and distant eigenvalues, at singular matrices, and at
-extreme scales: derivatives of what is determined are right, and what is not is refused.
+extreme scales: derivatives of determined results are right, others raise errors.
 
-Expected are differences of values along a direction, of 50 digits, with steps of 1e-15. How far
-results may be from them is measured as well: as far as the exact ones move where the matrix and the
-direction are changed in their last digits, which no algorithm sees.
+The expected values are differences along a direction, with 50 digits and steps of 1e-15. The
+tolerance is measured as well: it is the change of the exact derivatives when the last digits of the
+matrix and the direction change, which no algorithm can avoid.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def hermitian(x: Any) -> Any:
 
 
 def along(f: Function, x: Any, e: Any) -> list[float]:
-    """Derivatives in a direction: forward, reverse, and the second."""
+    """Derivatives in a direction: forward mode, reverse mode, and the second derivative."""
     pulled, turned = fg.grad(f)(x), fg.hvp(f, (x,), (e,))
     inner = [float(np.sum(np.conj(np.asarray(each)) * e).real) for each in (pulled, turned)]
     return [float(fg.jvp(f, (x,), (e,))[1]), *inner]
@@ -308,7 +308,7 @@ STACKED: dict[str, Function] = {
 
 
 def spectral(x: Any) -> Any:
-    """With a cotangent for eigenvectors of equal eigenvalues that is determined."""
+    """A number that eigenvectors of equal eigenvalues determine, whatever their basis."""
     v = fnp.linalg.eigh(x)[1]
     return fnp.sum(v @ (v.mT * B[:, None]) * SQUARE)
 

@@ -1,4 +1,4 @@
-"""Bessel's function of Kaiser's window has all its digits, and so have its derivatives."""
+"""The Bessel function in Kaiser's window and its derivatives are exact to the last digits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What SciPy's linear algebra adds has its values, and exact derivatives where spectra are hard."""
+"""Functions of scipy.linalg have its values, and exact derivatives at difficult spectra."""
 
 from collections.abc import Callable
 from typing import Any
@@ -158,7 +158,7 @@ def test_triangular_systems(trans: Any, lower: bool, unit_diagonal: bool) -> Non
 @given(st.integers(1, 60), st.integers(0, 2**31))
 @settings(max_examples=15, deadline=None)
 def test_large_triangular_systems_that_are_nearly_singular(n: int, seed: int) -> None:
-    """The error is that of a substitution, times a small number: of a smooth covariance."""
+    """For a smooth covariance the error is a small multiple of a substitution's."""
     points = np.sort(np.random.default_rng(seed).uniform(0, 1, n))
     kernel = np.exp(-((points[:, None] - points) ** 2) / 0.02) + 1e-10 * np.eye(n)
     factor = np.linalg.cholesky(kernel)

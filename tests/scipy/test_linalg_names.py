@@ -1,6 +1,6 @@
 """Every function of ``funcgrad.scipy.linalg`` has SciPy's signature and values, and derivatives.
 
-The functions are discovered: one without calls here fails.
+The functions are discovered: the test of one without calls here fails.
 """
 
 import inspect
@@ -321,7 +321,7 @@ def test_one_triangle_is_read_where_it_is_said() -> None:
 
 
 def test_bands_stay_bands() -> None:
-    """Neither values nor derivatives make the whole matrix."""
+    """Neither values nor derivatives build the whole matrix."""
     n = 50
     bands, b = np.ones((3, n)), np.ones(n)
     bands[1] = 4

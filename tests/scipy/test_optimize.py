@@ -1,4 +1,4 @@
-"""`minimize` and `least_squares` of pytrees: every method, bounds as trees, what comes back."""
+"""`minimize` and `least_squares` of pytrees: every method, bounds as trees, their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INSIDE = {"a": np.array([[0.5, 0.3]]), "b": (0.4, 0.5)}
 
 
 def bowl(p: Any) -> Any:
-    """Convex, with the minimum at a = [1, 2], b = (-1, 3)."""
+    """A convex function with the minimum at a = [1, 2], b = (-1, 3)."""
     first, second = p["b"]
     return fnp.sum(fnp.cosh(p["a"] - np.array([1.0, 2.0]))) + (first + 1) ** 2 + (second - 3) ** 2
 
@@ -53,7 +53,7 @@ def test_every_method_finds_the_minimum_of_a_tree(method: str | None) -> None:
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name[:2] not in ("Ne", "Po", "CO")])
 def test_methods_get_derivatives_and_take_no_differences(method: str) -> None:
-    """Of differences there would be as many calls again as there are variables."""
+    """Differences would need one more call for each variable."""
     calls = []
 
     def counted(p: Any) -> Any:

@@ -1,8 +1,8 @@
 """Python numbers do not widen arrays of lower precision: ``funcgrad.scipy`` and ``funcgrad.nn``.
 
 The functions are discovered: each is called with one array of low precision in each place, beside
-Python numbers, and has to return what it returns for arrays of that precision alone. Integers
-count as float64, as in SciPy. Functions of matrices are called as SciPy's are compared, in single
+Python numbers, and has to return the same as for arrays of that precision alone. Integers count as
+float64, as in SciPy. Functions of matrices have the calls of the comparison with SciPy, in single
 precision.
 """
 
@@ -39,7 +39,7 @@ def _quiet():
 
 
 def required(function: Function) -> int:
-    """The number of arguments that have to be given."""
+    """The number of required arguments."""
     every = inspect.signature(function).parameters.values()
     return sum(p.kind in (0, 1) and p.default is p.empty for p in every)
 

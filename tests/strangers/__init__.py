@@ -1,1 +1,1 @@
-"""Operations that strangers declare: outside of the package, by ``funcgrad.extend`` alone."""
+"""Operations that are declared outside of the package, by ``funcgrad.extend`` alone."""

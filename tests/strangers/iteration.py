@@ -1,4 +1,4 @@
-"""A program inside: a function of several values, applied a number of times."""
+"""An operation with a program inside: a function of several values, applied repeatedly."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,7 +69,7 @@ iterate = extend.Primitive(
 
 
 def iterated(f: Callable[..., Any], times: int, *values: Any) -> tuple[fg.Tensor, ...]:
-    """The operation as users call it: the function returns as many values, of the same kinds."""
+    """The operation as users call it: the function returns values like its arguments."""
     examples = [np.ones(np.shape(x), fnp.asarray(x).dtype) for x in values]
     body = fg.program(f)(*examples)
     return extend.apply_several(iterate, *values, body=body, times=times)

@@ -1,4 +1,4 @@
-"""A transformation: by which operation, and on which line, the first NaN is born."""
+"""A transformation that finds the operation, and its line, that makes the first NaN."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from funcgrad import extend
 
 
 class NanTrace(extend.Trace):
-    """Looks for an operation that makes a NaN of numbers that are none."""
+    """A trace that looks for an operation with a NaN in its result and none in its operands."""
 
     title = "the search for NaN"
     has_numbers = True
@@ -21,7 +21,7 @@ class NanTrace(extend.Trace):
     def process(
         self, primitive: extend.Primitive, args: tuple[Any, ...], params: Mapping[str, Any]
     ) -> Any:
-        """Compute further out, and look at what went in and what comes out."""
+        """Apply the operation at the outer level, and look at its operands and its results."""
         inner = tuple(map(self.inner, args))
         out = extend.bind(primitive, inner, params)
         made = out if isinstance(out, tuple) else (out,)

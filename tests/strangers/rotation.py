@@ -18,7 +18,7 @@ def _turned(shape: tuple[int, ...], turns: int, axes: tuple[int, int]) -> tuple[
 
 
 def _rows_last(shape: tuple[int, ...], turns: int, axes: tuple[int, int]) -> dict[str, Any] | None:
-    """Where axis 0 is behind the others, those are counted from one place further in front."""
+    """The parameters if axis 0 moves behind the others, whose numbers then fall by one."""
     return None if 0 in axes else {"turns": turns, "axes": (axes[0] - 1, axes[1] - 1)}
 
 

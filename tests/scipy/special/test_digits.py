@@ -1,9 +1,9 @@
 """Derivatives of special functions keep their digits over the whole range of their arguments.
 
-Each operation has a twin in mpmath, whose derivatives are differences with many digits. A result
-may be off by 1e-12 of itself, and by what a rounding error of the arguments would change. The
-operations are discovered: one without a twin fails, but for those that are derivatives of others,
-which the second derivatives of these show.
+Each operation has a twin in mpmath, whose derivatives are differences with many digits. Results may
+have a relative error of 1e-12, plus the effect of a rounding error of the arguments. The operations
+are discovered, and each needs a twin, except derivatives of other operations: the second
+derivatives of these test them.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ def _betaincc(a: Any, b: Any, x: Any) -> Any:
 
 
 def _log_probability(p: Any) -> Any:
-    """The logarithm; not where it is so near to 0 that differences have no digits."""
+    """The logarithm; NaN if it is so near to 0 that differences have no digits."""
     return mp.log(p) if p < 1 - mp.mpf(10) ** -20 else mp.nan
 
 
@@ -279,7 +279,7 @@ PLACES = (1e-6, 0.04, 0.31, 0.5, 0.77, 0.999)
 
 
 def points(name: str, arity: int) -> list[Point]:
-    """Magnitudes of both signs; shapes and places; those that are hard by themselves."""
+    """Points: magnitudes of both signs, or combinations of parameters and arguments."""
     if arity == 1:
         # Of Airy's functions SciPy's values lose digits where they turn as the power 3/2 does.
         most = 1e4 if name.startswith("airy") else np.inf
@@ -318,7 +318,7 @@ def derivatives_of(twin: Twin, point: Point) -> list[Any]:
 
 
 def within(found: list[Any]) -> list[Any] | None:
-    """Real finite numbers; None where one is not."""
+    """Numbers as real finite floats; None if one of them is not."""
     refused = any(isinstance(x, mpmath.mpc) or not mp.isfinite(x) for x in found)
     return None if refused else found
 
@@ -332,7 +332,7 @@ def expected(twin: Twin, point: Point) -> list[Any] | None:
 
 
 def uncertain(twin: Twin, point: Point) -> list[Any] | None:
-    """How rounded arguments change the derivatives, and what the differences lose; None outside."""
+    """The effect of rounding the arguments, and the error of the differences; None outside."""
     if (here := expected(twin, point)) is None:
         return None
     change = [mpmath.mpf(0)] * (len(here) - 1)
@@ -347,7 +347,7 @@ def uncertain(twin: Twin, point: Point) -> list[Any] | None:
 
 
 def derivatives(f: Callable[..., Any], arity: int) -> list[Callable[..., Any]]:
-    """In the order of ``derivatives_of``, elementwise."""
+    """The derivatives of an operation, elementwise, in the order of ``derivatives_of``."""
 
     def along(f: Callable[..., Any], k: int) -> Callable[..., Any]:
         return fg.grad(lambda *x: fnp.sum(f(*x)), k)
@@ -366,11 +366,11 @@ def wrong(found: float, value: Any, allowed: Any) -> bool:
 def failures(
     f: Callable[..., Any], twin: Twin, places: Sequence[Point], least: int, digits: int = DIGITS
 ) -> list[Any]:
-    """The points, with what was found and expected there, where it is more than it may be.
+    """The points at which an error is too large, with the results and the expected values.
 
-    A derivative has no more digits than the value that it is made of, which SciPy computes. What a
-    rounding of the arguments changes is asked for only where that does not explain the difference:
-    it takes longer than all the rest.
+    A derivative has no more digits than the value that it is computed from, which is SciPy's. The
+    effect of rounded arguments is computed only where this does not explain the error, since that
+    takes longer than all the rest.
     """
     with mp.workdps(digits):
         exactly = [(point, found) for point in places if (found := expected(twin, point))]

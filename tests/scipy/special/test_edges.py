@@ -1,4 +1,4 @@
-"""At zeros, poles and ends special functions have the derivatives that mathematics forces."""
+"""At zeros, poles and ends of domains special functions have the mathematical derivatives."""
 
 from typing import Any
 

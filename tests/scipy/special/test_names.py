@@ -1,4 +1,4 @@
-"""SciPy's own special functions reach ours, and what we lack is listed with its reason."""
+"""SciPy's own special functions call ours, and those that we lack are listed with reasons."""
 
 import importlib
 import subprocess

@@ -1,6 +1,7 @@
-"""Functions that are made of others have SciPy's values, and derivatives in every mode.
+"""Functions that are composed of others have SciPy's values, and derivatives in every mode.
 
-So have those that ``test_digits.py`` has no twin for. Every public function is in one of the two.
+The same holds for operations without a twin in ``test_digits.py``. Every public function is tested
+in one of the two files.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Distributions are SciPy's, in value; their derivatives are differences of SciPy's values."""
+"""Distributions have SciPy's values; their derivatives agree with differences of these."""
 
 from collections.abc import Callable
 from itertools import product
