@@ -30,6 +30,7 @@ _FUNCTIONS: Final = (
     "PyBool_FromLong",
     "PyComplex_FromDoubles",
     "PyErr_Occurred",
+    "PyErr_CheckSignals",
     "PyErr_Clear",
     "PyTuple_SetItem",
 )

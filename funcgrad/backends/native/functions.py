@@ -28,6 +28,9 @@ from funcgrad.structure import Choice, Loop
 
 _ALIGNMENT: Final = 64
 
+_UNINTERRUPTED: Final = 1 << 22
+"""About how many operations on numbers a loop does between two looks for an interrupt."""
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -39,11 +42,14 @@ class Function:
     program : Program
     size : int
         The bytes of its arena.
+    work : int
+        About how many operations on numbers a call takes.
     """
 
     name: str
     program: Program
     size: int
+    work: int
 
 
 class NativeModule:
@@ -94,10 +100,10 @@ class _FunctionWriter:
 
     def __init__(self, module: NativeModule, program: Program, name: str) -> None:
         self._module, self._program, self._name = module, program, name
-        module._functions[id(program)] = Function(name, program, 0)  # while it is written
+        module._functions[id(program)] = Function(name, program, 0, 0)  # while it is written
         self._plan: NativePlan = plan_of(program)
         self._lines = FunctionText()
-        self._size = 0
+        self._size = self._work = 0
         self._pointers: dict[int, str] = {}
         self._fails = self._misses = False
 
@@ -131,7 +137,7 @@ class _FunctionWriter:
         text = self._lines.function(f"define internal i32 @{self._name}({parameters}) nounwind")
         self._module.texts.append(text)
         self._module.declarations |= self._lines.declarations
-        return Function(self._name, self._program, self._size)
+        return Function(self._name, self._program, self._size, self._work)
 
     # -------------------------------------------------------------------------------------- memory
 
@@ -185,6 +191,7 @@ class _FunctionWriter:
 
     def _nest(self, nest: Nest) -> None:
         plan = self._plan
+        self._work += prod(nest.shape) * len(nest.members)
         NestWriter(
             self._lines, nest, plan.specs, self._pointer, plan.number, self._module.bits
         ).write()
@@ -335,6 +342,21 @@ class _FunctionWriter:
         else:
             self._continue_while(step, step.form, functions, operands, results, arena)
 
+    def _interruptible(self, index: str, work: int) -> None:
+        """Look for signals, such as an interrupt from the keyboard, at some steps of a loop."""
+        lines = self._lines
+        steps = 1
+        while steps * max(work, 1) < _UNINTERRUPTED:
+            steps *= 2
+        look, after = lines.fresh_label("look"), lines.fresh_label("goes_on")
+        place = lines.op(f"and i64 {index}, {steps - 1}")
+        lines.branch(lines.op(f"icmp eq i64 {place}, {steps - 1}"), look, after)
+        lines.begin_block(look)
+        status = lines.call("i32", "PyErr_CheckSignals")
+        self._continue_if(lines.op(f"icmp eq i32 {status}, 0"))
+        lines.jump(after)
+        lines.begin_block(after)
+
     def _choose(
         self,
         step: Run,
@@ -394,8 +416,10 @@ class _FunctionWriter:
             rows = [self._row(p, s, place) for p, s in zip(arrays, slices, strict=True)]
             outs = [self._row(p, s, place) for p, s in zip(results[count:], stacks, strict=True)]
             self._called(body, [*shared, *now, *rows, *here, *outs], arena)
+            self._interruptible(index, body.work)
             return [*here, *there, *here]
 
+        self._work += length * body.work
         lines.counted(length, one, [("ptr", pointer) for pointer in (*first, *into, *other)])
 
     def _row(self, pointer: str, spec: Spec, place: str) -> str:
@@ -415,6 +439,7 @@ class _FunctionWriter:
         lines, specs = self._lines, self._carries(step, form)
         shared, first = operands[: form.shared], operands[form.shared :]
         body, condition = functions
+        self._work += _UNINTERRUPTED  # nobody knows
         pairs = [self._spares(specs), self._spares(specs)]
         truth = self._scratch(1)
         before, head = lines.block, lines.fresh_label("while")
@@ -422,15 +447,18 @@ class _FunctionWriter:
         lines.jump(head)
         lines.begin_block(head)
         now, here, there = [[lines.name() for _ in specs] for _ in range(3)]
+        count, following = lines.name(), lines.name()
         place = lines.mark()
         self._called(condition, [*shared, *now, truth], arena)
         answer = lines.op(f"load i8, ptr {truth}")
         lines.branch(lines.op(f"icmp ne i8 {answer}, 0"), again, after)
         lines.begin_block(again)
         self._called(body, [*shared, *now, *here], arena)
+        self._interruptible(count, body.work)
+        lines.emit(f"{following} = add i64 {count}, 1")
         end = lines.block
         lines.jump(head)
-        phis: list[str] = []
+        phis = [f"{count} = phi i64 [0, %{before}], [{following}, %{end}]"]
         for k in range(len(specs)):
             for name, start, following in (
                 (now[k], first[k], here[k]),

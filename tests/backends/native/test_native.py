@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
 import threading
 import tracemalloc
@@ -205,6 +206,31 @@ def test_numpys_errors_are_reported_where_they_are_asked_for() -> None:
     assert_array_equal(f(np.zeros(2)), [np.inf, np.inf])
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         f(np.zeros(2))
+
+
+@pytest.mark.parametrize("endless", [False, True], ids=["scan", "while_loop"])
+def test_a_loop_can_be_interrupted(endless: bool) -> None:
+    def scanned(x: Any) -> Any:
+        return fg.scan(lambda c, _: (c * 0.5 + 1.0, None), x, None, length=10**10)[0]
+
+    def endlessly(x: Any) -> Any:
+        return fg.while_loop(lambda c: c > 0.5, lambda c: c * 0.5 + 1.0, x)
+
+    class Interrupted(Exception):  # noqa: N818
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    f = native(endlessly if endless else scanned)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Interrupted):
+            f(np.float64(1.0))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
