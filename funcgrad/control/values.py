@@ -22,6 +22,7 @@ from funcgrad.programs.extract import extract, needed, rewired
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.numberless import applied, flat_program
@@ -162,21 +163,22 @@ def batched_program(
     program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
 ) -> tuple[Program, list[bool]]:
     """A program on a batch, and which of its results have the batch: the wanted ones always do."""
-    out_flags: list[bool] = []
 
-    def batched(values: Sequence[Value]) -> list[Value]:
-        outs, out_flags[:] = run_batched(program.evaluate, size, values, flags)
+    def run(values: Sequence[Value]) -> tuple[list[Value], list[bool]]:
+        outs, out_flags = run_batched(program.evaluate, size, values, flags)
         count = len(wanted)
         outs = [*with_batch(outs[:count], out_flags[:count], wanted, size), *outs[count:]]
         # A Python number is none in a batch, and then may make others of a higher precision.
-        return [
+        results = [
             out if dtype_of(out) == spec.dtype else cast(out, dtype=spec.dtype)
             for out, spec in zip(outs, program.results(*program.inputs), strict=True)
         ]
+        return results, out_flags
 
     pairs = zip(program.inputs, flags, strict=True)
     specs = [_batched_spec(spec, size, flag) for spec, flag in pairs]
-    return flat_program(f"{program.name}_batch", batched, specs), out_flags
+    batched = WithAux(run)
+    return flat_program(f"{program.name}_batch", batched, specs), batched.aux
 
 
 def inputs_read(program: Program, outputs: Iterable[int]) -> set[int]:
