@@ -1,8 +1,8 @@
 """Adding up cotangents, above all those of slices and gathers.
 
 Where the cotangents of an array's slices and gathers are plain numbers, they are added to a
-``CotangentBuffer``. A tracer cannot be written into, and a sum of arrays that are zero but for a
-patch would take time quadratic in the number of patches. So ``CotangentPatches`` keep the patches
+``CotangentBuffer``. A tracer cannot be written into, and a sum of arrays that are zero except in
+a patch would take time quadratic in the number of patches. So ``CotangentPatches`` keep the patches
 and join them by one operation. Gradients of loops over the rows of an array then take linear time
 under every transformation: staged, batched, differentiated again.
 """
@@ -32,8 +32,8 @@ Variables: TypeAlias = Any
 """Tangents or cotangents by the numbers of variables: a list, or a mapping that yields None."""
 
 _OVERLAP: Final = 4
-"""Patches are joined as soon as together they have this many times the elements of the whole: more
-memory would be held for nothing, and to join them takes no longer than it took to make them."""
+"""Patches are joined when together they have this many times the elements of the whole variable.
+Keeping more would waste memory, and joining them takes no longer than making them did."""
 
 
 class CotangentPatches:
@@ -61,7 +61,7 @@ class CotangentPatches:
         self._whole = ct if self._whole is None else merged(self._whole, ct)
 
     def put(self, primitive: Primitive, patch: Patch) -> None:
-        """Add a patch, perhaps with holes, from an operation that took a part of the variable."""
+        """Add the cotangent of a slice or a gather of the variable, perhaps with holes."""
         self._patches.setdefault(primitive, []).append(patch)
         self._size += max(1, prod(shape_of(plain(patch[0]))))
         if self._size > _OVERLAP * max(1, prod(self._shape)):
@@ -92,7 +92,7 @@ def _present(ct: Cotangent) -> Value:
 _array: Final = np.ndarray  # which is not looked up in NumPy for each sum
 
 UNFINISHED: Final = frozenset({CotangentBuffer, CotangentPatches})
-"""The types of unfinished cotangents, to which more may be added in place."""
+"""The types of unfinished cotangents, which are added to in place."""
 
 
 def finished(ct: Cotangent) -> Cotangent:

@@ -1,4 +1,4 @@
-"""Functions that return something besides the values which a transformation takes from them.
+"""Functions with an auxiliary result, which a transformation does not follow.
 
 >>> halves = WithAux(lambda x: (x / 2, "halved"))
 >>> halves(4.0), halves.aux
@@ -15,12 +15,12 @@ A = TypeVar("A")
 
 
 class WithAux(Generic[R, A]):
-    """A function without the second part of the pair that it returns.
+    """A function that returns a pair, called for the first member; the second one is ``aux``.
 
     Attributes
     ----------
     aux : object
-        That part, as the latest call returned it.
+        The second member, from the latest call.
     """
 
     __slots__ = ("_function", "aux")

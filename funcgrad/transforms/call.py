@@ -30,7 +30,7 @@ from funcgrad.transforms.whole import (
 class Sizes(NamedTuple):
     """How many arguments a call has, how many values it closes over, how many results.
 
-    The last arguments, ``known`` many, stand for values that were closed over before.
+    The last ``known`` arguments stand for values that were closed over before.
     """
 
     args: int

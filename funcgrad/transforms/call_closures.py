@@ -1,9 +1,9 @@
 """Calls with rules that close over values of transformations inside of those of their arguments.
 
-Such a value is made an argument of the call, since reverse mode runs a rule when that
-transformation has ended. The results of the function show whether it closes over one. A rule that
-runs later may close over one alone; it is staged to find out, if values inside stand for many, as
-in a batch. Where they have numbers, rules read those.
+Such a value is made an argument of the call, since reverse mode runs a rule when the inner
+transformation has ended. If the function closes over such a value, its results belong to the inner
+transformation, which shows it. If only a rule does, nothing shows it; so the rule is staged to find
+out, where the inner transformation is a batch. Under others, the rule reads the value's numbers.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -35,7 +35,7 @@ from funcgrad.transforms.whole import ClosureError, meet
 def bind_closure(
     call: Call, args: Sequence[Value], bind: Callable[[Call, Sequence[Value]], list[Value]]
 ) -> list[Value]:
-    """Bind a call, with further arguments in the place of what it closes over inside of its own.
+    """Bind a call, with the values of inner transformations that it closes over as arguments.
 
     ``bind`` raises ``ClosureError`` where the results say that it closes over such a value.
     """

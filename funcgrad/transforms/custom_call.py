@@ -64,8 +64,8 @@ class CallSignature:
 class _CustomCall(Call):
     """A call with a rule of either kind: it runs the function itself, and has its signature.
 
-    The last arguments, ``closed`` many, are values that the function closes over. The rule is not
-    for them: in those the derivative is that of the function's own operations.
+    The last ``closed`` arguments are values that the function closes over. The rule is not for
+    them: the derivative in them is that of the function's own operations.
     """
 
     __slots__ = ("_origin", "closed", "frozen", "function", "signature")
@@ -109,7 +109,7 @@ class _CustomCall(Call):
         raise NotImplementedError
 
     def _record_closed(self, count: int, args: Sequence[Value]) -> Recording:
-        """Record the call in the values that it closes over.
+        """Record the call as a function of the values that it closes over.
 
         The first ``count`` values are its arguments, in which transformations around use the rule.
         """

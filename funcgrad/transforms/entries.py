@@ -72,14 +72,14 @@ class Entry:
         raise NotImplementedError
 
     def pull(self, cotangents: Variables) -> None:
-        """Hand the cotangent of the variable on to its operands."""
+        """Pull the cotangent of the variable back to its operands."""
         ct = cotangents[self.index]
         if ct is not None:
             cotangents[self.index] = None
             self.pull_from(cotangents, ct.settle() if type(ct) in UNFINISHED else ct)
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Add to the operands' cotangents what a cotangent of the variable contributes."""
+        """Add the contributions of a cotangent of the variable to the operands' cotangents."""
         raise NotImplementedError
 
 
@@ -384,7 +384,7 @@ class PatchEntry(LinearEntry):
     __slots__ = ()
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Add to a buffer, unless a transformation follows the values."""
+        """Add the cotangent to a buffer, unless a transformation follows the values."""
         x, indices, params = self.primals[0], self.primals[1:], self.params
         operand = self.operands[0]
         buffer = cotangents[operand]
@@ -410,7 +410,7 @@ class PatchEntry(LinearEntry):
             patch(buffer.mask, True if is_whole else ct.mask, is_whole, *indices, **params)
 
     def _collect(self, cotangents: Variables, ct: Cotangent) -> None:
-        """Keep a patch until all have come."""
+        """Keep a patch until all patches of the variable are known."""
         operand, x = self.operands[0], self.primals[0]
         patches = cotangents[operand]
         if type(patches) is not CotangentPatches:

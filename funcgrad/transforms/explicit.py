@@ -79,7 +79,7 @@ FOREIGN_CALL: Final = call_primitive(
 )
 """A call that runs Python, as where a function hands all the numbers of an array to a library.
 
-The last operands, ``seen`` many, are traced values that it closes over.
+The last ``seen`` operands are traced values that it closes over.
 """
 
 
@@ -282,7 +282,7 @@ def _closed(frames: Frames) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Recursion(Call):
-    """Stands, within a call's own rule, for the call itself, which the rule makes again.
+    """Stands for a call within its own rule, which calls the function again.
 
     Attributes
     ----------
@@ -382,7 +382,7 @@ def staged_part(
 def explicit(
     stager: Any, call: Any, values: Sequence[Value], body: Part
 ) -> tuple[FrozenCall, tuple[Value, ...]]:
-    """Make a call a value. Also its operands besides the arguments: the values it closes over.
+    """Make a call a value; also return the values that it closes over, which become operands.
 
     Parameters
     ----------

@@ -30,13 +30,13 @@ from funcgrad.users_values import is_weak
 PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
 """The exact types of values that ``in_precision_of`` never changes: Python's numbers, which take
 the precision of the other operand (a bool is NumPy's boolean there), and numbers of the highest
-precision. To look here first is quick for scalar programs."""
+precision. Checking these first makes scalar programs faster."""
 
 
 class Outline:
     """The shape and the dtype of an array, where rules read nothing else of it.
 
-    The memory is free for the next operation then, while it is still in the processor's cache.
+    The array's memory can then be used for the next operation, while it is still in the cache.
     """
 
     __slots__ = ("dtype", "shape")

@@ -1,4 +1,4 @@
-"""Functions from lists of values to lists of values, of which calls consist.
+"""Functions from lists of values to lists of values, such as calls have.
 
 Here they are batched, differentiated, and made operations of programs.
 """

@@ -64,7 +64,7 @@ def flat(cts: Sequence[Cotangent]) -> list[Value]:
 
 
 def restored(layout: Sequence[CotangentKind], values: Iterable[Value]) -> list[Cotangent]:
-    """Put values together to cotangents; undoes ``flat``. It takes no more of an iterator."""
+    """Put values together to cotangents, the inverse of ``flat``; an iterator keeps the others."""
     remaining = iter(values)
     return [
         None
@@ -77,5 +77,5 @@ def restored(layout: Sequence[CotangentKind], values: Iterable[Value]) -> list[C
 
 
 def present(layout: Sequence[CotangentKind]) -> list[bool]:
-    """Which cotangents or tangents are there."""
+    """Flags of the cotangents or tangents that are not absent."""
     return [kind is not CotangentKind.ABSENT for kind in layout]

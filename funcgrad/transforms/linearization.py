@@ -1,8 +1,8 @@
 """A program taken apart for reverse mode: one program to run at once, and one for the pullback.
 
-What flows in is a program, and which of its arguments are followed. What flows out is a program of
+The inputs are a program and flags of the arguments that are followed. The outputs are a program of
 its results and *residuals*, the intermediate values that its derivative reads; and programs of the
-derivative, from arguments, residuals and cotangents (or tangents).
+derivative, of arguments, residuals and cotangents (or tangents).
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -38,7 +38,7 @@ from funcgrad.transforms.with_derivative import (
 
 @dataclass(frozen=True, slots=True)
 class LinearPart:
-    """A linear map of cotangents or tangents, as a program of kept values and of these.
+    """A linear map of cotangents or tangents, as a program of these and of saved values.
 
     Attributes
     ----------

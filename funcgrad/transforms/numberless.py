@@ -1,7 +1,7 @@
 """Staging functions without numbers: the bodies of loops, and programs made of programs.
 
-A body runs with many numbers and is staged once, so there is no number that it could look at. What
-flows in are specs; a look at a number is an error in the user's terms.
+A body runs with many numbers and is staged once, so it cannot branch on a number. It is staged for
+specs; where it asks for a number, the error names the loop or the branch that it belongs to.
 
 >>> import numpy as np
 >>> twice = flat_program("twice", lambda x: [x[0] + x[0]], [Spec((2,), np.dtype(float))])
@@ -90,7 +90,7 @@ class Numberless(Stager):
 def applied(program: Program, values: Sequence[Value]) -> list[Value]:
     """The outputs of a program, as ``Program.evaluate`` gives them.
 
-    Where the values are staged without numbers, its equations are appended as they are: to stage
+    Where the values are staged without numbers, its equations are appended unchanged: staging
     operation by operation takes ten times as long.
     """
     stager = next((value._trace for value in values if type(value) is Staged), None)
@@ -100,7 +100,7 @@ def applied(program: Program, values: Sequence[Value]) -> list[Value]:
 
 
 def _is_appended(stager: Numberless, program: Program, values: Sequence[Value]) -> bool:
-    """Whether equations would be staged as they stand in a program, on such values."""
+    """Whether staging a program's operations on these values would give the same equations."""
     if program.guards or current_rerun() is not None or delegate(stager) is not None:
         return False
     known: list[bool] = []  # what the stager has
@@ -118,7 +118,7 @@ def _is_appended(stager: Numberless, program: Program, values: Sequence[Value]) 
 
 
 def _is_plain(equation: Equation) -> bool:
-    """Whether an equation stays what it is wherever it is staged: a call may have rules."""
+    """Whether an equation is the same wherever it is staged; a call, with its rules, is not."""
     structure = equation.operation.structure
     if equation.epoch or equation.operation.is_foreign:
         return False

@@ -40,7 +40,7 @@ _TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part
 
 @contextmanager
 def participating(mask: Value) -> Iterator[None]:
-    """Within this context, examples take part for which a truth value holds, if they did before.
+    """Within this context, only examples for which a truth value holds take part.
 
     A truth value that is the same for all changes nothing.
     """
@@ -52,7 +52,7 @@ def participating(mask: Value) -> Iterator[None]:
 
 
 def participants(mask: Value) -> Value:
-    """A truth value that holds for those examples alone that take part."""
+    """A truth value that holds for the examples that take part."""
     around = _TAKING_PART.get()
     return mask if around is None else logical_and(around, mask)
 
@@ -117,7 +117,7 @@ def _without(mask: Value, traces: Sequence[Trace]) -> Value:
 
 
 def _deputy(mask: Value, x: Value) -> Value:
-    """The values that stand for examples outside of a mask."""
+    """The values that replace those of examples outside of a mask."""
     if x._trace is not mask._trace:  # within that batch
         return x._trace.rebuild(x, lambda inside: _deputy(mask, inside))
     return _with_deputy(_anyone(mask), deputy_of(mask._value, x._value))

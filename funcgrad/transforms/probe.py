@@ -104,7 +104,7 @@ class ProbeSet:
 
 @dataclass(slots=True, eq=False)
 class MarkEntry(Entry):
-    """A value whose cotangent is wanted as well as handed on."""
+    """A marked value, whose cotangent is returned and pulled back further."""
 
     operand: int  # the variable that it is, or -1
     slot: int  # the input that gets its cotangent

@@ -1,7 +1,7 @@
-"""Entries of operations of one or two arguments without parameters: most of what programs do.
+"""Entries of operations of one or two arguments without parameters, the most frequent ones.
 
-To make and to read its entry is half the cost of a small operation. So these entries have one
-layout, with the arguments as fields, and are made by stores (see the README).
+Half the cost of a small operation is making and reading its entry. So these entries have one
+layout, with the arguments as fields, which are set one by one (see the README).
 
 >>> from funcgrad.primitives.elementwise import multiply
 >>> push_quick(multiply, 3.0, 5.0, 1.0, 10.0, 15.0)  # z = x y at (3, 5): y dx + x dy

@@ -48,7 +48,7 @@ class Record:
         return self._pull(reversed(self.entries), outputs, cts)
 
     def pull_once(self, output: int, ct: Value) -> list[Value]:
-        """Pull and use the record up: an entry is freed when it has been pulled through."""
+        """Pull once, and free each entry after it has been pulled through."""
         entries: list[Any] = [None, *self.entries]  # None is where `iter` stops
         self.entries = ()
         return self._pull(iter(entries.pop, None), [output], [ct])

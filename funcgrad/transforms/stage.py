@@ -30,7 +30,7 @@ from funcgrad.trees import Structure
 
 P = ParamSpec("P")
 _LARGE: Final = 2**14
-"""The bytes of arguments from which on to evaluate a function takes longer than to run it twice."""
+"""For arguments of more bytes, running a function twice is quicker than evaluating it once."""
 
 
 def name_of(f: Callable[..., Any]) -> str:

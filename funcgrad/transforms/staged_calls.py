@@ -1,8 +1,7 @@
 """Calls within calls, staged once each.
 
 The function of a call and its rules may call the same other functions, and these again others.
-Without a memory of the staged ones, each level of such calls would be staged several times for each
-time of the level around it.
+Each would be staged several times for every staging of its caller, so staged calls are cached.
 """
 
 from __future__ import annotations

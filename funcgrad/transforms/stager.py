@@ -1,8 +1,8 @@
 """The trace of staging, which keeps the operations of a function as the equations of a ``Program``.
 
-It carries numbers along, so control flow that looks at them works: each look becomes a ``Guard`` of
-the program, which then holds for the inputs for which the look finds the same. Loops may take long,
-so their numbers may be left out: these, and all that depend on them, are stand-ins.
+It computes numbers as well, so control flow may depend on them: each conversion to a Python number
+becomes a ``Guard`` of the program, which holds for inputs with the same outcome. Loops may take
+long, so their numbers may be left out: their results, and all that depends on them, are stand-ins.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Tape:
 
 
 class Readable(Trace):
-    """A trace of which a tracer has one value inside it: rules that run later may read that.
+    """A trace whose tracers have one value inside, which rules that run later may read.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Readable(Trace):
 def reading(
     trace: Readable, rule: Callable[[list[Value]], Sequence[Value]]
 ) -> Callable[[list[Value]], Sequence[Value]]:
-    """A rule that runs later: what is inside of the tracers that it closes over is read.
+    """A rule that runs later, and then reads the values inside of tracers that it closes over.
 
     So it is of tracers of a trace, and of those inside of it, with which a rule may be made. Where
     the call is made by a rule that itself reads tracers of another trace, so does this.

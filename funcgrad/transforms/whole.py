@@ -39,7 +39,7 @@ Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
 """A linear map between lists of tangents or cotangents, in which None is a structural zero."""
 
 Interpreter: TypeAlias = Any
-"""A trace whose class is a layer above, and asks: a recorder, a pusher, a batcher or a stager."""
+"""A recorder, a pusher, a batcher or a stager, whose classes are in layers above this one."""
 
 
 class ClosureError(TracerError):

@@ -146,6 +146,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
     {
+        "funcgrad/backends/native": (("tests/backends/native",),),
         "funcgrad/integrate": (
             ("tests/integrate/test_odeint.py",),
             ("tests/integrate/test_derivatives.py",),
@@ -170,6 +171,7 @@ _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
 
 _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "basic_formulas": ("add", "exp", "less", "negative"),
         "bessel_orders": ("iv", "ive", "jv", "kv", "kve", "yv"),
         "convolving": ("convolve", "correlate", "sliding_windows", "spread"),
         "deputies": ("cholesky", "inv", "solve"),
@@ -178,6 +180,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "logits": ("exp", "log"),
         "index_keys": ("deposit", "gather", "place", "view"),
         "movement": ("flip", "place", "reshape", "roll", "transpose", "view"),
+        "precision": ("fabs", "hypot", "logaddexp", "signbit"),
         "products": ("contract", "matmul"),
         "quadrature": ("betainc", "gammainc", "jv"),
         "rows": ("contract", "gather", "matmul"),
@@ -198,6 +201,7 @@ def subjects(root: Path) -> list[str]:
         *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
         *(root / "funcgrad/passes").glob("*.py"),
         *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
+        *(root / "funcgrad/backends/native").glob("*.py"),
         *(root / "funcgrad/backends/numpy").glob("*.py"),
         *(root / f"funcgrad/transforms/{name}.py" for name in _TRANSFORMS),
     ]
