@@ -332,6 +332,9 @@ def insert(
     if not spots.ndim:  # several values for one position come along the first axis, as x[i] = v
         inserted = move_axis(inserted, 0, a)
     count = shape_of(inserted)[a] if spots.size == 1 else spots.size
+    surplus = len(shape_of(inserted)) - len(shape)
+    if set(shape_of(inserted)[:surplus]) == {1}:  # axes of one element, as NumPy's assignments drop
+        inserted = reshape(inserted, shape=shape_of(inserted)[surplus:])
     try:
         # Positions in x count from 0; those in the new elements are negative.
         order = np.insert(marks, spots, -1 - np.arange(count))

@@ -409,3 +409,21 @@ def test_small_integers_name_places_on_long_axes_in_insert_and_delete(char: str)
     wide = places.astype(int)
     np.testing.assert_array_equal(np.asarray(fnp.insert(x, places, 1.0)), np.insert(x, wide, 1.0))
     np.testing.assert_array_equal(np.asarray(fnp.delete(x, places)), np.delete(x, wide))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (1, 1, 2), (1, 3)])
+@pytest.mark.parametrize("obj", [0, [0], [0, 1], slice(0, 2)])
+def test_inserted_values_may_have_more_axes_of_one_element(
+    shape: tuple[int, ...], obj: Any
+) -> None:
+    x, values = np.arange(3.0), np.arange(1.0, 1.0 + np.prod(shape)).reshape(shape)
+    try:
+        expected = np.insert(x, obj, values, axis=0)
+    except ValueError:
+        with pytest.raises(ShapeError, match="insert"):
+            fnp.insert(x, obj, values, axis=0)
+        return
+    np.testing.assert_array_equal(fnp.insert(x, obj, values, axis=0), expected)
+    fg.testing.check_grads(
+        lambda x, values: fnp.insert(x, obj, values, axis=0), (x, values), order=2
+    )
