@@ -37,14 +37,15 @@ from funcgrad.backends.native.plan_steps import (
     number_in,
 )
 from funcgrad.backends.native.views import View, composed, whole
-from funcgrad.folds import Fold
+from funcgrad.folds import SUM, Fold
 from funcgrad.places import Piece, dense_strides
 from funcgrad.programs.equation import Equation, Guard
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import pieces_of
+from funcgrad.programs.structures import letters_of, pieces_of
 from funcgrad.shape import Shape, Spec
 from funcgrad.structure import (
     Choice,
+    Contraction,
     Control,
     Elementwise,
     Loop,
@@ -54,6 +55,9 @@ from funcgrad.structure import (
 
 _MOST_MEMBERS: Final = 200
 """Members of a nest; with more, values wait in memory anyway."""
+
+_SMALL_PRODUCT: Final = 2048
+"""The most multiplications of a matrix product that is a nest; calling NumPy takes as long."""
 
 
 def plan_of(program: Program) -> NativePlan:
@@ -167,6 +171,8 @@ class _Planner:
                 return
             if isinstance(structure, Elementwise) and self._computes(equation, variable):
                 return
+            if isinstance(structure, Contraction) and self._contracts(equation, variable):
+                return
             if isinstance(structure, Elementwise) and self._sweeps(equation, variable):
                 return
         self._prepare(equation.operands)
@@ -233,6 +239,42 @@ class _Planner:
         axes = frozenset([axis % len(shape) for axis in params["axis"]])
         folded = Folded(axes, fold, neutral_of(fold, dtype))
         self._join(Member(variable, (operand,), formula, folded), shape)
+        return True
+
+    def _contracts(self, equation: Equation, variable: int) -> bool:
+        """Plan a small sum of products as a nest; for large ones NumPy's products are quicker."""
+        letters, spec = letters_of(equation, self._specs), self._specs[variable]
+        operands = equation.operands
+        if letters is None or spec.dtype.kind not in "fiu":
+            return False
+        *factors, out = letters
+        repeated = any(len({*text}) < len(text) for text in letters)
+        if repeated or any(self._specs[operand].dtype != spec.dtype for operand in operands):
+            return False
+        sizes = {
+            letter: size
+            for text, operand in zip(factors, operands, strict=True)
+            for letter, size in zip(text, self._specs[operand].shape, strict=True)
+        }
+        order = [*out, *[letter for letter in sizes if letter not in out]]
+        shape = tuple([sizes[letter] for letter in order])
+        if not 0 < prod(shape) <= _SMALL_PRODUCT:
+            return False
+        spread = []
+        for text, operand in zip(factors, operands, strict=True):
+            view, factor = self._views[operand], self._new(shape, spec.dtype)
+            strides = dict(zip(text, view.strides, strict=True))
+            along = tuple([strides.get(letter, 0) for letter in order])
+            self._views[factor] = View(view.buffer, shape, along, view.offset)
+            spread.append(factor)
+        product = self._new(shape, spec.dtype)
+        self._join(Member(product, tuple(spread), lambda m, x, y: m.multiply(x, y)), shape)
+        if len(order) == len(out):
+            self._views[variable] = self._views[product]
+            return True
+        folded = Folded(frozenset(range(len(out), len(order))), SUM, neutral_of(SUM, spec.dtype))
+        formula = partial(_first_state, SUM, spec.dtype)
+        self._join(Member(variable, (product,), formula, folded), shape)
         return True
 
     def _join(self, member: Member, shape: Shape) -> None:

@@ -78,6 +78,7 @@ def test_every_primitive_is_evaluation_s(primitive: Primitive) -> None:
             assert_same(single.function(), *single.args, exact=exact)
 
 
+PRODUCTS = ("ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "bij,bjk->bik", "bij,jk->ikb", "ij,ij->i")
 SHAPES = st.lists(st.integers(1, 5), max_size=3).map(tuple)
 DTYPES = st.sampled_from([np.dtype(char) for char in "?bBhilLfd"])
 
@@ -90,6 +91,18 @@ def test_reductions_are_numpys(shape: tuple[int, ...], dtype: np.dtype[Any], dat
     axis = tuple(sorted(axes)) if shape else ()
     for reduce in (fnp.sum, fnp.max, fnp.min, fnp.any, fnp.all, fnp.prod, fnp.count_nonzero):
         assert_same(lambda x, r=reduce: r(x, axis=axis), x, exact=dtype.kind != "f")
+
+
+@given(st.sampled_from(PRODUCTS), st.sampled_from("fdil"), st.integers(1, 6), st.integers(1, 4))
+def test_small_products_are_numpys(subscripts: str, char: str, n: int, k: int) -> None:
+    sizes = {"i": n, "j": k, "k": 3, "b": 2}
+    draw = np.random.default_rng(n).standard_normal
+    first, second = [
+        (5 * draw([sizes[letter] for letter in letters])).astype(char)
+        for letters in subscripts.split("->")[0].split(",")
+    ]
+    assert_same(lambda x, y: fnp.einsum(subscripts, x, y), first, second, exact=char in "il")
+    assert_same(lambda x, y: fnp.einsum(subscripts, x[::-1], y), first, second, exact=char in "il")
 
 
 @given(st.integers(1, 40), st.integers(1, 5), st.booleans())
