@@ -57,13 +57,13 @@ class Fold:
     identity : number, optional
         The state of no elements, with which reductions begin; None where there is none.
     start : callable, optional
-        ``(m, dtype, place, *elements)`` to the state of one element, or of one of each operand at a
-        place. Without it that is the element in the dtype of the result, which is ``dtype``. Places
-        are counted along the axis.
+        ``(m, dtype, place, *elements)`` to the state of one element, or of one element of each
+        operand, at a place, which counts along the axis. Without it the state is the element,
+        converted to ``dtype``, the dtype of the result.
     finish : callable, optional
         ``(m, state)`` to the element of the result; without it that is the state.
     ufunc : ufunc, optional
-        NumPy's own for ``combine``, where it is as quick to fold parts as all at once.
+        NumPy's ufunc for ``combine``, where folding in parts is as quick as folding all at once.
     """
 
     combine: Callable[..., Any]
@@ -73,13 +73,13 @@ class Fold:
     ufunc: np.ufunc | None = None
 
     def of(self, m: Algebra, dtype: np.dtype[Any], place: Element, *elements: Element) -> State:
-        """The state of one element, or of one of each operand."""
+        """Return the state of one element, or of one element of each operand."""
         if self.start is not None:
             return self.start(m, dtype, place, *elements)
         return m.astype(elements[0], dtype)
 
     def element(self, m: Algebra, state: State) -> Element:
-        """The element of the result for a state."""
+        """Return the element of the result for a state."""
         return state if self.finish is None else self.finish(m, state)
 
 
@@ -92,11 +92,11 @@ ANY: Final = Fold(lambda m, x, y: x | y, False, ufunc=np.logical_or)
 COUNT: Final = Fold(
     SUM.combine, 0, lambda m, dtype, place, x: m.astype(x != 0, dtype), ufunc=np.add
 )
-"""How many elements are not 0."""
+"""The number of elements that are not 0."""
 
 
 def _first(wins: Callable[[Element, Element], Element]) -> Fold:
-    """The place of the first of the elements that no other wins over; of the first NaN, if any."""
+    """Make a fold to the place of the first element that none wins over, or of the first NaN."""
 
     def combine(m: Algebra, earlier: State, later: State) -> State:
         (x, i), (y, j) = earlier, later
@@ -108,7 +108,7 @@ def _first(wins: Callable[[Element, Element], Element]) -> Fold:
 
 FIRST_GREATEST: Final = _first(lambda y, x: y > x)
 FIRST_LEAST: Final = _first(lambda y, x: y < x)
-"""Places, as ``argmax`` and ``argmin`` have them."""
+"""Places of extrema, as ``argmax`` and ``argmin`` return them."""
 
 
 def _follow(m: Algebra, earlier: State, later: State) -> State:
@@ -122,7 +122,7 @@ LINEAR: Final = Fold(
     lambda m, dtype, place, a, b: (m.astype(a, dtype), m.astype(b, dtype)),
     lambda m, state: state[1],
 )
-"""The last of steps ``s -> a * s + b``, which begin at 0, together with the product of all a."""
+"""The result of steps ``s -> a * s + b`` from 0 on; its state also has the product of all a."""
 
 
 def __dir__() -> list[str]:

@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     shape : tuple of int
     start : int
     strides : tuple of int
-        In elements; 0 along axes of size 1, and where one element goes to several.
+        In elements; 0 along axes of size 1, and where one element goes to several places.
     to : int
     to_strides : tuple of int
     """
@@ -61,33 +61,33 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def place_of(window: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
-    """Where a part of an array begins, and its strides: in bytes, of which an element has one."""
+    """Return where a window of an array begins, and its strides; elements have one byte."""
     strides = window.strides
     if 1 in window.shape:
         strides = tuple([0 if n == 1 else s for n, s in zip(window.shape, strides, strict=True)])
-    if window.size == whole.size and window.flags.c_contiguous:  # all of it, without a look
+    if window.size == whole.size and window.flags.c_contiguous:  # the whole array: no address is needed
         return 0, strides
     return window.ctypes.data - whole.ctypes.data, strides
 
 
 class IndexArray(NamedTuple):
-    """An operand of integers that say where along an axis.
+    """An operand whose integers choose places along an axis.
 
     Attributes
     ----------
     operand : int
     strides : tuple of int
-        For each axis of the index ``k`` of ``Places``, how many of the integers lie between one and
-        the next; 0 where the same integer stands for all.
+        For each axis of the index ``k`` of ``Places``, the distance from one integer to the next in
+        the operand; 0 where the same integer stands for all.
     size : int
-        How many places there are along the axis.
+        The number of places along the axis.
     step : int
-        How many elements lie between one place and the next.
+        The distance in elements from one place to the next.
     mode : str
-        What an integer below 0, or from ``size`` on, means. By default negative ones count from the
-        end, and what lies beyond is an ``IndexError``; so they do with "fill", where beyond there
-        is a zero to read, and nothing is written. "wrap" counts round and round, "clip" takes the
-        first or the last place.
+        What an integer below 0, or from ``size`` on, means. With "raise" and "fill" negative
+        integers count from the end. With "raise" an integer out of bounds is an ``IndexError``;
+        with "fill" it reads a zero, and writes nothing. "wrap" counts round and round, "clip" takes
+        the first or the last place.
     """
 
     operand: int
@@ -97,12 +97,12 @@ class IndexArray(NamedTuple):
     mode: Literal["raise", "wrap", "clip", "fill"] = "raise"
 
     def place(self, integer: int) -> int | None:
-        """The place that an integer says, counted from 0; None where there is none.
+        """Return the place that an integer chooses, counted from 0; None where there is none.
 
         Raises
         ------
         IndexError
-            There is none, and the mode is "raise".
+            There is no such place, and the mode is "raise".
         """
         if self.mode == "wrap":
             return integer % self.size
@@ -118,8 +118,8 @@ class IndexArray(NamedTuple):
 class Places(NamedTuple):
     """Elements of an array that integers choose: one for each index ``k`` of a shape.
 
-    That is the element ``start + sum(strides * k)``, and ``step * place`` further on for each of
-    the index arrays.
+    For ``k`` it is the element ``start + sum(strides * k)``, and ``step * place`` further on for
+    each of the index arrays.
 
     Attributes
     ----------
@@ -135,13 +135,13 @@ class Places(NamedTuple):
     indices: tuple[IndexArray, ...] = ()
 
     def at(self, k: Sequence[int], read: Callable[[int, int], int]) -> int | None:
-        """The number of the element for an index ``k``; None where an integer leads to none.
+        """Return the number of the element for an index ``k``; None where there is no such place.
 
         Parameters
         ----------
         k : sequence of int
         read : callable
-            From the position of an operand, and the number of an element of it, to the integer.
+            From the position of an operand, and the number of one of its elements, to that integer.
         """
         element = self.start + _dot(self.strides, k)
         for index in self.indices:
@@ -157,17 +157,17 @@ def _dot(strides: Sequence[int], k: Sequence[int]) -> int:
 
 
 def chosen_places(shape: Shape, *index_shapes: Shape, operand: int, axis: int = 0) -> Places:
-    """The places in an array that index arrays choose, which broadcast, on consecutive axes.
+    """Return the places that index arrays, which broadcast, choose on consecutive axes.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the array.
+        The shape of the array.
     *index_shapes : tuple of int
     operand : int
         The position of the first of the index arrays among the operands.
     axis : int
-        The first of the axes.
+        The first of these axes.
     """
     count, chosen = len(index_shapes), np.broadcast_shapes(*index_shapes)
     steps, behind = dense_strides(shape), len(shape) - axis - len(index_shapes)

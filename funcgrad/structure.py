@@ -1,8 +1,8 @@
 """How the elements of an operation's result come from elements of its operands.
 
-A structure is data. Compilers and planners read it in the place of tables of operations: an
-operation that declares its structure is costed, fused and planned without another line anywhere.
-How a backend reads each of them is a page of ``funcgrad/primitives/README.md``.
+A structure is data. Compilers and planners read it instead of tables of operations: an operation
+that declares its structure is costed, fused and planned without another line anywhere.
+``funcgrad/primitives/README.md`` explains how a backend reads each structure.
 
 >>> flip = Movement(lambda result, x: [(result, x[::-1])], is_view=True)
 >>> flip.pieces((3,), (3,))
@@ -23,7 +23,7 @@ from funcgrad.places import Piece, Places, place_of
 from funcgrad.quick_dataclasses import dataclass
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Names of axes in contractions; loading the module ``string`` takes as long as four files here."""
+"""Names of axes in contractions; importing ``string`` takes as long as four of funcgrad's files."""
 
 T = TypeVar("T")
 
@@ -34,26 +34,26 @@ class Trait(Flag):
     Attributes
     ----------
     COMMUTATIVE
-        f(x, y) has the bits of f(y, x), but where both are complex.
+        f(x, y) has the bits of f(y, x), except where both are complex.
     CONVERTS
-        f(x) is x, where it has the dtype of x.
+        f(x) is x, where the result has the dtype of x.
     FOREIGN
-        It runs a Python function of a user's, of which nobody knows what it does: it may print, and
-        keep what it is called with. Such operations keep their order.
+        It runs a user's Python function, which may do anything: print, or keep its arguments. Such
+        operations keep their order.
     IDEMPOTENT
-        f(x, x) is x, where it has the dtype of x.
+        f(x, x) is x, where the result has the dtype of x.
     JUMPS
-        It is not linear, although its factors do not depend on the values: a sawtooth.
+        It is not linear, although its factors do not depend on the values, as of a sawtooth.
     PRODUCT
-        f(x, y) is the product of x and y, and f(x) that of x and x, but of booleans.
+        f(x, y) is the product of x and y, and f(x) that of x and x, except for booleans.
     ROUNDED_ONCE
-        Each element is the true result, rounded, so that no processor has another.
+        Each element is the exact result, rounded, so every processor gives the same one.
     TRANSCENDENTAL
         An exponential, a logarithm, an angle or the like, which is slow.
     UNEVEN
         The last bits of an element, or the sign of a zero, depend on where in an array it stands.
     WRITES_INTO
-        After its arguments ``evaluate`` takes an array to put the result in.
+        ``evaluate`` takes one more argument, the last: an array to write the result into.
     """
 
     NONE = 0
@@ -89,20 +89,20 @@ class Elementwise:
     ----------
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, written in the intrinsics of an algebra ``m``,
-        see ``funcgrad.intrinsics``. None where nobody but SciPy can tell.
+        see ``funcgrad.intrinsics``. None where only SciPy can evaluate the operation.
     owns : bool
         Whether ``evaluate`` never returns an operand, a view of one or an array that it keeps, so
-        that what follows may be computed in the memory of the result. All structures have this
-        field; of a ufunc nobody needs to say it.
+        that later operations may write into the memory of the result. All structures have this
+        field; it need not be set for a ufunc.
     is_view : bool
         Whether the result lies in the memory of the operand, and nothing is computed.
     ulps : int
         By how many units in the last place the formula may differ from ``evaluate``, where that is
-        NumPy's own; 0: not by a bit. Of two operands, which may cancel, units of the greatest of
-        them and the element.
+        a function of NumPy's; 0 means that the bits are equal. For two operands, which may cancel,
+        units are those of the greatest of the operands and the element.
     basic : bool
-        Whether algebras have it, as an intrinsic or an operator of Python's, so that nobody takes
-        it apart.
+        Whether algebras have the operation itself, as an intrinsic or one of Python's operators, so
+        that it is not taken apart.
     """
 
     formula: Callable[..., Any] | None = None
@@ -119,7 +119,7 @@ class Reduction:
     Attributes
     ----------
     fold : Fold, optional
-        How they become one, in C order. None where a ``body`` says it, or nobody.
+        How elements become one, in C order. None where the operation has a ``body``, or neither.
     """
 
     fold: Fold | None = None
@@ -128,14 +128,14 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Each element comes from those up to its place along the parameter ``axis``.
+    """Each element comes from the elements up to its place along the parameter ``axis``.
 
-    Where the operation has a parameter ``reverse`` that is true, it begins with the last ones.
+    Where the operation has a parameter ``reverse`` that is true, the scan begins at the end.
 
     Attributes
     ----------
     fold : Fold
-        How elements become one; of all operands, which have one shape.
+        How elements become one. It reads an element of each operand; all have one shape.
     """
 
     fold: Fold
@@ -144,24 +144,24 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Elements of the operands go where an index map says; wherever none comes to is zero.
+    """Elements of the operands move as an index map says; a place that gets no element is zero.
 
     Attributes
     ----------
     windows : callable
         The index map: ``(result, *operands, **params)`` to pairs ``(part of the result, part of an
-        operand)``, both views of the arrays given. The elements of the one, broadcast to the shape
-        of the other, go there. It reads no elements.
+        operand)``, both views of the arguments. The elements of the latter, broadcast to the shape
+        of the former, move there. The function reads no elements.
     is_view : bool
         Whether the result lies in the memory of its operand, where NumPy can do that.
     adds : bool
         Whether elements from all operands but the first are added at their places, which begin with
         zero. Otherwise no two elements come to one place.
     rows_last : callable, optional
-        How it is done with axis 0 of the result behind the others: ``(*shapes, **params)`` to
-        parameters, None where it does something else for each place along axis 0. Operands come
-        with their axis 0 behind the others then, too, if it has the size of the result's; others,
-        which are the same for each place, with an axis of size 1 there.
+        ``(*shapes, **params)`` to the parameters of the same movement with axis 0 of the result
+        behind its other axes; None where the movement differs from place to place along axis 0.
+        Operands whose axis 0 has the size of the result's then come with axis 0 behind the others,
+        too; other operands, which are the same for each place, with an axis of size 1 there.
     """
 
     windows: Callable[..., Iterable[tuple[Any, Any]]]
@@ -173,13 +173,13 @@ class Movement:
     def pieces(
         self, result: Sequence[int], *operands: Sequence[int], **params: Any
     ) -> tuple[Piece, ...] | None:
-        """The index map as numbers, for arrays of some shapes.
+        """Return the index map as numbers, for arrays of some shapes.
 
         Returns
         -------
         tuple of Piece or None
-            Those of no elements are left out. None where there is no map for these parameters,
-            since a window is no view.
+            Pieces without elements are left out. None where a window is no view for these
+            parameters, so that there is no map.
         """
         out, *arrays = [np.empty(shape, np.bool_) for shape in (result, *operands)]
         owners = {id(x): k for k, x in enumerate(arrays)}
@@ -214,7 +214,7 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Each element is the first operand's at a place that the other operands say.
+    """Each element is that of the first operand at a place that the other operands choose.
 
     Attributes
     ----------
@@ -231,8 +231,8 @@ class Gather:
 class Scatter:
     """Elements of an operand, the updates, go to places of the result.
 
-    Elsewhere it has the elements of the first operand, or zeros if the first operand is these. They
-    are taken in C order.
+    Elsewhere the result has the elements of the first operand, or zeros if the first operand is the
+    updates. The updates are taken in C order.
 
     Attributes
     ----------
@@ -240,10 +240,10 @@ class Scatter:
         ``(*shapes, **params)``, of all operands, to the ``Places`` in the result; the updates have
         their shape.
     updates : int
-        Which operand's elements go there.
+        The position of the operand that is the updates.
     fold : Fold, optional
-        How elements that come to one place become one with the element that is there; without it
-        the last one stays.
+        How an update and the element that is already at its place become one; without a fold the
+        last update stays.
     """
 
     places: Callable[..., Places]
@@ -260,12 +260,12 @@ class Random:
 
 
 class Loop(NamedTuple):
-    """A program that runs again and again, each time on what it gave the time before.
+    """A program that runs again and again, each time on the carry that it returned before.
 
-    The operands are first those that all steps share, then those carried from step to step, then
-    arrays, of which each step reads its slice along axis 0; these are the body's inputs. The body
-    gives the next carry, and then what is stacked along axis 0; the results are the last carry and
-    the stacks.
+    The operands are the values that all steps share, then the first carry, then arrays. The body
+    takes the shared values, the carry, and a slice of each array along axis 0. It returns the next
+    carry, and then values that are stacked along axis 0. The results of the loop are the last carry
+    and the stacks.
 
     >>> Loop(body=None, shared=1, carried=2).parts("wabx")
     ('w', 'ab', 'x')
@@ -274,12 +274,13 @@ class Loop(NamedTuple):
     ----------
     body : Program
     shared, carried : int
-        How many operands of these kinds there are.
+        The number of operands of these kinds.
     length : int or None
-        How many steps; None where ``condition`` says whether there is another, and where there is
-        none, for as many steps as arrays have slices. Stacks have then as many, whatever the spec.
+        The number of steps. None where ``condition`` decides, or, without a condition, where the
+        loop goes through as many slices as its arrays have. Stacks then have as many rows as there
+        were steps, whatever their specs say.
     condition : Program or None
-        Of what is shared and carried to one truth value. Such a loop has no slices.
+        From the shared values and the carry to one truth value. Such a loop has no slices.
     reverse : bool
         Whether the first step has the last slice, of operands and of stacks.
     unroll : int
@@ -298,12 +299,12 @@ class Loop(NamedTuple):
     checkpoints: int | None = None
 
     def parts(self, entries: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
-        """Split a sequence with an entry for each operand: shared, carried and arrays."""
+        """Split a sequence with an entry for each operand into shared, carried and arrays."""
         stop = self.shared + self.carried
         return entries[: self.shared], entries[self.shared : stop], entries[stop:]
 
     def params(self) -> dict[str, Any]:
-        """The parameters of an equation, which are the fields that differ from their defaults."""
+        """Return the parameters of an equation: the fields that differ from their defaults."""
         defaults = self._field_defaults
         return {
             name: value
@@ -313,7 +314,7 @@ class Loop(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of several programs, which the first operand names by its number.
+    """One of several programs; the first operand is its number.
 
     The other operands are the inputs of the program. The first program runs where the number is
     negative, and the last one where it is too large.
@@ -328,27 +329,28 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Programs that are run, which are parameters: loops, branches and calls.
+    """The result of running programs, which are parameters: loops, choices and calls.
 
     Attributes
     ----------
     runs : callable
-        ``(**params)`` to the programs, each with how often it runs; None where nobody can tell.
+        ``(**params)`` to the programs, each with how often it runs; None where that is not known.
     inlines : bool
-        Whether the operation is a call: it does what its one program does, of its operands, once,
-        so that the program's equations may stand in its place.
+        Whether the operation is a call: it runs its one program once, on its operands, so that the
+        program's equations may take its place.
     leaner : callable, optional
-        ``(read, **params)`` to the operation that does what it takes for the results that are read:
-        its parameters, and the positions of its operands and of its results among those of this.
-        None where that is all.
+        ``(read, **params)`` to the same operation, reduced to what the read results need: its
+        parameters, and the positions of its operands and results among those of the original. None
+        where nothing can be dropped.
     form : callable, optional
-        ``(**params)`` to the loop or the choice that it is, and nothing besides, so that a compiler
-        can write it with the programs inside. Or to a program of the operands whose operations have
-        a form, and whose last outputs are the results; its first ones are the results of what
-        ``begins`` names, if that is there. None where it has no form with these parameters.
+        ``(**params)`` to the ``Loop`` or ``Choice`` that the operation is, if it is exactly that,
+        so that a compiler can write it with the programs inside. Or to a program of the operands,
+        whose operations have a form and whose last outputs are the results; its first outputs are
+        the results of the operation that ``begins`` names, if any. None where the operation has no
+        form with these parameters.
     begins : callable, optional
-        ``(**params)`` to another operation, which this one does at first, its parameters, and on
-        how many of the first operands: a compiler has it done once for both.
+        ``(**params)`` to the operation that this one begins with, its parameters, and the number of
+        first operands that it takes: a compiler runs it once for both.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -361,16 +363,16 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Anything else: a step that NumPy takes alone.
+    """Anything else: an operation that only ``evaluate`` computes.
 
     Attributes
     ----------
     counted : int, optional
-        The operand for whose elements it does one operation each; None where nobody can tell.
+        The operand for each of whose elements the cost is one operation; None if not known.
     cores : tuple of int
-        How many trailing axes of each operand make an example. The axes before them are a stack,
-        which broadcast, and are the first axes of each result: what is there at a place of the
-        stack comes from the operands' examples at the same place alone. Empty where nobody says.
+        How many trailing axes of each operand make an example. The axes before them are those of a
+        stack; they broadcast, and are the first axes of each result. The result at a place of the
+        stack depends on the operands' examples at that place alone. Empty where not declared.
     """
 
     counted: int | None = None

@@ -1,8 +1,8 @@
 """``associative_scan``: running totals of any associative function, many at once.
 
-Neighbours are put together pair by pair, the totals of pairs are found by the same function, and
-the rest follows from them (Ladner and Fischer, "Parallel prefix computation", J. ACM 27, 1980): n
-elements take about 2 n applications, in about 2 log n calls on arrays.
+Neighbours are combined in pairs, the running totals of the pairs are computed in the same way, and
+the other totals follow from these (Ladner and Fischer, "Parallel prefix computation", J. ACM 27,
+1980): n elements take about 2 n applications of the function, in about 2 log n calls on arrays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def associative_scan(
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: SupportsIndex = 0
 ) -> Any:
-    """Running totals of an associative function.
+    """Return the running totals of an associative function.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def associative_scan(
     Raises
     ------
     ArgumentError
-        There is no array.
+        ``elems`` has no array.
     ShapeError, DtypeError, TreeError
-        Leaves have different lengths, or ``fn`` returns something else than it gets.
+        Leaves have different lengths, or ``fn`` returns another kind of tree than it gets.
 
     Notes
     -----
-    It takes about ``2 n`` applications of ``fn`` for n elements, in ``2 log2 n`` calls, and stages
-    as that many operations.
+    ``n`` elements take about ``2 n`` applications of ``fn``, in ``2 log2 n`` calls; a program holds
+    the operations of all these calls.
 
     References
     ----------
@@ -146,7 +146,7 @@ def _totals(
     if count < 2:
         return elems
     pairs = combine(_strided(elems, 0, count - 1, 2), _strided(elems, 1, count, 2))
-    odd = _totals(combine, pairs)  # of all up to elements 1, 3, 5, ...
+    odd = _totals(combine, pairs)  # the totals at places 1, 3, 5, ...
     even_elems = _strided(elems, 2, count, 2)
     before = _strided(odd, 0, (count - 1) // 2, 1)
     even = combine(before, even_elems) if count > 2 else even_elems

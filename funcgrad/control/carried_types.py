@@ -1,11 +1,11 @@
 """The types of the values that loops carry and branches return, from those of the user's functions.
 
-A start that is one array or number comes back as a tensor, for whatever kind of array or number the
-function is declared. A start in a container may be given with numbers in it where the function is
-declared for tensors, so there the function says what comes back, and not the start.
+A start that is one array or number comes back as a tensor, whichever kind of array or number the
+function is declared for. A container may hold numbers at the start although the function is
+declared for tensors, so the type of the result is then the function's, and not that of the start.
 
-Functions of one array are unions of callables, one for each kind of array that they may be declared
-for, since checkers then take the arguments of lambdas for anything.
+The type of a function of one array is a union of callables, one for each kind of array that it may
+be declared for: type checkers then let the argument of a lambda be anything.
 
 >>> import funcgrad as fg
 >>> def halved(x: float) -> float:
@@ -28,13 +28,13 @@ AnyNumber: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.generic[Any] | comple
 """One array or number."""
 
 Truth: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.bool[Any] | bool"
-"""One truth value: no other number of Python's is one."""
+"""One truth value; of Python's numbers only ``bool`` is one."""
 
 Bound: TypeAlias = "Tensor | np.ndarray[Any, Any] | SupportsIndex"
-"""An end of a range of integers."""
+"""A bound of a range of integers."""
 
 Containers: TypeAlias = "tuple[Any, ...] | list[Any] | dict[Any, Any]"
-"""Pytrees that may have numbers where a function is declared for tensors."""
+"""Pytrees that may hold numbers where a function is declared for tensors."""
 
 # Bound to Any, so that an untyped lambda's body is not checked as a function of ``object``.
 State = TypeVar("State", bound=Any)
@@ -44,7 +44,7 @@ _Result = TypeVar("_Result", bound=Any)
 _Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.number[Any]"
 _NumPys: TypeAlias = "np.ndarray[Any, Any]"
 
-# A function of Python's numbers takes a bool, whichever of them it is declared for.
+# A function that is declared for any of Python's numbers accepts a bool.
 NumberCondition: TypeAlias = (
     Callable[[Tensor], Truth]
     | Callable[[_NumPys], Truth]

@@ -33,7 +33,7 @@ from funcgrad.users_values import ArrayLike, described, operand
 
 
 def placed(message: str) -> str:
-    """A message with the user's line."""
+    """Return a message with the user's line added."""
     line = users_line()
     return f"{message} (At {line}.)" if line else message
 
@@ -41,7 +41,7 @@ def placed(message: str) -> str:
 def placed_values(
     operation: str, leaves: Sequence[object], structure: Structure, name: Callable[[], str]
 ) -> list[Value]:
-    """The values of a user's leaves, or an error with the user's line."""
+    """Return the values of a user's leaves, or raise an error with the user's line."""
     try:
         return values_of(operation, leaves, structure, name)
     except FuncgradError as error:
@@ -49,15 +49,15 @@ def placed_values(
 
 
 def handed(values: Sequence[Value]) -> list[Value]:
-    """Values as bodies get them: Python's numbers stay Python's, but truth values become NumPy's.
+    """Return values as a body gets them: Python's truth values become NumPy's, its numbers stay.
 
-    ``~True`` would be -2 in Python, and ``True + True`` 2.
+    In Python ``~True`` would be -2, and ``True + True`` would be 2.
     """
     return [value if type(value) in STRONG else strong_truth(value) for value in values]
 
 
 def placed_operand(operation: str, what: str, value: ArrayLike) -> Value:
-    """The value of a user's array or number, or an error with the user's line."""
+    """Return the value of a user's array or number, or raise an error with the user's line."""
     try:
         return concrete(operand(value, operation))
     except FuncgradError as error:
@@ -66,22 +66,22 @@ def placed_operand(operation: str, what: str, value: ArrayLike) -> Value:
 
 
 def described_spec(spec: Spec) -> str:
-    """A spec in an error."""
+    """Describe a spec in an error."""
     if spec.weak:
         return f"a Python number ({spec.dtype})"
     return str(spec)
 
 
 def gives_way(weak: Spec, spec: Spec) -> bool:
-    """Whether a Python number can become an array of a dtype: of its kind or of a later one."""
+    """Whether a Python number can become a value of a spec: one of its kind or of a later one."""
     weak_rank, rank = ["bifc".index(ranked.dtype.kind.replace("u", "i")) for ranked in (weak, spec)]
     return weak.weak and not spec.shape and weak_rank <= rank
 
 
 def alike(new: Any, old: Any) -> bool:
-    """Whether a quick look shows that two trees have one structure, with leaves of one kind.
+    """Whether a quick check shows that two trees have one structure and leaves of the same kinds.
 
-    Loops ask at every step: it takes 0.2 µs for an array, and to take a tree apart 2.
+    Loops check this at every step: for an array it takes 0.2 µs, while flattening a tree takes 2.
     """
     kind = type(new)
     if kind is not type(old):
@@ -118,7 +118,7 @@ def pair_of(operation: str, out: object) -> tuple[Any, Any]:
 
 @dataclass(slots=True)
 class Kinds:
-    """The kind of what a loop carries.
+    """The structure and the specs of a loop's carry.
 
     Attributes
     ----------
@@ -126,9 +126,9 @@ class Kinds:
     structure : Structure
     specs : list of Spec
     values : list of values
-        The first.
+        The first carry.
     numbers : list of bool
-        Which leaves the loop begins with as Python numbers.
+        Whether each leaf is a Python number in the carry that the user passed.
     """
 
     operation: str
@@ -152,9 +152,9 @@ class Kinds:
         return True in self.numbers
 
     def _becomes(self, k: int, new: Spec) -> bool:
-        """Whether a leaf that began as a Python number becomes something of another kind.
+        """Whether a leaf that began as a Python number becomes a value of another kind.
 
-        It may have become an array of one kind while another leaf was a Python number yet.
+        It may already have become an array while another leaf was still a Python number.
         """
         spec = self.specs[k]
         if not self.numbers[k] or not gives_way(replace(spec, weak=True), new):
@@ -163,12 +163,12 @@ class Kinds:
         return higher or (spec.weak and not new.weak)
 
     def tree(self, values: Sequence[Value] | None = None) -> Any:
-        """Values as the user's function gets them."""
+        """Return values, by default the first, as the tree that the user's function gets."""
         carried = self.values if values is None else values
         return trees.unflatten(self.structure, [wrap(value) for value in carried])
 
     def flatten(self, tree: Any, step: str) -> list[Value]:
-        """The values of a carry that the user's function returned, of the same structure."""
+        """Return the values of a carry from the user's function, and check its structure."""
         leaves, structure = trees.flatten(tree)
         if structure != self.structure:
             try:
@@ -180,10 +180,10 @@ class Kinds:
         return placed_values(self.operation, leaves, structure, lambda: f"the carry{step}")
 
     def fit(self, values: Sequence[Value], step: str) -> tuple[list[Value], bool]:
-        """The values of a carry, with arrays in place of Python numbers where it has arrays.
+        """Convert the Python numbers of a carry to arrays where ``specs`` has arrays.
 
-        Also whether the kind has changed: a leaf that began as a Python number became an array or
-        a number of a later kind.
+        Returns the values, and whether ``specs`` has changed: a leaf that began as a Python number
+        became an array or a number of a later kind.
         """
         fitted, promoted = [], False
         for k, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
@@ -213,8 +213,8 @@ class Kinds:
     ) -> tuple[Program, list[Value]]:
         """Stage a body as a program of the carry and of other values; see ``staged_body``.
 
-        It is staged again until the kind of the carry no longer changes. With that kind the loop
-        then begins.
+        The body is staged again until the kind of the carry no longer changes. The loop begins with
+        that kind.
         """
         place = f"fg.{self.operation}"
 
@@ -225,10 +225,10 @@ class Kinds:
         return closure(self.specs, staged_with, lambda _, spec: spec)[1]
 
     def next(self, tree: Any, step: str, is_first: bool, again: Callable[[], Any]) -> Any:
-        """The next carry, from the tree that the user's function returned.
+        """Return the next carry, from the tree that the user's function returned.
 
-        Where the first step makes an array of a Python number, it runs once more, with an array
-        from the beginning: a number may have given way to arrays of a lower precision.
+        A first step that makes an array of a Python number runs once more and begins with an array:
+        the number may have given way to arrays of a lower precision.
         """
         before = [*self.specs]
         values, promoted = self.fit(self.flatten(tree, step), step)
@@ -244,7 +244,7 @@ class Kinds:
         return self.tree(values)
 
     def late(self, before: Sequence[Spec], step: str) -> Exception:
-        """The error for a Python number that becomes an array later than at the first step."""
+        """Return the error for a Python number that becomes an array after the first step."""
         k = next(k for k, spec in enumerate(before) if spec.dtype != self.specs[k].dtype)
         late_spec, self.specs[k] = self.specs[k], before[k]
         return self._changed(k, late_spec, step)
@@ -270,11 +270,11 @@ class Kinds:
 def common_specs(
     operation: str, names: Sequence[str], structures: Sequence[Structure], specs: Sequence[Any]
 ) -> list[Spec]:
-    """The specs of a choice's results, from the specs that its branches return.
+    """Return the specs of a choice's results, from the specs that its branches return.
 
     A Python number gives way to an array of its kind or a later one (bool, int, float, complex),
-    and to a Python number of a later kind: the order of the branches is of no importance. No
-    array's dtype depends on other branches.
+    and to a Python number of a later kind: the order of the branches does not matter. The dtype of
+    an array never depends on other branches.
 
     Raises
     ------

@@ -34,11 +34,11 @@ from funcgrad.trees import Structure
 from funcgrad.users_values import ArrayLike, described
 
 _ASKED: Final[ContextVar[bool]] = ContextVar("funcgrad_asked", default=False)
-"""Whether a function that does not run is asked for the kinds of its results."""
+"""Whether a function that does not run is being staged to learn the kinds of its results."""
 
 
 def is_unknown(value: Value) -> bool:
-    """Whether a value has no single number: it is staged, or stands for a batch, at some level."""
+    """Whether a value has no single number: at some level it is staged, or stands for a batch."""
     while type(value) not in RAW:
         if isinstance(value, Batched | Staged):
             return True
@@ -47,14 +47,14 @@ def is_unknown(value: Value) -> bool:
 
 
 def number_in(value: Value) -> Raw:
-    """The numbers inside a value, of all examples that it stands for."""
+    """Return the raw value inside a value: the numbers of all examples that it stands for."""
     while type(value) not in RAW:
         value = value._value
     return value
 
 
 def is_array(x: object) -> bool:
-    """Whether an object is a tensor, concrete or followed, of an array and not a Python number."""
+    """Whether an object is a tensor, concrete or followed, that holds no Python number."""
     while isinstance(x, TracedValue):
         x = x._value
         if type(x) in STRONG:
@@ -63,7 +63,7 @@ def is_array(x: object) -> bool:
 
 
 def truth(operation: str, what: str, value: ArrayLike) -> Value:
-    """A value that has to be one truth value."""
+    """Check that a value is one truth value, and return it."""
     if type(value) is Tensor and type(value._value) is np.bool_:  # at every step of a loop
         return value._value
     pred = placed_operand(operation, what, value)
@@ -130,11 +130,12 @@ def cond(
     Notes
     -----
     Outside of ``jit`` this is Python's ``if``; where a Python number is returned, the other
-    function is asked, without numbers, what it would return. In a program it is one operation, of
-    which one branch runs. Where ``vmap`` gives every example a predicate of its own, a branch runs
-    for all if any example chooses it, and each example gets what its own chooses: the other has no
-    derivative, so that nothing infinite comes of it, and refuses nothing: an operation that might,
-    as of a singular matrix, gets the numbers of an example that chose the branch.
+    function is staged, without numbers, to learn what it would return. In a program it is one
+    operation, of which one branch runs. Where ``vmap`` gives every example a predicate of its own,
+    a branch runs on the whole batch if any example chooses it, and each example gets the result of
+    the branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
+    and raises no error for it: an operation that might, such as the inverse of a singular matrix,
+    gets the numbers of an example that chose the branch.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
     Parameters
     ----------
     index : array_like of int, shape ()
-        Below 0 it counts as 0, and from ``len(branches)`` on as the last.
+        A number below 0 means the first branch, one from ``len(branches)`` on the last.
     branches : sequence of callables
         Take the operands and return pytrees of one structure, with leaves of the same shapes and
         dtypes.
@@ -184,7 +185,7 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
 
     See Also
     --------
-    cond : with a truth value; more is said there.
+    cond : chooses by a truth value; its notes apply here as well.
 
     Examples
     --------
@@ -233,7 +234,7 @@ def _chosen(
         index = 0
     unknown = is_unknown(index)
     number = 0 if unknown else min(max(int(wrap(index)), 0), len(functions) - 1)
-    if not unknown and all(map(is_array, operands)):  # the commonest, at a fifth of the time
+    if not unknown and all(map(is_array, operands)):  # the most common case, in a fifth of the time
         out = functions[number](*operands)
         if is_array(out):
             return out
@@ -254,8 +255,9 @@ class Branches:
     functions : sequence of callables
     names : sequence of str
     structure : Structure
-        The operands'.
+        The structure of the operands.
     values : list of values
+        The leaves of the operands.
     """
 
     operation: str
@@ -272,7 +274,7 @@ class Branches:
         names: Sequence[str],
         operands: Sequence[Any],
     ) -> Branches:
-        """Functions of a user, to be called on a user's operands."""
+        """Flatten the operands that a user's functions are to be called on."""
         leaves, structure = trees.flatten(tuple(operands))
         values = handed(placed_values(operation, leaves, structure, lambda: "the operands"))
         return cls(operation, functions, names, structure, values)
@@ -282,12 +284,12 @@ class Branches:
         return self.functions[k](*trees.unflatten(self.structure, [wrap(x) for x in values]))
 
     def flat(self, out: object) -> tuple[list[Value], Structure]:
-        """The leaves of a function's result as values, and its structure."""
+        """Return the leaves of a function's result as values, and its structure."""
         leaves, structure = trees.flatten(out)
         return placed_values(self.operation, leaves, structure, lambda: "the result"), structure
 
     def staged(self, k: int) -> tuple[Program, list[Value], Structure]:
-        """A function as a program, the traced values that it closes over, and its results' tree."""
+        """Stage a function: its program, the values it closes over, its result's structure."""
         structures: list[Structure] = []
 
         def branch(values: Sequence[Value]) -> list[Value]:
@@ -300,10 +302,10 @@ class Branches:
         return *staged, structures[0]
 
     def finished(self, k: int, out: object) -> Any:
-        """The result of a choice, from what the chosen function returned.
+        """Return the result of a choice, from what the chosen function returned.
 
-        Arrays stay as they are. Python's numbers may give way to the results of other functions,
-        so these are asked for their kinds.
+        Arrays stay as they are. A Python number may give way to the results of other functions, so
+        these are staged to learn their kinds.
         """
         outs, structure = self.flat(out)
         specs = specs_inside(outs)
@@ -313,10 +315,11 @@ class Branches:
         return trees.unflatten(structure, [wrap(out) for out in outs])
 
     def _kinds(self, ran: Mapping[int, tuple[Structure, list[Spec]]]) -> list[Spec]:
-        """The common specs of the results of all functions, as far as those can be asked.
+        """Return the common specs of the results of all functions, or of those that ran.
 
-        Functions that did not run are asked where a Python number was returned. The choices in them
-        ask no further functions: one that calls itself would be asked without end.
+        Functions that did not run are staged where a Python number was returned; if one cannot be
+        staged, only those that ran count. Choices inside them stage no further functions, since
+        staging a function that calls itself would never end.
         """
         names = [self.names[k] for k in ran]
         structures, specs = [[*column] for column in zip(*ran.values(), strict=True)]
@@ -333,7 +336,7 @@ class Branches:
                 [*structures, *[result for _, _, result in others]],
                 [*specs, *[result_specs(program) for program, _, _ in others]],
             )
-        except Exception:  # a function that does not run may be one that cannot
+        except Exception:  # a function that does not run may be one that cannot run
             return chosen
         finally:
             _ASKED.reset(token)
@@ -342,7 +345,7 @@ class Branches:
         """Append the operation that runs one of the functions, and return its results."""
         staged = []
         for k in range(len(self.functions)):
-            # What it closes over alone is computed here, for a batch that is followed here.
+            # Operations on closed-over values alone run here, for the examples that choose this k.
             goers = goes_into(index, k, len(self.functions)) if is_batched(index) else True
             with participating(goers):
                 staged.append(self.staged(k))
@@ -355,7 +358,7 @@ class Branches:
         return trees.unflatten(structures[0], [wrap(out) for out in outs])
 
     def select(self, index: Value) -> Any:
-        """The results of all functions that an example goes into, chosen for each example."""
+        """Call the functions that some example chooses, and select results for each example."""
         count = len(self.functions)
         goers = [goes_into(index, k, count) for k in range(count)]
         taken = [k for k in range(count) if np.any(number_in(participants(goers[k])))]
@@ -367,7 +370,7 @@ class Branches:
             kinds[k] = structure, specs_inside(results[k])
         wanted = self._kinds(kinds)
         fitting = {k: [*map(as_spec, outs, wanted)] for k, outs in results.items()}
-        anything = next(iter(fitting.values()))  # for a function that no example goes into
+        anything = next(iter(fitting.values()))  # for a function that no example chooses
         every = [fitting.get(k, anything) for k in range(count)]
         (tree, _), *_ = kinds.values()
         return trees.unflatten(tree, [wrap(out) for out in select(index, every)])

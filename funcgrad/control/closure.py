@@ -1,7 +1,8 @@
 """Flags of a carry, spread from step to step until they no longer change.
 
-A part of a carry is followed, has a tangent, has a batch, is read, or has a cotangent of some kind.
-Each step may hand that on to other parts, so a loop asks again until a step adds nothing.
+A flag says that a leaf of the carry is followed, has a tangent, has a batch, is read, or has a
+cotangent of some kind. A step may pass the flag on to other leaves, so steps are repeated until one
+adds nothing.
 
 >>> closure([True, False, False], lambda flags: (None, [False, *flags[:-1]]))
 ([True, True, True], None)
@@ -22,24 +23,24 @@ def closure(
     step: Callable[[list[T]], tuple[Made, Iterable[T]]],
     join: Callable[[Any, Any], T] = or_,
 ) -> tuple[list[T], Made]:
-    """Let a step spread flags over the parts of a carry until it adds none.
+    """Repeat a step that spreads flags over the leaves of a carry until it adds none.
 
     Parameters
     ----------
     start : sequence of flags
-        One for each part of the carry, as the loop begins.
+        The flag of each leaf of the carry at the beginning of the loop.
     step : callable
-        From flags to what is made for a step that begins with them, such as its program, and to the
-        flags after it. More flags than parts are ignored.
+        From the flags before a step to what is made for such a step, for example its program, and
+        to the flags after it. Flags beyond those of the carry are ignored.
     join : callable
-        The flag of a part that has one flag here and another there.
+        Joins the flags that a leaf has before and after a step.
 
     Returns
     -------
     flags : list of flags
-        As they are at every step.
+        The flags that hold at every step.
     made : object
-        What the step made for them.
+        What ``step`` made for these flags.
     """
     flags = list(start)
     while True:

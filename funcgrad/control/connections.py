@@ -1,7 +1,7 @@
-"""Results of a program that depend on some of its inputs, so that a derivative flows.
+"""Results of a program to which derivatives flow from some of its inputs.
 
-A loop asks that of its body, to know which parts of its carry have derivatives at some step. To
-record the body would tell, too, in a hundred times as long.
+A loop needs them of its body, to know which leaves of its carry have derivatives at some step.
+Recording the body would tell as well, but takes a hundred times as long.
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda a, b: (a * 2.0, a > b, b + 1))(1.0, 2.0)
@@ -27,9 +27,9 @@ _WITH_RULES: Final = frozenset({"carried", "linearized", "transposed"})
 def connected(
     program: Program, flags: Sequence[bool], forward: bool = False
 ) -> tuple[list[bool], bool]:
-    """Which results surely depend on flagged inputs, and whether no others do.
+    """Return which results surely depend on flagged inputs, and whether no others do.
 
-    Others may where there are calls with rules, or other operations that run programs.
+    Others may where the program has calls with rules, or other operations that run programs.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def settled(
     after: Sequence[bool] = (),
     forward: bool = False,
 ) -> tuple[list[bool], tuple[list[bool], bool]]:
-    """Which parts of a carry surely depend on flagged inputs at some step of a program.
+    """Return which leaves of a carry surely depend on flagged inputs at some step of a program.
 
-    Also returns what ``connected`` finds for these.
+    Also returns what ``connected`` returns where these leaves are flagged.
     """
 
     def step(state: list[bool]) -> tuple[tuple[list[bool], bool], list[bool]]:
@@ -74,7 +74,7 @@ def settled(
 def _through(
     equation: Equation, operands: Sequence[bool], forward: bool
 ) -> tuple[list[bool], bool]:
-    """Which results of an operation depend on flagged operands, if they are inexact."""
+    """Return which results, if inexact, depend on flagged operands, and whether no others do."""
     operation, count = equation.operation, len(equation.results)
     if operation.is_foreign:
         return [False] * count, False
@@ -93,9 +93,9 @@ def _through(
 def _through_programs(
     structure: Control, equation: Equation, operands: Sequence[bool], forward: bool
 ) -> list[bool]:
-    """Which results of a loop or a choice surely depend on flagged operands; of calls none.
+    """Return which results of a loop or choice surely depend on flagged operands; of calls none.
 
-    What its programs close over might be followed as well: then it is met step by step.
+    Where programs close over traced values, which may be followed as well, no result is sure.
     """
     params = dict(equation.params)
     form = None if structure.form is None else structure.form(**params)
@@ -108,6 +108,6 @@ def _through_programs(
     state, (results, _) = settled(form.body, shared, carry, xs, forward)
     if forward:
         results[: form.carried] = state
-    elif form.condition is not None:  # after no step the carry is what it was
+    elif form.condition is not None:  # without a step the last carry is the first
         results[: form.carried] = map(max, carry, results)
     return results

@@ -1,8 +1,8 @@
 """Cotangents that pass through loops and branches, whose kinds have to agree.
 
 A cotangent may be absent, whole, or ``Masked``. A loop carries the same kind at every step, and the
-branches of a choice return the same, so kinds are *joined*: a cotangent that is absent in one and
-whole in the other becomes a whole one with a mask of a single truth value.
+branches of a choice return the same kind, so kinds are *joined*: a cotangent that is absent in one
+branch and whole in another becomes a whole one with a mask of a single truth value.
 
 >>> joined(CotangentKind.ABSENT, CotangentKind.WHOLE)
 <CotangentKind.SWITCHED: 2>
@@ -24,7 +24,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
-    """The kind that can stand for both."""
+    """Return the kind that can stand for both."""
     least, most = sorted((first, second), key=lambda kind: kind.value)
     if least is CotangentKind.ABSENT and most is CotangentKind.WHOLE:
         return CotangentKind.SWITCHED
@@ -32,7 +32,7 @@ def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
 
 
 def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
-    """A cotangent in the shape and dtype of the value that it belongs to; None stays None.
+    """Bring a cotangent to the shape and dtype of the value it belongs to; None stays None.
 
     A mask of one truth value for all elements stays one.
     """
@@ -47,7 +47,7 @@ def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
 
 
 def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Convert a fitted cotangent to a kind that its own was joined into."""
+    """Convert a fitted cotangent to a kind that joins its own with others."""
     ct_kind = kind_of(ct)
     if ct_kind is kind:
         return ct
@@ -61,7 +61,7 @@ def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
 
 
 def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cotangent]:
-    """Cotangents of some kinds that take neither time nor memory."""
+    """Return stand-ins for cotangents of some kinds, which take neither time nor memory."""
     cts: list[Cotangent] = []
     for kind, spec in zip(kinds, specs, strict=True):
         strong = Spec(spec.shape, spec.dtype)
@@ -76,7 +76,7 @@ def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cot
 
 
 def total(first: Cotangent, second: Cotangent) -> Cotangent:
-    """The sum of two cotangents, either of which may be absent."""
+    """Return the sum of two cotangents, either of which may be absent."""
     if first is None or second is None:
         return second if first is None else first
     if type(first) is Masked or type(second) is Masked:

@@ -1,6 +1,6 @@
-"""The examples of a batch that do not go through a program which runs on the whole batch.
+"""Examples of a batch that take no part in a program which runs on the whole batch.
 
-Some have ended in a loop, or went into another branch. A program may refuse their values, or never
+They have ended in a loop, or chosen another branch. The program may refuse their values, or never
 come to an end with them, as where it divides by a matrix that is zero for them. So they get the
 values of an example that does take part; nobody reads their results.
 
@@ -41,7 +41,7 @@ def may_refuse(program: Program) -> bool:
 
 
 def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-    """Replace, in values with a batch, the examples outside of a mask by one inside of it."""
+    """Replace examples outside of a mask by one inside, in the values flagged to have the batch."""
     return [
         deputed(mask, value) if flag else value for value, flag in zip(values, flags, strict=True)
     ]

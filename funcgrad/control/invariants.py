@@ -29,9 +29,10 @@ from funcgrad.transforms.call import Call
 
 
 def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
-    """Run what is the same at every step: the loop without it, and its shared operands.
+    """Run the equations with the same value at every step, and take them out of the loop.
 
-    Nothing runs that might refuse its numbers, unless there is a step for sure.
+    Returns the changed loop and its shared operands. Nothing runs or changes where such an equation
+    might refuse its numbers, unless the loop surely has a step.
     """
     before, body, read = split_invariants(loop.body, loop.shared)
     if before is not None and not loop.length and may_refuse(before):
@@ -53,10 +54,10 @@ def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
 
 
 def invariant_variables(program: Program, consts: int) -> set[int]:
-    """The variables that depend on nothing but constants and the first ``consts`` inputs.
+    """Return the variables that depend only on constants and the first ``consts`` inputs.
 
-    Results of operations that run foreign Python, and may print, are none of them; nor are those of
-    calls whose pullback may be nonlinear, since it is applied to the cotangents of each step.
+    Excluded are results of operations that run foreign Python, which may print, and of calls whose
+    pullback may be nonlinear, since it is applied to the cotangents of each step.
     """
     invariant = {*range(consts), *range(len(program.inputs), program.index.first_result)}
     for equation, results in zip(program.equations, program.index.results, strict=True):
@@ -78,7 +79,7 @@ def _has_nonlinear_call(equation: Equation) -> bool:
 
 
 def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
-    """A body in two: what happens before the loop, and what is left for each step.
+    """Split a body into a program that runs before the loop, and one that runs at each step.
 
     Parameters
     ----------
@@ -89,11 +90,11 @@ def split_invariants(body: Program, consts: int) -> tuple[Program | None, Progra
     Returns
     -------
     before : Program or None
-        Of these inputs.
+        Takes these inputs. None where nothing moves in front of the loop.
     step_body : Program
-        Of the inputs in ``shared``, of what ``before`` gives, and of the other inputs.
+        Takes the inputs in ``shared``, the results of ``before``, and the other inputs.
     shared : list of int
-        Those of the first inputs that it reads.
+        The positions of the first inputs that ``step_body`` reads.
     """
     invariant = invariant_variables(body, consts)
     read = {*body.outputs}

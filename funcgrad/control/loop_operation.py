@@ -1,13 +1,13 @@
 """The operations behind ``fg.scan`` and ``fg.while_loop`` in programs.
 
-``LOOP`` runs a ``Loop``, whose fields are its parameters. There are two ways back through it. Where
-the number of steps is known, a loop stacks what its way back reads, and that is a loop as well
-(``scan_reverse.py``). Where it is not, ``UNWIND`` runs the loop once more, keeps its states or some
-of them, and goes back through them, from the last to the first, with cotangents. A step of that way
-back is a program, which is differentiated as any other: in forward mode the way back carries
-tangents as well, in reverse mode it has more turns (``sweeps.py``, ``sweep_reverse.py``). So
-derivatives are right also where a body has rules of the user's, which need not be the derivative of
-anything.
+``LOOP`` runs a ``Loop``, whose fields are its parameters. Reverse mode goes back through it in one
+of two ways. Where the number of steps is known, the loop stacks residuals, and the way back is
+another loop that reads them (``scan_reverse.py``). Where it is not known, ``UNWIND`` runs the loop
+once more, keeps its states or some of them, and goes back through them, from the last to the first,
+with cotangents. A step of that way back is a program, which is differentiated like any other: in
+forward mode the way back carries tangents as well, in reverse mode it has more turns
+(``sweeps.py``, ``sweep_reverse.py``). So derivatives are right even where a body calls a user's
+rules, which need not be the derivative of anything.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from funcgrad.trace import Value
 from funcgrad.transforms.masked import Cotangent
 
 ROWS: Final = 1024
-"""The rows of a stack in programs where nobody knows the number of steps."""
+"""The number of rows in the spec of a stack where the number of steps is not known."""
 
 
 def apply_loop(values: Values, loop: Loop) -> list[Value]:
     """Run a loop, and return its results.
 
-    Equations with the same value at every step run once, before the loop, if that has steps.
+    Equations with the same value at every step run once, before a loop of a known number of steps.
     """
     inputs = loop.body.inputs[: loop.shared + loop.carried]
     fitted = [as_spec(x, spec) for x, spec in zip(values, inputs, strict=False)]
@@ -164,7 +164,7 @@ def _label(**params: Any) -> str:
 
 
 def _has_unknown_rows(loop: Loop) -> bool:
-    """Whether arrays have ``ROWS`` rows in programs: such a loop is for compilers alone."""
+    """Whether specs of arrays or stacks have ``ROWS`` rows: such a loop is for compilers alone."""
     is_along_arrays = loop.condition is None
     return loop.length is None and (is_along_arrays or len(loop.body.outputs) > loop.carried)
 
@@ -185,7 +185,7 @@ LOOP: Final = control_primitive(
 
 
 def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
-    """Run sweeps, and return their results; without turns they are a loop."""
+    """Run sweeps and return their results; sweeps without turns run as a loop."""
     if not sweeps.turns:
         return apply_loop(values, sweeps.loop)
     return list(UNWIND(*values, **sweeps.params()))
@@ -231,7 +231,7 @@ def _push_unwind(
 
 
 class SweepsRecording(ControlRecording):
-    """The record of a loop without known length, or of a way back: operands, and no states."""
+    """The record of a loop of unknown length, or of a way back; it holds operands and no states."""
 
     __slots__ = ("_followed", "_recorded", "_sweeps", "_values", "connected", "outs")
 
@@ -285,7 +285,7 @@ def _check_linear_unwind(followed: Sequence[bool], params: Params) -> None:
 
 
 def _programs(**params: object) -> list[tuple[Program, int | None]]:
-    """The programs of sweeps."""
+    """Return the programs of sweeps, each with an unknown number of runs."""
     return [(param, None) for _, param in sorted(params.items()) if isinstance(param, Program)]
 
 

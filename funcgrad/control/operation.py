@@ -1,8 +1,8 @@
-"""How an operation of control flow meets a transformation: by rules of its own, as a whole.
+"""Operations of control flow, which transformations treat as a whole, by rules of their own.
 
-A loop or a branch runs programs, which are its parameters. Its results come together with their
-tangents, or with the residuals of its pullback, so it meets a transformation as a whole, by its
-*rules*.
+A loop or a choice runs programs, which are its parameters. It computes its results together with
+their tangents, or with the residuals of its pullback, so a transformation does not look inside it,
+but applies its *rules*.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ Values: TypeAlias = Sequence[Value]
 
 
 class ControlRecording:
-    """An operation that has run, from whose record reverse mode computes its derivatives.
+    """The record of an operation that has run, from which reverse mode computes derivatives.
 
     Attributes
     ----------
     outs : list of values
         The results.
     connected : tuple of int
-        The places of the results that depend on the followed operands.
+        The positions of the results that depend on the followed operands.
     """
 
     outs: list[Value]
     connected: tuple[int, ...]
 
     def pull(self, cts: Sequence[Cotangent]) -> Sequence[Cotangent]:
-        """The operands' cotangents, from those of all results; None is absent."""
+        """Return the operands' cotangents, from those of all results; None is an absent one."""
         raise NotImplementedError
 
     def push(self, tangents: Values) -> Values:
-        """The results' tangents, from the operands'; None is zero."""
+        """Return the results' tangents, from the operands'; None is zero."""
         raise NotImplementedError
 
 
@@ -72,7 +72,7 @@ class Rules:
     check_linear : callable
         ``(followed, params)``: raises unless the operation is linear in the followed operands.
     unrolled : callable
-        ``(values, params) -> results``, of any values, operation by operation of the programs.
+        ``(values, params) -> results``, of any values; applies the programs' operations one by one.
     """
 
     evaluate: Callable[[Values, Params], list[Value]]
@@ -143,7 +143,7 @@ def control_primitive(
     begins: Callable[..., tuple[Primitive, Params, int]] | None = None,
     label: Callable[..., str] | None = None,
 ) -> CallPrimitive:
-    """An operation of control flow.
+    """Make the primitive of an operation of control flow.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def control_primitive(
     runs, leaner, form, begins : callable
         See ``Control``.
     first : int
-        The first operand that the programs get.
+        The position of the first operand that the programs take.
     label : callable, optional
         See ``Primitive``.
     """
@@ -162,7 +162,7 @@ def control_primitive(
     def run(values: Values, **params: Any) -> list[Value]:
         programs = [program for program, _ in runs(**params)]
         if not all(program.is_raw for program in programs):
-            return rules.unrolled(values, params)  # what its programs close over is traced as well
+            return rules.unrolled(values, params)  # the programs close over traced values
         return meet(_ControlCall(primitive, rules, params, first, programs), values)
 
     structure = Control(runs, form=form, leaner=leaner, begins=begins)
@@ -171,10 +171,10 @@ def control_primitive(
 
 
 def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value, ...], Params]:
-    """An operation's operands and parameters, fitted to each other.
+    """Fit an operation's operands and its programs to each other.
 
     A Python number that a loop carries becomes an element of an array where its values at all steps
-    are stacked. A program that took the number then gets an array, so it is converted, too.
+    are stacked. Programs that took the number are then converted to take an array.
     """
     programs = {name: param for name, param in params.items() if isinstance(param, Program)}
     specs = specs_inside(values[first:])
@@ -192,12 +192,12 @@ def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value,
 
 
 def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[bool]:
-    """Which results of a program depend on the followed inputs, in which it has to be linear.
+    """Check that a program is linear in the followed inputs; return which results depend on them.
 
     Raises
     ------
     DifferentiationError
-        It is not linear.
+        The program is not linear.
     """
 
     def checked(values: Values) -> tuple[list[Value], list[bool]]:

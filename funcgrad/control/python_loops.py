@@ -1,4 +1,4 @@
-"""A scan as a Python loop, which is what it is outside of programs.
+"""A scan as a Python loop: the way it runs outside of programs.
 
 >>> import funcgrad.numpy as fnp
 >>> slices = ScannedArrays("scan", fnp.arange(3.0))
@@ -87,15 +87,15 @@ class ScannedArrays:
         return [Spec(spec.shape[1:], spec.dtype) for spec in array_specs]
 
     def tree(self, values: Sequence[Value]) -> Any:
-        """The slices of one step as the user's function gets them."""
+        """Return the slices of one step as the tree that the user's function gets."""
         return trees.unflatten(self.structure, [wrap(value) for value in values])
 
     def at(self, step: int) -> Any:
-        """The slices of one step."""
+        """Return the slices of one step."""
         return self.tree([value[step] for value in self.values])
 
     def iterate(self, steps: range) -> Iterator[Any]:
-        """The slices of some steps, one after another."""
+        """Iterate over the slices of some steps."""
         if not self.values:
             tree = self.tree(())
             return (tree for _ in steps)
@@ -108,7 +108,7 @@ class ScannedArrays:
 def looped(
     operation: str, f: Callable[[Any, Any], Any], kinds: Kinds, slices: ScannedArrays, reverse: bool
 ) -> tuple[Any, Any]:
-    """Run a scan of at least one step; the last carry, and the stacked results of all steps."""
+    """Run a scan of at least one step; return its last carry and its stacked results."""
     steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
     ys: list[Any] = []
     carry = kinds.tree()
@@ -145,7 +145,7 @@ def _stacked(operation: str, ys: Sequence[Any]) -> Any:
             _column(operation, column, path)
             for column, path in zip(columns, structure.paths(), strict=True)
         ]
-    except REFUSALS as error:  # as for arrays of more axes than NumPy has
+    except REFUSALS as error:  # such as more axes than NumPy allows
         raise explained(error, operation, *leaves) from error
     return trees.unflatten(structure, [wrap(value) for value in stacked])
 
@@ -158,7 +158,7 @@ def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
 
 
 def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
-    """Stack the values of one leaf over all steps, checked to be of one shape and dtype."""
+    """Stack the values of one leaf at all steps; check that they have one shape and dtype."""
     place = trees.structure(leaves[0])
     values = [
         concrete(leaf)

@@ -1,8 +1,8 @@
-"""Reverse mode of a scan: a loop forwards that keeps residuals, and the loop backwards.
+"""Reverse mode of a scan: a loop forwards that stores residuals, and a loop backwards.
 
 The residuals of the body are stacked over steps. Those that do not depend on the step are computed
-once, and those that exist anyway, as the arrays that the loop goes through, are not kept again. The
-loop backwards adds up the cotangents of values that all steps share.
+once, and those that exist anyway, such as the arrays that the loop goes through, are not stored a
+second time. The loop backwards adds up the cotangents of values that all steps share.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from funcgrad.transforms.numberless import flat_program
 Apply: TypeAlias = Callable[[Values, Loop], list[Value]]
 
 _MOST_PEELED: Final = 2
-"""How many steps backwards may run before the loop: each is as long a program as its body."""
+"""The most steps that run before the loop backwards: each adds equations as the body has."""
 
 
 class ScanRecording(ControlRecording):
-    """A scan that was recorded.
+    """The record of a scan.
 
     Parameters
     ----------
     values : sequence of values
-        Its operands.
+        The operands of the loop.
     followed : sequence of bool
     loop : Loop
     apply : callable
@@ -90,8 +90,10 @@ class ScanRecording(ControlRecording):
         self.outs = self._keep(sorted({*self._taken.first.reads}))
 
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
-        """Run the loop, keep the wanted ones of the body's inputs and residuals over all steps, and
-        return the loop's results."""
+        """Run the loop and return its results; store the wanted inputs and residuals of the body.
+
+        Positions in ``wanted`` count the body's inputs, and then its residuals.
+        """
         loop, forward = self._loop, self._taken.forward
         count = len(loop.body.inputs)
         outs, residuals = forward.outputs[: len(loop.body.outputs)], forward.outputs
@@ -122,8 +124,8 @@ class ScanRecording(ControlRecording):
         return results[: len(outs)]
 
     def _read(self, linear: LinearPart) -> tuple[list[int], list[int]]:
-        """The positions of the values that a linear part reads, in two lists: those that are the
-        same at all steps, and those stacked over steps."""
+        """Return the positions that a linear part reads, in two lists: of the values that are the
+        same at all steps, and of those stacked over steps."""
         lacking = [position for position in linear.reads if position not in self._residuals]
         if lacking:
             self._keep(lacking)
@@ -173,10 +175,10 @@ class ScanRecording(ControlRecording):
     def _peeled(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> list[LinearPart]:
-        """The pullbacks of the first steps backwards, which run before the loop.
+        """Return the pullbacks of the first steps backwards that run before the loop.
 
-        At these steps an absent cotangent becomes whole, so that the loop need not carry a mask.
-        There are none where that would take more than ``_MOST_PEELED`` steps, or all of them.
+        At these steps an absent cotangent becomes whole, so that the loop need not carry a mask. No
+        step runs before the loop where it would take more than ``_MOST_PEELED`` steps, or all.
         """
         pullbacks: list[LinearPart] = []
         while CotangentKind.ABSENT in kinds:
@@ -198,7 +200,7 @@ class ScanRecording(ControlRecording):
         state: Sequence[Cotangent],
         seeds: Sequence[Cotangent],
     ) -> list[Cotangent]:
-        """The cotangents of the body's arguments at a step outside of the loop."""
+        """Return the cotangents of the body's arguments at a step outside of the loop."""
         inputs, key = self._loop.body.inputs, Key((step,))
         fixed, stacked = self._read(pullback)
         known = {position: self._residuals[position] for position in fixed}
@@ -217,7 +219,7 @@ class ScanRecording(ControlRecording):
         seeds: Sequence[Cotangent],
         skipped: int,
     ) -> tuple[list[Cotangent], list[Cotangent], list[Cotangent]]:
-        """Run the loop backwards, and return the cotangents of the three parts of the operands.
+        """Run the loop backwards; return the cotangents of shared values, carry and arrays.
 
         ``before`` are the sums over the first steps, which the loop skips.
         """
@@ -271,7 +273,7 @@ class ScanRecording(ControlRecording):
     def _pullback_for(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> LinearPart:
-        """The pullback of the body, of cotangents of such kinds."""
+        """Return the pullback of the body for cotangents of these kinds."""
         loop, every = self._loop, (*kinds, *seed_kinds)
         if all(every[k] is CotangentKind.WHOLE for k in self.connected):
             return self._taken.first
@@ -334,7 +336,7 @@ class ScanRecording(ControlRecording):
         consts: Values = (),
         skipped: int = 0,
     ) -> list[Value]:
-        """Run a loop over the residuals of the steps, without the first ``skipped`` ones."""
+        """Run a loop over the residuals of all steps but the first ``skipped`` ones."""
         shared = [*[self._residuals[position] for position in fixed], *flat(consts)]
         xs = [*[self._residuals[position] for position in stacked], *flat(slices)]
         loop, state = self._loop, flat(carry)
@@ -353,7 +355,7 @@ def _slice_spec(x: Value) -> Spec:
 
 
 def _kind_of_sum(before: Cotangent, kind: CotangentKind) -> CotangentKind:
-    """The kind of a sum in a loop that adds cotangents of a kind; absent where it adds none."""
+    """Return the kind of a sum to which a loop adds cotangents; absent where it adds none."""
     kind_before = kind_of(before)
     if CotangentKind.ABSENT in (kind_before, kind):
         return kind
@@ -365,7 +367,7 @@ def _kind_of_sum(before: Cotangent, kind: CotangentKind) -> CotangentKind:
 
 
 def _begun(before: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """The first value of a sum of cotangents that a loop carries in a kind."""
+    """Return the first value of a sum of cotangents, in the kind that a loop carries."""
     if kind is CotangentKind.ABSENT:
         return None
     if kind is CotangentKind.WHOLE:
@@ -394,7 +396,7 @@ def _with_rows(
 
 
 def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:
-    """The cotangent of a stacked result, with a mask that has a row for each step."""
+    """Fit the cotangent of a stacked result; a mask, if any, gets a row for each step."""
     fitted_ct = fitted(ct, spec)
     return (
         in_kind(fitted_ct, CotangentKind.MASKED, spec)

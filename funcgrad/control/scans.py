@@ -1,4 +1,4 @@
-"""``scan``, and ``map``, which is one without a carry.
+"""``scan``, and ``map``, which is a scan without a carry.
 
 >>> import funcgrad as fg
 >>> fg.scan(lambda total, x: (total + x, total), 0.0, fg.tensor([1.0, 2.0, 3.0]))
@@ -110,14 +110,14 @@ def scan(
     unroll : int
         How many steps a backend may write out at once; it changes no result.
     checkpoint_every : int or "sqrt", optional
-        Reverse mode holds the carry of every ``checkpoint_every`` steps, and the values between
-        them only while it goes back through these: each step runs once more. ``"sqrt"`` is the
-        square root of the number of steps, which holds least.
+        Reverse mode holds a carry every ``checkpoint_every`` steps, and the values in between only
+        while it goes back through them: each step runs once more. ``"sqrt"`` is the square root of
+        the number of steps, which needs the least memory.
 
     Returns
     -------
     carry : pytree
-        The last one.
+        The last carry.
     ys : pytree of arrays
         The results of all steps, stacked along axis 0.
 
@@ -160,7 +160,7 @@ def scan(
 
 
 def counted(f: Callable[[Any, Any], Any], init: Any, length: int, operation: str) -> Any:
-    """The last carry of a scan over nothing, in the name of another operation."""
+    """Run a scan without arrays in the name of another operation; return its last carry."""
     return _scan(operation, f, init, ScannedArrays(operation, None, length))[0]
 
 
@@ -227,7 +227,7 @@ def _checkpointed(
     unroll: int,
     every: int | str,
 ) -> tuple[Any, Any]:
-    """A scan of scans, each of which reverse mode runs again."""
+    """Run a scan of scans; reverse mode runs each inner scan again."""
     size = _chunk(every, slices.length)
     count = slices.length // size
     whole = count * size

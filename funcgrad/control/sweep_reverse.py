@@ -1,9 +1,9 @@
 """Reverse mode of a loop whose length depends on the data, and of the ways back through it.
 
-Each sweep to and fro has a turn of its own in the way back: the last one first, and then on to the
-loop itself. A turn carries the cotangents of its sweep's carry. At each step it pulls them back
-through that sweep, and adds the cotangents that the sweeps after it contribute at this step: these
-have had their turns before, so the cotangents that they brought to the step are known.
+In the way back each sweep has a turn of its own: first the last sweep, at the end the loop itself.
+A turn carries the cotangents of its sweep's carry. At each step it pulls them back through that
+sweep, and adds the cotangents that later sweeps contribute at this step. Later sweeps have had
+their turns before, so these cotangents are known.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
 def reached(
     sweeps: Sweeps, followed: Sequence[bool]
 ) -> tuple[list[Sequence[bool]], list[Sequence[int]]]:
-    """Which operands are followed at some step, and which last carries depend on them.
+    """Return which operands are followed at some step, and which last carries depend on them.
 
-    The former by part of the operands, the latter by sweep.
+    Flags of operands are grouped as in ``Sweeps.parts``, positions of last carries by sweep.
     """
     consts, *carried = sweeps.parts(followed)
     parts: list[Sequence[bool]] = [consts]
@@ -57,7 +57,7 @@ def reached(
         state, (results, is_all) = settled(program, before, start)
         if not is_all:
             state, results = closure(state, partial(_recorded, program, before))
-        # After no step a last carry is what it began with.
+        # Without a step a last carry is the first one.
         ends.append([k for k, flag in enumerate(start) if flag or results[k]])
         parts.append(state)
     return parts, ends
@@ -113,7 +113,7 @@ def unwind(
     sums: list[Cotangent] = [None] * len(consts)
     ends: list[list[Cotangent]] = []
     is_read = any(CotangentKind.WHOLE in turn.sums for turn in turns)
-    # Of what is shared nothing is read where there is no step, and so there is no cotangent.
+    # A loop without steps reads no shared values, so their cotangents are absent.
     operands = values[: len(sweeps.loop.body.inputs)]
     ran = sweeps.loop.condition.evaluate(operands)[0] if is_read else None
     for turn in turns:
@@ -127,7 +127,7 @@ def unwind(
 
 
 def _beginning(kind: CotangentKind, spec: Spec) -> Cotangent:
-    """The first value of a sum of cotangents."""
+    """Return the first value of a sum of cotangents."""
     if kind is CotangentKind.WHOLE:
         return zeros_like(spec)
     return in_kind(None, kind, spec)
@@ -156,9 +156,9 @@ def _turn(
     kinds: Sequence[CotangentKind],
     before: Sequence[_Turn],
 ) -> _Turn:
-    """The way back through a sweep, for cotangents of some kinds at its end.
+    """Stage the way back through a sweep, for cotangents of some kinds at its end.
 
-    ``before`` are the ways back through the sweeps after it, the last of them first.
+    ``before`` has the ways back through the sweeps after it, the last of them first.
     """
     specs = sweeps.programs[-1].inputs
     consts, *carried = sweeps.parts(specs)
@@ -207,7 +207,7 @@ def _turn(
 
 
 def _step(sweeps: Sweeps, number: int) -> Program:
-    """The program of a step of a sweep and of those after it, to be differentiated.
+    """Stage a step of a sweep and of those after it as one program, to be differentiated.
 
     Its inputs are the shared values and the carry of this sweep, which are followed; then the
     shared values and the carries of all sweeps once more. So shared values are followed in this

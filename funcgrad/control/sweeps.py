@@ -1,4 +1,4 @@
-"""A loop whose length depends on the data, run again and again, to and fro, as a value.
+"""A loop whose length depends on the data, run forwards and backwards in turn, as a value.
 
 The first sweep computes the states. Each *turn* after that goes through all steps in the opposite
 direction to the sweep before it, carries values of its own, and reads at each step the state and
@@ -41,7 +41,7 @@ class Sweeps(NamedTuple):
     loop : Loop
     turns : tuple of Program
         Each maps the values that all steps share, the state at a step, the carries of the turns
-        before and its own carry to its next carry. The first goes backwards.
+        before and its own carry to its next carry. The first turn goes backwards.
     first : int
         The first turn, counted from 1, whose last carry is a result.
     """
@@ -52,24 +52,24 @@ class Sweeps(NamedTuple):
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Sweeps:
-        """Read the settings back from the parameters of an equation."""
+        """Read sweeps back from the parameters of an equation."""
         loop = Loop(**{name: params[name] for name in Loop._fields if name in params})
         turns = tuple([params[name] for name in sorted(params) if name.startswith("turn_")])
         return cls(loop, turns, params["first"])
 
     def params(self) -> dict[str, Any]:
-        """The parameters of an equation."""
+        """Return the parameters of an equation."""
         width = len(str(len(self.turns)))
         turns = {f"turn_{k:0{width}}": turn for k, turn in enumerate(self.turns, 1)}
         return {**self.loop.params(), "first": self.first, **turns}
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """List the programs of each sweep: the body of the loop, and the turns."""
+        """The programs of all sweeps: the body of the loop, and the turns."""
         return (self.loop.body, *self.turns)
 
     def parts(self, values: Sequence[T]) -> list[Sequence[T]]:
-        """Split a sequence with an entry for each operand: shared values, each sweep's carry."""
+        """Split a sequence with an entry for each operand into shared values and carries."""
         parts, start = [values[: self.loop.shared]], self.loop.shared
         for program in self.programs:
             parts.append(values[start : start + len(program.outputs)])
@@ -103,14 +103,14 @@ class Sweeps(NamedTuple):
         return Sweeps(loop, tuple(turns), self.first), Tangents(parts)
 
     def recorded(self, followed: Sequence[Sequence[bool]]) -> Sweeps:
-        """The sweeps with the programs that recording would run, for the followed operands."""
+        """Return the sweeps with the programs that recording runs for the followed operands."""
         flags, (body, *turns) = [*chain(*followed)], self.programs
         loop = self.loop._replace(body=as_recorded(body, flags[: len(body.inputs)]))
         recorded_turns = tuple([as_recorded(turn, flags[: len(turn.inputs)]) for turn in turns])
         return self._replace(loop=loop, turns=recorded_turns)
 
     def batched(self, size: int, flags: Sequence[bool]) -> BatchedSweeps:
-        """Batch the sweeps: flagged operands have a batch axis, and all that depend on these."""
+        """Batch the sweeps: flagged operands, and values that depend on them, have a batch axis."""
         count = len(self.loop.body.inputs)
         batch = batched(self.loop, size, flags[:count])
         parts = [list(flags[: self.loop.shared]), batch.carry]
@@ -129,7 +129,7 @@ class Sweeps(NamedTuple):
         return BatchedSweeps(Sweeps(batch.loop, tuple(turns), self.first), batch, parts)
 
     def _masked(self, turn: Program, flags: Sequence[bool], batch: BatchedLoop) -> Program:
-        """A turn on a batch, in which examples leave out the steps that they have not taken."""
+        """Mask a turn on a batch: an example skips the steps that it did not take forwards."""
         shared, count = self.loop.shared, len(turn.outputs)
         deputes = may_refuse(turn)
 
@@ -154,7 +154,7 @@ class BatchedSweeps(NamedTuple):
     sweeps : Sweeps
     loop : BatchedLoop
     parts : sequence of sequence of bool
-        Which shared values have the batch, and which parts of each sweep's carry.
+        Which shared values have the batch, and which leaves of each sweep's carry.
     """
 
     sweeps: Sweeps
@@ -162,7 +162,7 @@ class BatchedSweeps(NamedTuple):
     parts: Sequence[Sequence[bool]]
 
     def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-        """The operands."""
+        """Return the operands of the batched sweeps."""
         count = len(self.parts[0]) + len(self.parts[1])
         wanted = [*chain(*self.parts[2:])]
         starts = with_batch(values[count:], flags[count:], wanted, self.loop.size)
@@ -190,9 +190,9 @@ def swept(
     goes_on : callable
         Whether the first sweep has another step at a state.
     state : object
-        Where the first sweep begins.
+        The first carry of the first sweep.
     starts : sequence of object
-        Where the others begin.
+        The first carries of the other sweeps.
     most : int, optional
         About how many states of each sweep are held at once; the others are computed again.
     """
@@ -220,7 +220,7 @@ def _turned(
     """Run the sweeps after the first and return their last carries.
 
     The steps are cut into pieces of these lengths, and ``known`` has the carries of the sweeps at
-    the beginning of each piece. The lists are used up.
+    the beginning of each piece. The lists in ``known`` are extended and emptied.
     """
     ends = []
     for number, value in enumerate(starts, 1):

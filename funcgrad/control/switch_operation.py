@@ -60,7 +60,7 @@ def _branches(params: Params) -> list[Program]:
 
 
 def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
-    """The results of the branch with a number; the first or the last one where it is outside."""
+    """Run the branch with a number, or the first or last one for a number out of bounds."""
     width = len(str(len(branches) - 1))
     params = {f"branch_{k:0{width}}": branch for k, branch in enumerate(of_one_kind(branches))}
     operands = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
@@ -132,7 +132,7 @@ def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value]
 
 
 def _like(tangents: Values, specs: Sequence[Spec]) -> list[Value]:
-    """Stand-ins for tangents; None where there is none."""
+    """Return stand-ins for tangents; None where a tangent is None."""
     return [
         None if t is None else stand_in(strong(spec))
         for t, spec in zip(tangents, specs, strict=True)
@@ -140,14 +140,14 @@ def _like(tangents: Values, specs: Sequence[Spec]) -> list[Value]:
 
 
 class _Moved(NamedTuple):
-    """The tangents of a choice's results, which are there if any branch has them.
+    """The tangents of a choice's results: of those that have a tangent in any branch.
 
     Attributes
     ----------
     flags : list of bool
-        Which results have one.
+        Which results have a tangent.
     specs : list of Spec
-        Of all tangents.
+        The spec that the tangent of each result has.
     """
 
     flags: list[bool]
@@ -155,17 +155,17 @@ class _Moved(NamedTuple):
 
     @classmethod
     def of(cls, layouts: Sequence[Layout], specs: Sequence[Spec]) -> _Moved:
-        """Join what each branch has."""
+        """Join the layouts of the branches' tangents."""
         flags = [any(column) for column in zip(*map(present, layouts), strict=True)]
         return cls(flags, [*map(strong, specs)])
 
     def filled(self, tangents: Values) -> list[Value]:
-        """The tangents of a branch, with zeros where other branches have some."""
+        """Return the tangents of a branch, with zeros where only other branches have some."""
         triples = zip(tangents, self.specs, self.flags, strict=True)
         return [tangent_in(t, spec) for t, spec, flag in triples if flag]
 
     def spread(self, tangents: Values) -> list[Value]:
-        """The tangents of all results; None where no branch has one."""
+        """Return the tangents of all results; None where no branch has one."""
         entries = iter(tangents)
         return [next(entries) if flag else None for flag in self.flags]
 
@@ -194,7 +194,7 @@ def _batch(
 
 
 def goes_into(index: Value, branch: int, count: int) -> Value:
-    """Which examples go into a branch."""
+    """Return which examples choose a branch."""
     if branch == 0:
         return less_equal(index, 0)
     return greater_equal(index, branch) if branch == count - 1 else equal(index, branch)
@@ -203,7 +203,7 @@ def goes_into(index: Value, branch: int, count: int) -> Value:
 def _run_for(
     chosen: Value, branch: Program, size: int, values: Values, flags: Sequence[bool]
 ) -> tuple[list[Value], list[bool]]:
-    """Run a branch on a batch for the chosen examples; its results, and which have the batch."""
+    """Run a branch for the chosen examples of a batch; also return which results have the batch."""
     if not may_refuse(branch):
         return run_batched(branch.evaluate, size, values, flags)
     whole, out_flags = batched_program(branch, size, flags, ())
@@ -214,7 +214,7 @@ def _run_for(
 
 
 def _nothing(program: Program) -> Program:
-    """A program with results of the same kinds that computes nothing."""
+    """Stage a program with results of the same kinds that computes nothing."""
     specs = program.results(*program.inputs)
 
     def zeros(values: Values) -> list[Value]:
@@ -224,7 +224,7 @@ def _nothing(program: Program) -> Program:
 
 
 def _aligned(out: Value, flag: bool) -> Value:
-    """A result with an axis for the batch, of size 1 where all examples have the same."""
+    """Give a result an axis for the batch, of size 1 where all examples have the same value."""
     return out if flag else reshape(out, shape=(1, *shape_of(out)))
 
 
@@ -234,7 +234,7 @@ def _check_linear(followed: Sequence[bool], params: Params) -> None:
 
 
 class SwitchRecording(ControlRecording):
-    """A choice that was recorded."""
+    """The record of a choice."""
 
     __slots__ = (
         "_args",
@@ -317,7 +317,7 @@ class SwitchRecording(ControlRecording):
     def _pullback_for(
         self, taken: Linearization, kinds: Sequence[CotangentKind], specs: Sequence[Spec]
     ) -> LinearPart:
-        """The pullback of a branch, of cotangents of such kinds."""
+        """Return the pullback of a branch for cotangents of these kinds."""
         if all(kinds[k] is CotangentKind.WHOLE for k in taken.connected):
             return taken.first
         cts = stand_ins(kinds, specs)
@@ -360,7 +360,7 @@ def _common_kind(kinds: Sequence[CotangentKind]) -> CotangentKind:
 
 
 def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:
-    """The slots of a branch's residuals; slots that are missing are added."""
+    """Choose the slots of a branch's residuals, and add slots that are missing."""
     specs = forward.specs()
     free = list(range(len(slots)))
     places = []
@@ -377,7 +377,7 @@ def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:
 
 
 def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequence[Spec]) -> Program:
-    """A branch that also returns all slots: its residuals in theirs, and zeros in the others."""
+    """Let a branch return all slots, too: its residuals in their slots, zeros in the others."""
 
     def filled(values: Values) -> list[Value]:
         outs = applied(forward, values)

@@ -1,7 +1,7 @@
-"""Loops with tangents beside their values, on a batch, and without what nobody reads.
+"""Loops with tangents beside their values, loops on a batch, and loops without unread results.
 
-What flows in is a ``Loop`` and a flag for each operand; what flows out is a loop whose operands are
-laid out anew, and what says how.
+Each function takes a ``Loop`` and a flag for each operand or result, and returns a loop whose
+operands have another layout, together with a description of that layout.
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda w, c: w * c)(2.0, 3.0)
@@ -53,8 +53,8 @@ class Tangents(NamedTuple):
     Attributes
     ----------
     parts : tuple of tuple of bool
-        A flag for each value, by part: of the operands the shared ones, and the carry of each sweep
-        or the arrays; of the results the carry and the stacks.
+        A flag for each value, by part. The parts of operands are the shared values, then the carry
+        and the arrays of a loop, or the carries of sweeps; those of results are carry and stacks.
     """
 
     parts: tuple[tuple[bool, ...], ...]
@@ -81,7 +81,7 @@ class Tangents(NamedTuple):
         return primals, tangents
 
     def filled(self, primals: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
-        """Tangents with zeros where the loop has some and there are none yet."""
+        """Replace absent tangents by zeros where the loop has tangents."""
         return [
             zeros_like(x) if flag and t is None else t
             for x, t, flag in zip(primals, tangents, chain(*self.parts), strict=True)
@@ -91,16 +91,16 @@ class Tangents(NamedTuple):
 def pushed_step(
     program: Program, parts: Sequence[Sequence[bool]], carry: int
 ) -> tuple[Program, Tangents, Tangents]:
-    """A step with tangents beside the values, and which of its operands and results have them.
+    """Stage a step with tangents; also return which of its operands and results have some.
 
     Parameters
     ----------
     program : Program
         Returns the next carry, and what is stacked.
     parts : sequence of sequence of bool
-        Which inputs have tangents, by part. Others of the carry may get some from the step.
+        Which inputs have tangents, by part. Other leaves of the carry may get some from the step.
     carry : int
-        The part that is carried.
+        The number of the part that is the carry.
     """
     inputs = [strong(spec) for spec in program.inputs]
     args = [stand_in(spec) for spec in program.inputs]
@@ -134,9 +134,9 @@ def pushed_step(
 
 
 def pushed(loop: Loop, flags: Sequence[bool]) -> tuple[Loop, Tangents, Tangents]:
-    """Add the tangents of flagged operands, and of parts of the carry that depend on them.
+    """Add the tangents of flagged operands, and of leaves of the carry that depend on them.
 
-    Also which operands and which results have tangents.
+    Also returns which operands and which results have tangents.
     """
     body, operands, results = pushed_step(loop.body, loop.parts(flags), 1)
     shared, carry, _ = operands.parts
@@ -160,12 +160,12 @@ class BatchedLoop(NamedTuple):
     Attributes
     ----------
     one, loop : Loop
-        The loop of one example, and of all.
+        The loop of one example, and that of the batch.
     condition : Program or None
-        Whether there is another step for each example, if that depends on the example. Its result
-        is the first part of the carry.
+        Computes for each example whether it has another step, which is then the first leaf of the
+        carry; None where that does not depend on the example.
     carry, stacks : list of bool
-        Which parts of the carry have the batch, and which stacks: on axis 1.
+        Which leaves of the carry have the batch, and which stacks, which have it on axis 1.
     size : int
     """
 
@@ -177,7 +177,7 @@ class BatchedLoop(NamedTuple):
     size: int
 
     def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-        """The operands of the loop."""
+        """Return the operands of the batched loop."""
         shared, carry, xs = self.one.parts(values)
         _, carry_flags, x_flags = self.one.parts(flags)
         carry = with_batch(carry, carry_flags, self.carry, self.size)
@@ -186,17 +186,17 @@ class BatchedLoop(NamedTuple):
         return [*shared, *active, *carry, *xs]
 
     def results(self, outs: Sequence[Value]) -> tuple[list[Value], list[bool]]:
-        """The results that the loop had without a batch, and which have one: on axis 0."""
+        """Return the results of the loop on each example, and which have the batch, on axis 0."""
         carry, stacks = outs[: self.loop.carried], outs[self.loop.carried :]
         stacks = [move_axis(y, 1, 0) if f else y for y, f in zip(stacks, self.stacks, strict=True)]
         return [*carry[-len(self.carry) :], *stacks], [*self.carry, *self.stacks]
 
 
 def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
-    """Batch a loop: flagged operands have the batch, and all that depend on these.
+    """Batch a loop: flagged operands, and all values that depend on them, have the batch.
 
     Where the condition depends on the example, the loop goes on until it holds for none, and
-    examples that have come to their end stay as they are.
+    examples that have ended keep their values.
     """
     shared, carry, xs = loop.parts(flags)
 
@@ -219,7 +219,7 @@ def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
 
 
 def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
-    """A loop that goes on until all examples have ended; those that have stay as they are."""
+    """Let a loop go on until all examples have ended; those that have ended keep their values."""
     condition, body, count = loop.condition, loop.body, loop.shared
     (mask,) = condition.results(*condition.inputs)
     specs = [*body.inputs[:count], mask, *body.inputs[count:]]
@@ -249,10 +249,10 @@ def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
 
 
 def leaner(loop: Loop, read: Sequence[bool]) -> tuple[Loop, list[int], list[int]] | None:
-    """Drop the operands and the results that nothing needs; None where there are none.
+    """Drop the operands and the results that nothing needs; return None where all are needed.
 
-    Needed are the results that are read, and the parts of the carry that these, or the condition,
-    depend on. Also returns the positions of the operands and of the results that are left.
+    Needed are the results that are read, and the leaves of the carry that these results or the
+    condition depend on. Also returns the positions of the remaining operands and results.
     """
     condition = loop.condition
 

@@ -1,4 +1,4 @@
-"""Values and specs that go in and out of programs.
+"""Conversions of the values and specs that programs take and return.
 
 >>> import numpy as np
 >>> as_spec(2, Spec((), np.dtype(np.float32)))
@@ -47,7 +47,7 @@ def as_spec(value: Value, spec: Spec) -> Value:
 
 
 def stacked(rows: Sequence[Value], spec: Spec) -> Value:
-    """Stack the rows of an array, each of a spec; there may be none."""
+    """Stack rows of one spec along a new axis 0; there may be no rows."""
     if any(type(row) not in RAW for row in rows):
         return stack(*rows, axis=0)
     array = np.empty((len(rows), *spec.shape), spec.dtype)  # in a third of the time of np.stack
@@ -57,17 +57,17 @@ def stacked(rows: Sequence[Value], spec: Spec) -> Value:
 
 
 def tangent_in(tangent: Value, spec: Spec) -> Value:
-    """A tangent in the dtype of a spec; zeros where there is none."""
+    """Convert a tangent to the dtype of a spec; return zeros where it is None."""
     return as_spec(zeros_like(spec) if tangent is None else tangent, spec)
 
 
 def specs_inside(values: Sequence[Value]) -> list[Spec]:
-    """The specs of values."""
+    """Return the specs of values."""
     return [spec_inside(value) for value in values]
 
 
 def result_specs(program: Program) -> list[Spec]:
-    """The specs of a program's results."""
+    """Return the specs of a program's results."""
     specs = program.specs()
     return [specs[variable] for variable in program.outputs]
 
@@ -97,9 +97,9 @@ def closed_together(
     specs: Sequence[Spec],
     wanted: Sequence[Spec] | None = None,
 ) -> tuple[list[Program], list[Value]]:
-    """Let programs take the same values: first those that any of them closes over.
+    """Let programs take the same inputs: first the values that any of them closes over.
 
-    Also returns these values.
+    Also returns the closed-over values.
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ def closed_together(
 
 
 def strong(spec: Spec) -> Spec:
-    """The spec of an array or a number of a dtype that counts."""
+    """Return a spec whose dtype counts, unlike that of a Python number."""
     return replace(spec, weak=False) if spec.weak else spec
 
 
 def strong_program(program: Program) -> Program:
-    """A program with arrays in place of Python numbers, and with results of the same dtypes."""
+    """Let a program take and return arrays of the same dtypes in place of Python numbers."""
     wanted = [*map(strong, program.results(*program.inputs))]
 
     def converted(values: Sequence[Value]) -> list[Value]:
@@ -145,14 +145,14 @@ def strong_program(program: Program) -> Program:
 
 
 def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
-    """The spec of a value that has a batch on axis 0, where it is flagged."""
+    """Return the spec of a value, with a batch on axis 0 if it is flagged."""
     return Spec((size, *spec.shape), spec.dtype) if flag else spec
 
 
 def with_batch(
     values: Sequence[Value], flags: Sequence[bool], wanted: Sequence[bool], size: int
 ) -> list[Value]:
-    """Repeat along axis 0 the values that should carry the batch and do not."""
+    """Repeat along axis 0 the values that should have the batch and do not."""
     return [
         broadcast_to(value, shape=(size, *shape_of(value))) if want and not flag else value
         for value, flag, want in zip(values, flags, wanted, strict=True)
@@ -162,13 +162,13 @@ def with_batch(
 def batched_program(
     program: Program, size: int, flags: Sequence[bool], wanted: Sequence[bool]
 ) -> tuple[Program, list[bool]]:
-    """A program on a batch, and which of its results have the batch: the wanted ones always do."""
+    """Stage a program on a batch; also return which results have it: the wanted ones always do."""
 
     def run(values: Sequence[Value]) -> tuple[list[Value], list[bool]]:
         outs, out_flags = run_batched(program.evaluate, size, values, flags)
         count = len(wanted)
         outs = [*with_batch(outs[:count], out_flags[:count], wanted, size), *outs[count:]]
-        # A Python number is none in a batch, and then may make others of a higher precision.
+        # In a batch a Python number becomes an array, which may raise the precision of others.
         results = [
             out if dtype_of(out) == spec.dtype else cast(out, dtype=spec.dtype)
             for out, spec in zip(outs, program.results(*program.inputs), strict=True)
@@ -182,11 +182,11 @@ def batched_program(
 
 
 def inputs_read(program: Program, outputs: Iterable[int]) -> set[int]:
-    """The positions of the inputs that some of a program's outputs depend on."""
+    """Return the positions of the inputs that some of a program's outputs depend on."""
     _, read = needed(program, [program.outputs[k] for k in outputs], ())
     return {k for k in range(len(program.inputs)) if k in read}
 
 
 def part_of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Program:
-    """The part of a program that computes some of its outputs from some of its inputs."""
+    """Extract the part of a program that computes some of its outputs from some of its inputs."""
     return extract(program, inputs, [program.outputs[k] for k in outputs])

@@ -155,11 +155,11 @@ def fori_loop(
     Parameters
     ----------
     lower, upper : array_like of int, shape ()
-        The first integer, and the one that is not reached.
+        The first integer, and the end of the range, which is excluded.
     body_fun : callable
         From an integer and the value to the next value, of the same structure, shapes and dtypes.
-        The integer is a tensor of the dtype that the bounds have together, and gives way to arrays
-        where both are Python's.
+        The integer is a tensor of the dtype that the bounds promote to, and gives way to arrays
+        where both bounds are Python numbers.
     init_val : pytree
         The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
         an array or a number of its kind or a later one (int, float, complex).
@@ -178,7 +178,7 @@ def fori_loop(
 
     See Also
     --------
-    scan : which also stacks a result of each step.
+    scan : also stacks a result of each step.
 
     Notes
     -----
@@ -210,7 +210,7 @@ def fori_loop(
 
 
 def _counter(lower: Spec, upper: Spec) -> Spec:
-    """The spec of the integers between two bounds, which holds them all."""
+    """Return the spec of a counter between two bounds, whose dtype holds all its integers."""
     if lower.weak == upper.weak:
         dtype = np.promote_types(lower.dtype, upper.dtype)
         return Spec((), dtype if dtype.kind in "iu" else _INT64, lower.weak)
@@ -245,7 +245,7 @@ def _for(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: K
 
 
 def _without_steps(kinds: Kinds, body: Callable[[Any], Any]) -> Any:
-    """The first value, of the kind that it would have after a step, as far as that is known."""
+    """Return the first value, in the kind that it would have after a step if that is known."""
     if not kinds.gives_way:
         return kinds.tree()
     settled = replace(kinds, specs=[*kinds.specs])
@@ -303,7 +303,7 @@ def _masked(
     active: Value,
     is_first: bool,
 ) -> Any:
-    """Run the loop for a batch: it ends for each example by itself."""
+    """Run the loop on a batch, in which it ends for each example by itself."""
     active = participants(active)
     if not np.any(number_in(active)):
         return _without_steps(kinds, body_fun) if is_first else value
@@ -312,7 +312,7 @@ def _masked(
         with participating(active):
             new_value = body_fun(value)
         if numbers is not None and any(numbers):
-            # A Python number is none in a batch, and then may make others of a higher precision.
+            # In a batch a Python number becomes an array, which may raise the precision of others.
             precise = [
                 _as_precise(*pair)
                 for pair in zip(kinds.flatten(new_value, ""), kinds.specs, strict=True)
@@ -362,11 +362,11 @@ def _staged(
 
 
 def _step(kinds: Kinds, body_fun: Callable[[Any], Any]) -> Callable[[Sequence[Value]], list[Value]]:
-    """The body as a function of lists of values, in place of pytrees."""
+    """Return the body as a function of lists of values, in place of pytrees."""
     return lambda values: kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
 
 
 def named_like(f: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function that was made from another the name of that, which programs show."""
+    """Name a function after the user's function that it calls, since programs show the name."""
     made.__name__ = name_of(f)
     return made

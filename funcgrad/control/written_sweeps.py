@@ -1,10 +1,10 @@
 """Sweeps as loops that a compiler writes out, one after the other.
 
-The way forth is a ``while`` that stacks the values that later sweeps read of its steps. Each turn
-is a ``for`` along those stacks, from one end to the other, which stacks the values that sweeps
-after it read of its own steps. The number of steps is known when they have run: the spec of a stack
-has ``ROWS`` rows, and its array as many as there were steps. So such loops are for compilers alone,
-and nothing but such a loop reads a stack.
+The first sweep is a ``while``, which stacks the values of its steps that later sweeps read. Each
+turn is a ``for`` along these stacks, from one end to the other; it stacks the values of its own
+steps that later sweeps read. The number of steps is known only when they have run: the spec of a
+stack has ``ROWS`` rows, and its array has as many as there were steps. So such loops are for
+compilers alone, and only such a loop reads a stack.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from funcgrad.transforms.numberless import applied, flat_program
 _PYTHONS: Final = frozenset(np.dtype(kind).char for kind in (bool, int, float, complex))
 
 _MARK: Final = -1
-"""The place of a stack that only gives the number of steps."""
+"""The position that stands for a stack which only gives the number of steps."""
 
 _SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
 
@@ -35,7 +35,8 @@ _SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
 def written(sweeps: Sweeps, run: Primitive) -> Program | None:
     """Write sweeps as a program of loops, which returns the loop's last carry and the results.
 
-    None for sweeps that hold few states at once, since a stack holds all of them.
+    Returns None for sweeps with checkpoints, since a stack holds all states, and where a slice of
+    an array cannot take the place of a Python number.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def _sweep(
     carry: Sequence[Value],
     run: Primitive,
 ) -> Sequence[Value]:
-    """Append a sweep: its last carry and its stacks. It adds these to ``known``, by operand."""
+    """Append a sweep; return its last carry and its stacks, and add these to ``known``."""
     program = sweeps.programs[number]
     start = len(program.inputs) - len(program.outputs)
     before = [k for k in places if k < start] if number else []
@@ -90,7 +91,7 @@ def _sweep(
 
 
 def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int]) -> Program:
-    """The program of a step of a sweep.
+    """Stage the program of a step of a sweep.
 
     It takes the values that all steps share, its carry, and the values that it reads of the sweeps
     before it. It returns the next carry, and those of its operands that are stacked.
@@ -121,7 +122,7 @@ def _is_double(sweeps: Sweeps) -> bool:
 
 
 def _read(sweeps: Sweeps) -> list[int]:
-    """The carried operands that some turn reads of the sweeps before it.
+    """Return the carried operands of earlier sweeps that some turn reads.
 
     A turn that reads none goes along the stack that only gives the number of steps.
     """
