@@ -65,7 +65,7 @@ def place_of(window: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
     strides = window.strides
     if 1 in window.shape:
         strides = tuple([0 if n == 1 else s for n, s in zip(window.shape, strides, strict=True)])
-    if window.size == whole.size and window.flags.c_contiguous:  # the whole array: no address is needed
+    if window.size == whole.size and window.flags.c_contiguous:  # no need to ask for addresses
         return 0, strides
     return window.ctypes.data - whole.ctypes.data, strides
 

@@ -39,7 +39,7 @@ from funcgrad.transforms.numberless import flat_program
 Apply: TypeAlias = Callable[[Values, Loop], list[Value]]
 
 _MOST_PEELED: Final = 2
-"""The most steps that run before the loop backwards: each adds equations as the body has."""
+"""The most steps that run before the loop backwards: each adds a program as long as the body."""
 
 
 class ScanRecording(ControlRecording):

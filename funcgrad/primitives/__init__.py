@@ -1,1 +1,1 @@
-"""The primitives, one file a family. See README.md in this folder."""
+"""The primitives, one file for each family. See README.md in this folder."""

@@ -3,8 +3,8 @@
 >>> sigmoid(np.array([-1000.0, 0.0, np.inf]))
 array([0. , 0.5, 1. ])
 
-No derivative of theirs meets ``inf * 0``: beyond a limit at which double precision no longer knows
-the difference, the slope is constant, and it is computed at a clamped argument.
+None of their derivatives meets ``inf * 0``: beyond a limit at which double precision can no longer
+tell the difference, the slope is constant, and it is computed at a clamped argument.
 """
 
 from __future__ import annotations

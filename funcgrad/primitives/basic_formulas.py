@@ -1,4 +1,4 @@
-"""Basic formulas: of what every algebra has, an intrinsic or an operator of Python's.
+"""Basic formulas: those of operations that every algebra has, intrinsics and Python's operators.
 
 >>> import numpy as np
 >>> import funcgrad.intrinsics as m

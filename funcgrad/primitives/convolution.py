@@ -1,10 +1,10 @@
 """Convolutions of any number of axes.
 
-Arrays have a batch axis, channels, and then the axes along which something slides. A convolution,
-with an array x, a kernel k and a result y, is what makes ``sum(y * convolve(x, k))`` linear in each
-of the three. Its derivatives are the other two ways to read that sum, and theirs are again these:
-``convolve``, ``spread`` (also called a transposed convolution) and ``correlate``. Padding is no
-part of them: ``place`` and ``view`` do that before.
+Arrays have a batch axis, a channel axis, and then the axes along which the kernel slides. For an
+array x, a kernel k and a result y, ``sum(y * convolve(x, k))`` is linear in each of the three. Its
+derivatives with respect to y, x and k are ``convolve``, ``spread`` (also called a transposed
+convolution) and ``correlate``, so the derivatives of these three are again these three. They do not
+pad: ``place`` and ``view`` do that before.
 
 >>> x = np.arange(5.0).reshape(1, 1, 5)
 >>> convolve(x, np.ones((1, 1, 2)), strides=(1,), dilations=(1,), groups=1)

@@ -1,9 +1,9 @@
-"""How convolutions are computed: as products of matrices, of which one has windows as columns.
+"""How convolutions are computed: as products of two matrices, one of which has windows as columns.
 
 Windows overlap, so they have to be copied, which takes nearly as long as the product if it is done
-number by number. Here rows of places, which lie side by side, are copied as one element each, for
-so few examples or rows at a time that the cache holds them. The transpose adds up what a product
-gives for each number of a window: as long lines, which wrap from row to row, for the zeros
+number by number. Here rows of neighbouring places are copied as one element each, for so few
+examples or rows at a time that the cache holds them. The transpose adds up the results of a product
+for each number of a window. It adds them as long lines that wrap from row to row, since the zeros
 between the rows add nothing.
 
 >>> x = np.arange(5.0).reshape(1, 1, 5)

@@ -1,7 +1,7 @@
-"""Examples of a batch that do not take part, and what they bring in the place of their numbers.
+"""Deputies: numbers in the place of those of a batch's examples that do not take part.
 
-An operation may refuse their numbers, make NaN of them, or never come to an end. So they bring
-those of an example that takes part, their deputy; what comes of that nobody reads.
+An operation may refuse the numbers of these examples, make NaN of them, or never come to an end. So
+they get the numbers of an example that takes part, their deputy; nobody reads their results.
 
 >>> import numpy as np
 >>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])

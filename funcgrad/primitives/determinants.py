@@ -1,12 +1,12 @@
 """Determinants, the derivatives of which are cofactors: at singular matrices, too.
 
 The derivative of a determinant with respect to an element is its cofactor, a polynomial, which is
-right where an inverse matrix is not to be had. Where a matrix is far from singular, cofactors are
+right even where there is no inverse matrix. Where a matrix is far from singular, cofactors are
 ``det(A) A^-T``. Elsewhere they come from the singular value decomposition A = U S V^H: the
 cofactors of S are products of all singular values but one, and those of A are ``det(U V^H)`` times
-``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two. Before,
-rows and columns are divided by powers of two near their greatest elements, as singular values say
-nothing about the small elements of a matrix beside great ones.
+``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two. Rows
+and columns are first divided by powers of two near their greatest elements, since singular values
+say nothing about small elements of a matrix beside great ones.
 
 >>> cofactors(np.array([[1.0, 2.0], [2.0, 4.0]]), np.float64(0.0))
 array([[ 4., -2.],

@@ -2,12 +2,12 @@
 
 With A v = w v and D = V^H dA V the tangents are dw = diag(D) and dV = V (D / gaps), where the
 gap at i, j is ``w[j] - w[i]`` (Giles, "Collected matrix derivative results for forward and reverse
-mode algorithmic differentiation", 2008, section 3.1). Of complex eigenvectors the phase is
-nobody's: their tangents have no part along themselves.
+mode algorithmic differentiation", 2008, section 3.1). The phase of a complex eigenvector is
+arbitrary: its tangent has no component along the eigenvector itself.
 
-Eigenvectors to equal eigenvalues are any basis of a space. What depends on the choice has no
-derivative, and that is an error; what does not, as the projection on such a space, is right. Which
-it is shows in the numbers alone, so those decide inside of operations.
+Eigenvectors of equal eigenvalues are an arbitrary basis of a space. A result that depends on the
+choice has no derivative, which is an error; the derivative of one that does not, such as the
+projection on that space, is right. Only numbers tell the two apart, so operations decide it inside.
 
 >>> eigh(np.array([[2.0, 0.0], [0.0, 3.0]]), lower=True)[0]
 array([2., 3.])

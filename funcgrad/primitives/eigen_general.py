@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of any square matrices.
 
-With A V = V W and D = V^-1 dA V the tangents are dW = diag(D) and dV = V (D / gaps), but for the
-multiple of each vector that LAPACK chooses: its length is 1, and its largest component is real
+With A V = V W and D = V^-1 dA V the tangents are dW = diag(D) and dV = V (D / gaps), except for the
+scale of each vector, which LAPACK chooses: its length is 1, and its largest component is real
 (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", 2008, section 3.1, has neither). That choice is differentiated, too.
 

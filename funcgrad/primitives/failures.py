@@ -1,9 +1,10 @@
-"""Matrices for which an operation has no result: an error, or NaN for these alone.
+"""Matrices for which an operation has no result: an error, or NaN for these matrices alone.
 
 LAPACK gives up a whole stack for one matrix in it. An operation that is ``failing`` has the
-parameter ``failed``: with "raise" that is an error, with "nan" the stack is halved until what is to
-blame stands alone, and all others have the bits that they have without it. Rules of derivatives
-hand the parameter on, so a derivative that does not exist is NaN, too, where a value is.
+parameter ``failed``: with "raise" that is an error, with "nan" the stack is halved until the
+failing matrix stands alone, and all others have the bits that they have without it. Rules of
+derivatives pass the parameter on, so a derivative that does not exist is NaN where a value would
+be.
 
 >>> flags = failures(np.linalg.inv, np.array([[[2.0]], [[0.0]], [[1.0]]]))
 >>> flags

@@ -1,9 +1,9 @@
-"""Discrete Fourier transforms along one axis: of any numbers, of real ones, and back to these.
+"""Discrete Fourier transforms along one axis: of any numbers, of real numbers, and back to these.
 
 Each is linear, so it is its own differential. Its transpose is the transform in the other
-direction, scaled the other way. A transform of real numbers keeps the first half of what is
-symmetric, so its transpose counts once what has no mirror image there: the first coefficient, and
-where the length is even the last.
+direction, scaled the other way. A transform of real numbers keeps the first half of its symmetric
+coefficients, so its transpose counts once those that have no mirror image: the first coefficient,
+and, where the length is even, the last.
 
 >>> fourier(np.array([1.0, 0.0, 0.0, 0.0]), axis=0, norm="backward", inverse=False)
 array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])

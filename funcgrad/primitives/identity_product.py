@@ -1,4 +1,4 @@
-"""Products with an identity matrix, by a copy where that is the same.
+"""Products with an identity matrix, computed as a copy where that gives the same.
 
 Derivatives in many directions at once start from such products: the tangents that ``jacfwd``
 pushes through ``x @ w`` are the rows of an identity matrix.

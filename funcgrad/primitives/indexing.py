@@ -2,7 +2,7 @@
 
 A key falls apart into a *basic* part (integers, slices, None, Ellipsis), which is the static
 parameter of ``view``, and an *advanced* part (integer arrays, boolean masks), whose index arrays
-are operands of ``gather``, so that a batch of indices is nothing special. The transpose of
+are operands of ``gather``, so that batches of indices need no rule of their own. The transpose of
 ``gather`` is ``deposit``, which adds up what arrives at one place.
 
 >>> index(np.array([10.0, 20.0, 30.0]), [2, 0, 2])

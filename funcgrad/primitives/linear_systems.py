@@ -4,17 +4,18 @@ The tangent of x with A x = B solves A dx = dB - dA x, so it takes no inverse; n
 cotangent of B, which solves the adjoint system (Giles, "Collected matrix derivative results for
 forward and reverse mode algorithmic differentiation", 2008, section 2.3).
 
-Each system is factored anew, in the reverse pass too, as NumPy gives factors to nobody. What SciPy
-would (one factorization and two substitutions, over two systems of NumPy's): single matrices of 4,
-32, 128 and 512 rows take 0.24, 0.4, 0.5 and 0.5 of the time, but SciPy may be absent, and bits must
-not depend on that; a stack of 1000 of 4 rows takes 6 times as long, since only NumPy runs through
-stacks. Substitutions written here are systems of NumPy's themselves, up to `_BLOCK` rows.
+Each system is factored anew, in the reverse pass too, since NumPy does not return factors. SciPy
+does: one factorization and two substitutions take 0.24, 0.4, 0.5 and 0.5 of the time of two systems
+of NumPy's for single matrices of 4, 32, 128 and 512 rows. But SciPy may be absent, and bits must
+not depend on that; and a stack of 1000 matrices of 4 rows takes it 6 times as long, since only
+NumPy runs through stacks. Substitutions written here solve systems by NumPy themselves, up to
+`_BLOCK` rows.
 
-Nor are systems of one matrix put together when a program is compiled. Side by side, the right-hand
-sides of two take 0.7 of the time that they take one after the other (2 to 10 rows; 0.6 of 100), and
-the gradient of a Kalman filter 0.88. But NumPy substitutes in several columns otherwise than in
-one: half of the pairs of 2 rows, and all from 10 on, have other last bits then, and a compiled
-program has those of the function.
+Nor are systems with the same matrix joined when a program is compiled. Side by side, two right-hand
+sides take 0.7 of the time that they take one after the other (2 to 10 rows; 0.6 for 100), and the
+gradient of a Kalman filter 0.88. But NumPy substitutes in several columns otherwise than in one:
+half of the pairs of 2 rows, and all from 10 on, would have other last bits, and a compiled program
+has those of the function.
 
 >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
 array([[1. ],

@@ -1,4 +1,4 @@
-"""Comparison, logic and bits: elementwise primitives that no derivative passes.
+"""Comparison, logic and bits: elementwise primitives through which no derivative flows.
 
 >>> less(np.float64(1.0), 2.0)
 np.True_

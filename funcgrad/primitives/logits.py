@@ -1,4 +1,4 @@
-"""Logits relative to their greatest, of which softmax and cross-entropy are made.
+"""Logits relative to the greatest of them, of which softmax and cross-entropy are made.
 
 >>> relative_logits(np.array([1.0, 3.0]), (0,), "softmax")
 array([-2.,  0.])

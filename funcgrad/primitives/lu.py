@@ -2,8 +2,8 @@
 
 With F = L^-1 P^T dA U^-1 the tangents are dL = L times the part of F below the diagonal, and dU the
 rest of F times U (Seeger, Hetzel, Dai, Meissner and Lawrence, "Auto-differentiating linear
-algebra", 2017). Of a matrix that is not square this is so of the leading square; what is beside it
-follows from ``P^T dA = dL U + L dU``.
+algebra", 2017). For a matrix that is not square this holds for the leading square block; the other
+block follows from ``P^T dA = dL U + L dU``.
 
 >>> lu(np.array([[1.0, 2.0], [2.0, 2.0]]))[1]
 array([[1. , 0. ],

@@ -1,4 +1,4 @@
-"""Helpers of the operations of linear algebra: stacks of matrices, adjoints, parts, batches.
+"""Helpers for the operations of linear algebra: stacks of matrices, adjoints, triangles, batches.
 
 Matrices are on the last two axes; all axes before them are a stack, as for ``numpy.linalg``.
 

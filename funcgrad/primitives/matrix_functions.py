@@ -1,11 +1,11 @@
 """Exponentials, logarithms and square roots of matrices, which SciPy computes.
 
 The derivative of a function of matrices in a direction E is the block above the diagonal of
-``f([[A, E], [0, A]])`` (Mathias, "A chain rule for matrix functions and applications", 1996); so is
-that of the derivative, which makes it right at every order, and at every matrix at which the
-function is, whether eigenvalues are equal or there is no basis of eigenvectors. The exponential has
-a quicker way to the first one (Al-Mohy and Higham, "Computing the Fréchet derivative of the matrix
-exponential", 2009). That of a square root X solves ``X dX + dX X = dA``.
+``f([[A, E], [0, A]])`` (Mathias, "A chain rule for matrix functions and applications", 1996). The
+derivative of the derivative is found in the same way, so all orders are right at every matrix at
+which the function is, even where eigenvalues are equal or there is no basis of eigenvectors. The
+first derivative of the exponential has a quicker way (Al-Mohy and Higham, "Computing the Fréchet
+derivative of the matrix exponential", 2009). That of a square root X solves ``X dX + dX X = dA``.
 
 >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]]))
 array([[1., 1.],

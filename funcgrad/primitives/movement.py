@@ -1,4 +1,4 @@
-"""Declaring a primitive of one array that only moves elements.
+"""Declarations of primitives that only move the elements of one array.
 
 >>> swap = movement(
 ...     "swap",

@@ -1,7 +1,7 @@
 """Lengths of vectors, and their directions, without overflow on the way.
 
-The derivative of a length is the direction; at the origin the least of its subgradients, 0. The
-derivative of a direction is the part of a change across it, over the length.
+The derivative of a length is the direction; at the origin it is the least subgradient, 0. The
+tangent of a direction is the part of the vector's tangent across the direction, over the length.
 
 >>> length(np.array([3e200, 4e200]), axis=(0,), keepdims=False)
 np.float64(5e+200)

@@ -3,8 +3,8 @@
 With A = Q R and M = Q^H dA R^-1 the change of Q within its space is Q W, where W is skew-Hermitian
 and has the lower triangle of M: the diagonal of R stays real. So ``dR = Q^H dA - W R`` and
 ``dQ = dA R^-1 - Q (M - W)`` (Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
-algorithms for square, wide, and deep matrices", 2020). Of wide matrices this is so of the first
-square part.
+algorithms for square, wide, and deep matrices", 2020). For wide matrices this holds for the first
+square block.
 
 >>> qr(np.array([[0.0, 2.0], [1.0, 0.0]]), complete=False)[1]
 array([[-1., -0.],

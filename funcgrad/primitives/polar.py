@@ -1,7 +1,7 @@
 """The orthonormal factor of polar decompositions, A = U P with a positive definite P.
 
 With P = U^H A the change of U within its space is U W, where W is skew-Hermitian and solves
-Sylvester's equation ``P W + W P = U^H dA - dA^H U``; what of dA leaves the space is divided by P.
+Sylvester's equation ``P W + W P = U^H dA - dA^H U``; dA outside of that space is divided by P.
 (Kenney and Laub, "Polar decomposition and matrix sign function condition estimates", 1991.)
 
 >>> polar_factor(np.array([[0.0, -2.0], [3.0, 0.0]]))

@@ -3,9 +3,9 @@
 >>> power(2.0, 3.0), power_derivative(np.array([0.0]), 1.0, orders=(1, 0))
 (8.0, array([1.]))
 
-All derivatives of ``x**y`` have one form, so that they are one operation. Written as products of
-powers and logarithms they would be NaN where a factor is 0 and another infinite: at bases of 0, and
-at exponents of 0 or 1.
+All derivatives of ``x**y`` have one form, so they are one operation. Written as products of powers
+and logarithms they would be NaN where one factor is 0 and another infinite: at bases of 0, and at
+exponents of 0 or 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Precision: in which dtype a formula computes with operands that may be integers.
+"""Precision: the dtype in which a formula computes with operands that may be integers.
 
 >>> import funcgrad.intrinsics as m
 >>> floating(m, np.array([3], np.int8)), floating(m, 3.0)

@@ -1,8 +1,8 @@
 """How a contraction is computed: as one product of matrices, of stacks of them, or of vectors.
 
-What flows in are subscripts and shapes; what flows out is a ``ProductPlan``, which says how the
-axes of both arguments have to lie and where those of the result go. ``compute`` does that and
-``text`` writes it down, so both give the same bits, and the text needs no plan at each call.
+``plan_product`` takes subscripts and shapes, and returns a ``ProductPlan``: how the axes of both
+arguments have to lie, and where the axes of the result go. ``compute`` carries out a plan and
+``text`` writes it as source text, so both give the same bits, and the text plans nothing at a call.
 
 >>> x, y = np.ones((60, 2, 30)), np.ones((2, 30, 4))
 >>> product = plan_product("nij,ijk->kn", x.shape, y.shape)

@@ -3,8 +3,8 @@
 With P = pinv(A) the tangent is
 ``dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P`` (Golub and Pereyra, "The
 differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate",
-1973): where the rank stays what it is, as it does around matrices of full rank. Where the rank can
-grow, the pseudoinverse jumps, and this is its derivative along what keeps the rank.
+1973), where the rank does not change, as around matrices of full rank. Where the rank can grow, the
+pseudoinverse jumps, and this is its derivative along directions that keep the rank.
 
 >>> pinv(np.array([[2.0, 0.0], [0.0, 0.0]]), np.float64(1e-15), hermitian=False)
 array([[0.5, 0. ],

@@ -1,4 +1,4 @@
-"""Random bits, and what distributions make of them: the primitives below ``funcgrad.random``.
+"""Random bits, and what distributions make of them: the primitives behind ``funcgrad.random``.
 
 A key is 128 bits, as two uint64. It keys the Philox4x64-10 cipher (Salmon, Moraes, Dror, Shaw,
 "Parallel random numbers: as easy as 1, 2, 3", SC 2011), which turns a 256-bit counter into 256

@@ -1,4 +1,4 @@
-"""First-order linear recurrences, of which the tangents of running products are one.
+"""First-order linear recurrences, such as the tangents of running products.
 
 >>> recurrence(np.array([5.0, 2.0, 3.0]), np.ones(3), axis=0, reverse=False)
 array([ 1.,  3., 10.])

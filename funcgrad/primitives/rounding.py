@@ -1,6 +1,7 @@
 """Rounding, and the parts of floating-point numbers.
 
-What only jumps is discrete; ``fmod`` and ``copysign`` follow their first argument between jumps.
+Functions that are constant between jumps are discrete; ``fmod`` and ``copysign`` follow their first
+argument between jumps.
 
 >>> floor(1.7)
 np.float64(1.0)

@@ -2,8 +2,8 @@
 
 For each row that it reduces NumPy takes 20 ns (a sum) or 60 ns (an extremum) on top of the
 arithmetic. Sums are quicker as products with ones, which BLAS computes, and extrema are quicker
-down the columns of a copy. Accuracy is the same: up to 128 numbers of a row NumPy adds without the
-pairwise scheme that it has for longer ones, and leading axes it always adds one row at a time.
+down the columns of a copy. Accuracy is the same: NumPy adds rows of up to 128 numbers without the
+pairwise scheme that it has for longer rows, and along leading axes it always adds row by row.
 
 >>> total(np.ones((100, 3), np.float32), (1,), False)[:2]
 array([3., 3.], dtype=float32)

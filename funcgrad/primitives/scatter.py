@@ -1,8 +1,8 @@
 """Scattering: arrays with new elements at some places, the functional form of assignment.
 
-``x`` is the array, ``u`` holds the updates, and the index arrays stand as in ``gather``. Duplicates
-mean what a loop over the updates would do: sums and products take them all, a replacement keeps
-the last, an extremum the greatest or the least.
+``x`` is the array, ``u`` holds the updates, and the index arrays are those of ``gather``. Duplicate
+places mean what a loop over the updates would do: sums and products take all updates, a replacement
+keeps the last, an extremum the greatest or the least.
 
 >>> scatter_add(np.zeros(3), np.array([1.0, 2.0]), np.array([1, 1]), axis=0, unique=False)
 array([0., 3., 0.])

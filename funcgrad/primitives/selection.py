@@ -1,7 +1,7 @@
 """Selections: each element of the result is an element of one of the arguments.
 
-Their factors are masks: the cotangent of what was not selected is absent. Where two arguments tie,
-both are selected and share the cotangent equally.
+Their factors are masks: the cotangent of an element that was not selected is absent. Where two
+arguments tie, both are selected and share the cotangent equally.
 
 >>> where(True, 1.0, 2.0)
 array(1.)

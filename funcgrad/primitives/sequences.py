@@ -1,7 +1,8 @@
 """Convolution of sequences, or of rows of them.
 
 A convolution is linear in each of its two arguments, and its transposes are convolutions with the
-other one reversed: of a full one valid ones, of a valid one full and valid ones.
+other argument reversed: those of a full convolution are valid ones, those of a valid convolution a
+full and a valid one.
 
 >>> convolve_rows(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]), full=True)
 array([ 1., 12., 23., 30.])

@@ -2,11 +2,11 @@
 
 With A = U S V^H and P = U^H dA V the tangents of singular values are the real parts of the diagonal
 of P. Those of the vectors are dU = U (X + Y) and dV = V (X - Y), where X is the Hermitian part of P
-over differences of singular values, and Y its skew part over their sums; vectors move out of the
-space of A besides, by ``(1 - U U^H) dA V / S`` (Townsend, "Differentiating the singular value
-decomposition", 2016, in another form). Differences are those of ``eigh``, with all that is said of
-equal ones there. So is a zero beside another, or one of a matrix that is not square, where sums are
-divided by.
+over differences of singular values, and Y its skew part over their sums; vectors also move out of
+the space of A, by ``(1 - U U^H) dA V / S`` (Townsend, "Differentiating the singular value
+decomposition", 2016, in another form). Differences are those of ``eigh``, and what it says of equal
+eigenvalues holds here, too. It also holds for divisions by sums: for two singular values that are
+zero, and for one that is zero where the matrix is not square.
 
 >>> svdvals(np.array([[3.0, 0.0], [0.0, -2.0]]))
 array([3., 2.])

@@ -1,4 +1,4 @@
-"""Windows that slide along the last axes of an array, and what comes back from them.
+"""Windows that slide along the last axes of an array, their sums, and the transposes of both.
 
 >>> x = np.arange(5.0)
 >>> sliding_windows(x, sizes=(2,), strides=(2,), dilations=(1,))

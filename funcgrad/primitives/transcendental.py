@@ -8,7 +8,7 @@ use it on purpose: it knows on which side of a branch cut the argument lies, whi
 forgets, for ``1 - (2 + 0j)`` has the imaginary part 0 rather than -0.
 
 A factor keeps its digits over the whole range, and so does its own derivative. Where the formula
-for the factor, differentiated, would subtract what is nearly equal (``x / hypot(x, y)`` gives
+for the factor, differentiated, would subtract nearly equal numbers (``x / hypot(x, y)`` gives
 ``1 / r - x**2 / r**3``), the factor is an operation that knows its derivative (``y**2 / r**3``):
 ``ratio_to_hypot``, ``ratio_to_square_of_hypot``, ``one_minus_square``, ``sech_squared``.
 """
