@@ -145,8 +145,8 @@ class _FunctionWriter:
         first = len(self._program.inputs)
         for variable, constant in enumerate(self._program.constants, first):
             array = np.ascontiguousarray(np.asarray(constant.value, constant.spec.dtype))
-            if array.size:
-                self._pointers[variable] = self._module.symbol("constant", array.ctypes.data, array)
+            address = array.ctypes.data
+            self._pointers[variable] = self._module.symbol("constant", address, array)
 
     def _place_intermediates(self) -> None:
         """Give each intermediate result a place in the arena that is free while it is alive."""
@@ -223,6 +223,9 @@ class _FunctionWriter:
         arrays = self._array("ptr", pointers)
         counts, steps = self._array("i64", [count]), self._array("i64", strides)
         self._lines.emit(f"call void {name}(ptr {arrays}, ptr {counts}, ptr {steps}, ptr {data})")
+        if step.dtypes[-1].kind != "f":  # such as a power of an integer, which may be refused
+            error = self._lines.call("ptr", "PyErr_Occurred")
+            self._continue_if(self._lines.op(f"icmp eq ptr {error}, null"))
 
     def _array(self, kind: str, items: Sequence[str | int]) -> str:
         """Values side by side on the stack."""

@@ -314,18 +314,27 @@ class _Planner:
         return True
 
     def _copied(self, view: View, dtype: np.dtype[Any]) -> View:
-        """A copy of a view, in C order."""
-        variable = self._new(view.shape, dtype)
-        copy = self._new(view.shape, dtype)
-        self._views[variable] = view
-        self._copy(variable, copy)
-        return self._views[copy]
+        """A copy of a view, in C order.
 
-    def _copy(self, variable: int, copy: int) -> None:
-        if 0 in self._specs[copy].shape:
+        Its elements are copied as the bits of integers, so that they may be of any dtype.
+        """
+        copy = self._new(view.shape, dtype)
+        if 0 in view.shape:
             self._append(Fill(copy), range(copy, copy + 1))
-            return
-        self._join(Member(copy, (variable,), lambda lanes, x: x), self._specs[copy].shape)
+            return self._views[copy]
+        count = max(dtype.itemsize // 8, 1)
+        bits = np.dtype(f"u{dtype.itemsize // count}")
+        shape = (*view.shape, count)
+        strides = (*[stride * count for stride in view.strides], 1)
+        source, target = self._new(shape, bits), self._new(shape, bits)
+        nest = Nest(shape)
+        nest.reads[source] = View(view.buffer, shape, strides, view.offset * count)
+        nest.members.append(Member(target, (source,), lambda lanes, x: x))
+        nest.stores[target] = whole(copy, shape)
+        self._views[source] = nest.reads[source]
+        self._append(nest, range(copy, copy + 1))
+        self._made_at[target] = self._made_at[copy]
+        return self._views[copy]
 
     # ---------------------------------------------------------------------------------- movements
 

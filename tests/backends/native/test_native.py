@@ -246,6 +246,19 @@ def test_a_loop_can_be_interrupted(endless: bool) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_numpys_loops_may_refuse_numbers() -> None:
+    with pytest.raises(ValueError, match="negative integer powers"):
+        native(lambda x, y: x**y)(np.array([2, 3]), np.array([1, -1]))
+
+
+@pytest.mark.parametrize("char", "?eFDbB")
+def test_what_is_handed_on_is_copied_for_every_dtype(char: str) -> None:
+    x = np.arange(6).reshape(2, 3).astype(char)
+    assert_same(lambda x: (x, x.T, x[::-1, 1], x[:0], x.sum()), x, exact=True)
+    empty = np.zeros((0, 2), char)
+    assert_same(lambda x: (fnp.concatenate([x, empty[:, :1].T[:, :0].reshape(0, 3)]),), x)
+
+
 def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
     with pytest.raises(NativeError, match="nowhere"):
         compile_text("declare void @nowhere()", {}, host())
