@@ -451,7 +451,7 @@ def jit(
     Raises
     ------
     ArgumentError
-        ``f`` has no such argument, or no such backend is installed.
+        ``f`` has no such argument, or there is no such backend.
 
     Warns
     -----

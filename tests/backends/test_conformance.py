@@ -418,7 +418,7 @@ def test_what_is_no_backend_and_no_kind_is_refused() -> None:
         fg.testing.check_backend("numpy", ("loops",))
     with pytest.raises(ArgumentError, match="kinds names none, so nothing would be checked"):
         fg.testing.check_backend("numpy", ())
-    with pytest.raises(ArgumentError, match="check_backend: no backend called 'none'"):
+    with pytest.raises(ArgumentError, match="check_backend: there is no backend called 'none'"):
         fg.testing.check_backend("none")
     with pytest.raises(ArgumentError, match="has no name, supports"):
         fg.testing.check_backend(object())  # type: ignore[arg-type]
