@@ -39,7 +39,11 @@ class _EntryWriter:
         lines, inputs = self._lines, self._function.program.inputs
         self._expect(lines.op(f"icmp eq i64 %count, {len(inputs)}"))
         pointers = [self._input(place, spec) for place, spec in enumerate(inputs)]
-        holders = [self._holder(spec) for spec in self._outputs]
+        holders: list[str] = []
+        for spec in self._outputs:
+            holders.append(self._holder(spec))
+            if spec.shape:
+                self._require(holders[-1], holders[:-1])
         targets = [
             lines.op(f"load ptr, ptr {lines.address(holder, ArrayLayout.data)}")
             if spec.shape
@@ -49,6 +53,7 @@ class _EntryWriter:
         arena = "null"
         if self._function.size:
             arena = lines.call("ptr", "malloc", ("i64", str(self._function.size)))
+            self._require(arena, holders, "PyErr_NoMemory")
         arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, *targets, arena)])
         status = lines.op(f"call i32 @{self._function.name}({arguments})")
         if self._function.size:
@@ -61,9 +66,7 @@ class _EntryWriter:
         self._return(holders)
         for label, result in ((failed, "null"), (missed, self._object("none", None))):
             lines.begin_block(label)
-            for holder, spec in zip(holders, self._outputs, strict=True):
-                if spec.shape:
-                    lines.call("void", "Py_DecRef", ("ptr", holder))
+            self._release(holders)
             if result != "null":
                 lines.call("void", "Py_IncRef", ("ptr", result))
             lines.emit(f"ret ptr {result}")
@@ -82,6 +85,23 @@ class _EntryWriter:
         after = self._lines.fresh_label("fits")
         self._lines.branch(condition, after, "miss")
         self._lines.begin_block(after)
+
+    def _require(self, pointer: str, holders: Sequence[str], error: str = "") -> None:
+        """Raise where memory was refused: release the arrays made so far, and return."""
+        lines = self._lines
+        there, refused = lines.fresh_label("there"), lines.fresh_label("refused")
+        lines.branch(lines.op(f"icmp ne ptr {pointer}, null"), there, refused)
+        lines.begin_block(refused)
+        self._release(holders)
+        if error:
+            lines.call("ptr", error)
+        lines.emit("ret ptr null")
+        lines.begin_block(there)
+
+    def _release(self, holders: Sequence[str]) -> None:
+        for holder, spec in zip(holders, self._outputs, strict=False):
+            if spec.shape:
+                self._lines.call("void", "Py_DecRef", ("ptr", holder))
 
     def _field(self, pointer: str, offset: int, kind: str) -> str:
         return self._lines.op(f"load {kind}, ptr {self._lines.address(pointer, offset)}")

@@ -32,6 +32,7 @@ _FUNCTIONS: Final = (
     "PyErr_Occurred",
     "PyErr_CheckSignals",
     "PyErr_Clear",
+    "PyErr_NoMemory",
     "PyTuple_SetItem",
 )
 

@@ -286,6 +286,7 @@ class _FunctionWriter:
             ("i32", "1281"),  # in C order, aligned, may be written to
             ("ptr", "null"),
         )
+        self._continue_if(lines.op(f"icmp ne ptr {array}, null"))
         return array
 
     def _continue_if(self, condition: str, otherwise: str = "failed") -> None:

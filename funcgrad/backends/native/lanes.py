@@ -154,6 +154,17 @@ class Value:
     def __rshift__(self, other: Scalar) -> Value:
         return self.lanes.shifted(np.right_shift, self, other)
 
+    def __rlshift__(self, other: Scalar) -> Value:
+        return self.lanes.shifted(np.left_shift, other, self)
+
+    def __rrshift__(self, other: Scalar) -> Value:
+        return self.lanes.shifted(np.right_shift, other, self)
+
+    def __floordiv__(self, other: Scalar) -> Value:
+        raise NotEmitted("a quotient of integers")
+
+    __rfloordiv__ = __mod__ = __rmod__ = __rpow__ = __floordiv__
+
     def __lt__(self, other: Scalar) -> Value:
         return self.lanes.compare(np.less, self, other)
 

@@ -407,8 +407,9 @@ class _Planner:
     def _runs(self, equation: Equation, structure: Control, results: range) -> bool:
         form = None if structure.form is None else structure.form(**dict(equation.params))
         if isinstance(form, Loop):
-            if form.condition is None and form.length is None:
-                return False
+            stacks = len(form.body.outputs) > form.carried
+            if form.length is None and (form.condition is None or stacks):
+                return False  # as many slices as nobody knows before
             programs = [form.body] + ([] if form.condition is None else [form.condition])
         elif isinstance(form, Choice):
             programs = list(form.branches)

@@ -259,6 +259,19 @@ def test_what_is_handed_on_is_copied_for_every_dtype(char: str) -> None:
     assert_same(lambda x: (fnp.concatenate([x, empty[:, :1].T[:, :0].reshape(0, 3)]),), x)
 
 
+def test_memory_that_is_refused_is_an_error() -> None:
+    f = native(lambda x: (x + 1.0, fnp.broadcast_to(x, (2**20, 2**20, 2**12)) * 2.0))
+    with pytest.raises(MemoryError):
+        f(np.float64(1.0))
+
+
+@pytest.mark.parametrize("char", "bBlL")
+def test_numbers_before_integers_are_operands_too(char: str) -> None:
+    x = np.array([1, 2, 3], char)
+    for f in (lambda x: 1 << x, lambda x: 100 >> x, lambda x: 7 // x, lambda x: 7 % x):
+        assert_same(f, x, exact=True)
+
+
 def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
     with pytest.raises(NativeError, match="nowhere"):
         compile_text("declare void @nowhere()", {}, host())
