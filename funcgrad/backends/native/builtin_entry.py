@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad.backends.interface import MISS
 from funcgrad.backends.native.cpython import HEAD, ArrayLayout
 from funcgrad.backends.native.function_text import FunctionText
-from funcgrad.backends.native.functions import Function, NativeModule
+from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import Code
 from funcgrad.shape import Spec
 

@@ -18,7 +18,8 @@ from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, evaluated
 from funcgrad.backends.native.builtin_entry import builtin, write_entry
 from funcgrad.backends.native.cpython import checked, symbols
-from funcgrad.backends.native.functions import Function, NativeModule
+from funcgrad.backends.native.functions import write_function
+from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import compile_text, host
 from funcgrad.floating_errors import notices_errors
 from funcgrad.passes.pipeline import optimize
@@ -93,7 +94,7 @@ def check_machine() -> None:
 
 
 def _written(program: Program) -> tuple[NativeModule, Function]:
-    module = NativeModule(host().bits)
+    module = NativeModule(host().bits, write_function)
     function = module.function(program)
     specs = program.specs()
     write_entry(module, function, [specs[variable] for variable in program.outputs])

@@ -1,11 +1,12 @@
 """The steps of a plan: loop nests, fills, NumPy's inner loops, callbacks, loops and choices.
 
-They are data: `plan.py` makes them of a program, and `functions.py` writes them.
+They are data: `planner.py` makes them of a program, and `functions.py` writes them. A step says
+which buffers it reads and writes, so that memory can be shared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -80,12 +81,30 @@ class Nest:
     reads: dict[int, View] = field(default_factory=dict)
     stores: dict[int, View] = field(default_factory=dict)
 
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [view.buffer for view in self.reads.values()]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffers that it writes."""
+        return [view.buffer for view in self.stores.values()]
+
 
 @dataclass(frozen=True, slots=True)
 class Fill:
     """A buffer is filled with zeros."""
 
     buffer: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads: none."""
+        return []
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.buffer,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +116,56 @@ class Sweep:
     operands: tuple[int, ...]
     variable: int
 
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [views[operand].buffer for operand in self.operands]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
 
 @dataclass(frozen=True, slots=True)
-class Callback:
-    """An operation that NumPy evaluates, on arrays that lie in native memory."""
+class EquationStep:
+    """A step that does one equation, whose operands and results lie in buffers of their own.
+
+    Attributes
+    ----------
+    equation : Equation
+    variable : int
+        The first result.
+    """
 
     equation: Equation
     variable: int
 
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [views[operand].buffer for operand in self.equation.operands]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffers that it writes."""
+        return range(self.variable, self.variable + len(self.equation.results))
+
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Callback(EquationStep):
+    """An operation that NumPy evaluates, on arrays that lie in native memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run(EquationStep):
     """A loop or a choice of programs.
 
     Attributes
     ----------
     form : Loop or Choice
-    equation : Equation
-    variable : int
-        The first result.
     programs : tuple of Program
     """
 
     form: Loop | Choice
-    equation: Equation
-    variable: int
     programs: tuple[Program, ...]
 
 

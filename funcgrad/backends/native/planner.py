@@ -118,44 +118,25 @@ class _Planner:
                 lives[buffer] = min(first, position), max(last, position)
 
         for position, step in enumerate(self._steps):
-            for buffer in self._read_by(step):
+            for buffer in step.read(self._views):
                 touch(buffer, position)
-            for buffer in self._written_by(step):
+            for buffer in step.written:
                 touch(buffer, position)
         for buffer in guarded:
             touch(buffer, self._made_at[buffer])
         return lives
 
-    def _written_by(self, step: Step) -> Iterable[int]:
-        """The buffers that a step writes."""
-        if isinstance(step, Nest):
-            return [view.buffer for view in step.stores.values()]
-        if isinstance(step, Fill):
-            return (step.buffer,)
-        if isinstance(step, Sweep):
-            return (step.variable,)
-        return range(step.variable, step.variable + len(step.equation.results))
-
     def _store(self, outputs: Sequence[int]) -> None:
         """Note the members of nests whose results are read from memory."""
         read = {*outputs}
         for step in self._steps:
-            read.update(self._read_by(step))
+            read.update(step.read(self._views))
         for step in self._steps:
             if isinstance(step, Nest):
                 for member in step.members:
                     variable = member.variable
                     if variable not in step.stores and (variable in read or member.folded):
                         step.stores[variable] = whole(variable, self._specs[variable].shape)
-
-    def _read_by(self, step: Step) -> Iterable[int]:
-        """The buffers that a step reads."""
-        if isinstance(step, Nest):
-            return [view.buffer for view in step.reads.values()]
-        if isinstance(step, Fill):
-            return ()
-        operands = step.operands if isinstance(step, Sweep) else step.equation.operands
-        return [self._views[operand].buffer for operand in operands]
 
     # ---------------------------------------------------------------------------------- equations
 
@@ -424,7 +405,7 @@ class _Planner:
         if any(program.guards for program in programs):
             return False
         self._prepare(equation.operands)
-        self._append(Run(form, equation, results.start, tuple(programs)), results)
+        self._append(Run(equation, results.start, form, tuple(programs)), results)
         return True
 
 

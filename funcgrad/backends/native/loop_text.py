@@ -1,0 +1,171 @@
+"""Loops and choices of programs as text: carries take turns in memory that is planned once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from funcgrad.backends.native.function_site import FunctionSite
+from funcgrad.backends.native.lanes import Lanes
+from funcgrad.backends.native.native_module import Function
+from funcgrad.backends.native.nests import load
+from funcgrad.backends.native.plan_steps import Run
+from funcgrad.shape import Spec
+from funcgrad.structure import Choice, Loop
+
+_UNINTERRUPTED: Final = 1 << 22
+"""About how many operations on numbers a loop does between two looks for an interrupt."""
+
+
+def write_run(site: FunctionSite, step: Run) -> None:
+    """Write a loop or a choice."""
+    functions = [site.module.function(program) for program in step.programs]
+    arena = site.scratch(max([function.size for function in functions]))
+    operands = [site.at(operand) for operand in step.equation.operands]
+    count = len(step.equation.results)
+    results = [site.pointer(v) for v in range(step.variable, step.variable + count)]
+    if isinstance(step.form, Choice):
+        _choose(site, step, functions, operands, results, arena)
+    elif step.form.condition is None:
+        _repeat(site, step, step.form, functions[0], operands, results, arena)
+    else:
+        _continue_while(site, step, step.form, functions, operands, results, arena)
+
+
+def _choose(
+    site: FunctionSite,
+    step: Run,
+    functions: Sequence[Function],
+    operands: Sequence[str],
+    results: Sequence[str],
+    arena: str,
+) -> None:
+    lines, dtype = site.lines, site.plan.specs[step.equation.operands[0]].dtype
+    lanes = Lanes(lines, 1)
+    number = lanes.astype(load(lanes, operands[0], dtype), np.dtype(np.int64))
+    chosen = lanes.where(number < 0, 0, number).text
+    labels = [lines.fresh_label("branch") for _ in functions]
+    after = lines.fresh_label("chosen")
+    cases = " ".join([f"i64 {k}, label %{name}" for k, name in enumerate(labels[:-1])])
+    lines.emit(f"switch i64 {chosen}, label %{labels[-1]} [ {cases} ]")
+    for label, function in zip(labels, functions, strict=True):
+        lines.begin_block(label)
+        site.called(function, [*operands[1:], *results], arena)
+        lines.jump(after)
+    lines.begin_block(after)
+
+
+def _repeat(
+    site: FunctionSite,
+    step: Run,
+    form: Loop,
+    body: Function,
+    operands: Sequence[str],
+    results: Sequence[str],
+    arena: str,
+) -> None:
+    """A loop whose length is known. Three places for each carry take turns: nothing is copied,
+    and what the last step makes lies where the result belongs."""
+    specs, lines = _carries(step, form), site.lines
+    shared, first = operands[: form.shared], operands[form.shared :][: form.carried]
+    length = form.length
+    if not length:
+        for target, source, spec in zip(results, first, specs, strict=False):
+            site.copy(target, source, spec)
+        return
+    arrays = operands[form.shared + form.carried :]
+    slices = [site.plan.specs[v] for v in step.equation.operands[form.shared + form.carried :]]
+    stacks = step.equation.results[form.carried :]
+    last, spare = list(results[: form.carried]), _spares(site, specs)
+    into, other = (last, spare) if length % 2 else (spare, last)
+
+    def one(index: str, turns: Sequence[str]) -> Sequence[str]:
+        count = form.carried
+        now, here, there = turns[:count], turns[count : 2 * count], turns[2 * count :]
+        place = lines.op(f"sub i64 {length - 1}, {index}") if form.reverse else index
+        rows = [_row(site, p, s, place) for p, s in zip(arrays, slices, strict=True)]
+        outs = [_row(site, p, s, place) for p, s in zip(results[count:], stacks, strict=True)]
+        site.called(body, [*shared, *now, *rows, *here, *outs], arena)
+        _interruptible(site, index, body.work)
+        return [*here, *there, *here]
+
+    site.work += length * body.work
+    lines.counted(length, one, [("ptr", pointer) for pointer in (*first, *into, *other)])
+
+
+def _row(site: FunctionSite, pointer: str, spec: Spec, place: str) -> str:
+    """The address of a slice along axis 0."""
+    size = prod(spec.shape[1:]) * spec.dtype.itemsize
+    return site.lines.address(pointer, site.lines.op(f"mul i64 {place}, {size}"))
+
+
+def _continue_while(
+    site: FunctionSite,
+    step: Run,
+    form: Loop,
+    functions: Sequence[Function],
+    operands: Sequence[str],
+    results: Sequence[str],
+    arena: str,
+) -> None:
+    lines, specs = site.lines, _carries(step, form)
+    shared, first = operands[: form.shared], operands[form.shared :]
+    body, condition = functions
+    site.work += _UNINTERRUPTED  # nobody knows
+    pairs = [_spares(site, specs), _spares(site, specs)]
+    truth = site.scratch(1)
+    before, head = lines.block, lines.fresh_label("while")
+    again, after = lines.fresh_label("again"), lines.fresh_label("ended")
+    lines.jump(head)
+    lines.begin_block(head)
+    now, here, there = [[lines.name() for _ in specs] for _ in range(3)]
+    count, following = lines.name(), lines.name()
+    place = lines.mark()
+    site.called(condition, [*shared, *now, truth], arena)
+    answer = lines.op(f"load i8, ptr {truth}")
+    lines.branch(lines.op(f"icmp ne i8 {answer}, 0"), again, after)
+    lines.begin_block(again)
+    site.called(body, [*shared, *now, *here], arena)
+    _interruptible(site, count, body.work)
+    lines.emit(f"{following} = add i64 {count}, 1")
+    end = lines.block
+    lines.jump(head)
+    phis = [f"{count} = phi i64 [0, %{before}], [{following}, %{end}]"]
+    for k in range(len(specs)):
+        for name, start, following in (
+            (now[k], first[k], here[k]),
+            (here[k], pairs[0][k], there[k]),
+            (there[k], pairs[1][k], here[k]),
+        ):
+            phis.append(f"{name} = phi ptr [{start}, %{before}], [{following}, %{end}]")
+    lines.insert_phis(place, phis)
+    lines.begin_block(after)
+    for target, source, spec in zip(results, now, specs, strict=True):
+        site.copy(target, source, spec)
+
+
+def _interruptible(site: FunctionSite, index: str, work: int) -> None:
+    """Look for signals, such as an interrupt from the keyboard, at some steps of a loop."""
+    lines = site.lines
+    steps = 1
+    while steps * max(work, 1) < _UNINTERRUPTED:
+        steps *= 2
+    look, after = lines.fresh_label("look"), lines.fresh_label("goes_on")
+    place = lines.op(f"and i64 {index}, {steps - 1}")
+    lines.branch(lines.op(f"icmp eq i64 {place}, {steps - 1}"), look, after)
+    lines.begin_block(look)
+    status = lines.call("i32", "PyErr_CheckSignals")
+    site.continue_if(lines.op(f"icmp eq i32 {status}, 0"))
+    lines.jump(after)
+    lines.begin_block(after)
+
+
+def _carries(step: Run, form: Loop) -> list[Spec]:
+    return list(step.equation.results[: form.carried])
+
+
+def _spares(site: FunctionSite, specs: Sequence[Spec]) -> list[str]:
+    return [site.scratch(prod(spec.shape) * spec.dtype.itemsize) for spec in specs]

@@ -1,0 +1,83 @@
+"""An LLVM module that is being written: its functions, and the addresses that they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A program as a function.
+
+    Attributes
+    ----------
+    name : str
+    program : Program
+    size : int
+        The bytes of its arena.
+    work : int
+        About how many operations on numbers a call takes.
+    """
+
+    name: str
+    program: Program
+    size: int
+    work: int
+
+
+class NativeModule:
+    """The functions of one module, and what they refer to.
+
+    Attributes
+    ----------
+    texts : list of str
+    declarations : set of str
+    symbols : dict
+        The addresses of the module's constants, inner loops and steps, by name.
+    referents : list
+        The objects at these addresses.
+    bits : int
+        The width of a register.
+    callbacks : list of str
+        The names of the operations that NumPy evaluates.
+
+    Parameters
+    ----------
+    bits : int
+    write : callable
+        ``(module, program, name) -> Function``: writes the function of a program.
+    """
+
+    def __init__(self, bits: int, write: WriteFunction) -> None:
+        self.bits = bits
+        self._write = write
+        self.texts: list[str] = []
+        self.declarations: set[str] = set()
+        self.symbols: dict[str, int] = {}
+        self.referents: list[Any] = []
+        self.callbacks: list[str] = []
+        self._functions: dict[int, Function] = {}
+
+    def function(self, program: Program) -> Function:
+        """The function of a program; the same one for the same program."""
+        known = self._functions.get(id(program))
+        if known is None:
+            name = f"f{len(self._functions)}"
+            self._functions[id(program)] = Function(name, program, 0, 0)  # while it is written
+            known = self._functions[id(program)] = self._write(self, program, name)
+        return known
+
+    def symbol(self, word: str, address: int, referents: Any) -> str:
+        """Name an address; what lies there is referents alive."""
+        name = f"{word}{len(self.symbols)}"
+        self.symbols[name] = address
+        self.referents.append(referents)
+        self.declarations.add(f"@{name} = external global i8")
+        return f"@{name}"
+
+
+WriteFunction: TypeAlias = Callable[[NativeModule, Program, str], Function]
