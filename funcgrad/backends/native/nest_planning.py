@@ -1,0 +1,197 @@
+"""Equations as members of loop nests: elementwise operations, reductions, small products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import intrinsics
+from funcgrad.backends.native.function_text import FunctionText
+from funcgrad.backends.native.lanes import Lanes, NotEmitted, Value
+from funcgrad.backends.native.plan_steps import Fill, Folded, Formula, Member, Nest
+from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
+from funcgrad.backends.native.views import View, whole
+from funcgrad.folds import SUM, Fold
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.structures import letters_of
+from funcgrad.shape import Shape, Spec
+from funcgrad.structure import Reduction
+
+_MOST_MEMBERS: Final = 200
+"""Members of a nest; with more, values wait in memory anyway."""
+
+_SMALL_PRODUCT: Final = 2048
+"""The most multiplications of a matrix product that is a nest; calling NumPy takes as long."""
+
+
+def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
+    """Plan an elementwise operation that has instructions; returns whether it has."""
+    structure: Any = equation.operation.structure
+    if structure.formula is None:
+        return False
+    formula = partial(_with_params, structure.formula, dict(equation.params))
+    dtype = plan.specs[variable].dtype
+    if not _can_be_written(
+        formula, [_operand(plan, operand) for operand in equation.operands], dtype
+    ):
+        return False
+    if 0 in plan.specs[variable].shape:
+        plan.append(Fill(variable), range(variable, variable + 1))
+    else:
+        _join(plan, Member(variable, equation.operands, formula), plan.specs[variable].shape)
+    return True
+
+
+def _operand(plan: UnfinishedPlan, variable: int) -> Any:
+    """A number, or the spec of what is not known."""
+    number = plan.number_of(variable)
+    return plan.specs[variable] if number is None else number
+
+
+def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, variable: int) -> bool:
+    """Plan a reduction whose state is one number; returns whether it is."""
+    params, fold = dict(equation.params), structure.fold
+    if fold is None or len(equation.operands) != 1 or not {*params} <= {"axis", "keepdims"}:
+        return False
+    (operand,) = equation.operands
+    shape, dtype = plan.specs[operand].shape, plan.specs[variable].dtype
+    formula = partial(_first_state, fold, dtype)
+    if 0 in shape or not params["axis"]:
+        return False
+    if not _can_be_written(formula, [_operand(plan, operand)], dtype):
+        return False
+    axes = frozenset([axis % len(shape) for axis in params["axis"]])
+    folded = Folded(axes, fold, neutral_of(fold, dtype))
+    _join(plan, Member(variable, (operand,), formula, folded), shape)
+    return True
+
+
+def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
+    """Plan a small sum of products as a nest; for large ones NumPy's products are quicker."""
+    letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
+    operands = equation.operands
+    if letters is None or spec.dtype.kind not in "fiu":
+        return False
+    *factors, out = letters
+    repeated = any(len({*text}) < len(text) for text in letters)
+    if repeated or any(plan.specs[operand].dtype != spec.dtype for operand in operands):
+        return False
+    sizes = {
+        letter: size
+        for text, operand in zip(factors, operands, strict=True)
+        for letter, size in zip(text, plan.specs[operand].shape, strict=True)
+    }
+    order = [*out, *[letter for letter in sizes if letter not in out]]
+    shape = tuple([sizes[letter] for letter in order])
+    if not 0 < prod(shape) <= _SMALL_PRODUCT:
+        return False
+    spread = []
+    for text, operand in zip(factors, operands, strict=True):
+        view, factor = plan.views[operand], plan.new(shape, spec.dtype)
+        strides = dict(zip(text, view.strides, strict=True))
+        along = tuple([strides.get(letter, 0) for letter in order])
+        plan.views[factor] = View(view.buffer, shape, along, view.offset)
+        spread.append(factor)
+    product = plan.new(shape, spec.dtype)
+    _join(plan, Member(product, tuple(spread), lambda m, x, y: m.multiply(x, y)), shape)
+    if len(order) == len(out):
+        plan.views[variable] = plan.views[product]
+        return True
+    folded = Folded(frozenset(range(len(out), len(order))), SUM, neutral_of(SUM, spec.dtype))
+    formula = partial(_first_state, SUM, spec.dtype)
+    _join(plan, Member(variable, (product,), formula, folded), shape)
+    return True
+
+
+def _join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
+    """Put an operation into the first nest over its index space that comes late enough."""
+    read = [v for v in member.operands if plan.number_of(v) is None]
+    views = {v: plan.views[v] for v in read}
+    first = max([plan.made_at[view.buffer] for view in views.values()], default=0)
+    position = len(plan.steps)
+    for place in range(max(first, 0), len(plan.steps)):
+        if _fits(plan, views, place, shape):
+            position = place
+            break
+    else:
+        plan.steps.append(Nest(shape))
+    nest = plan.steps[position]
+    assert isinstance(nest, Nest)
+    for variable, view in views.items():
+        if plan.made_at[view.buffer] < position:
+            nest.reads[variable] = view
+    nest.members.append(member)
+    plan.made_at[member.variable] = position
+    plan.views[member.variable] = whole(member.variable, plan.specs[member.variable].shape)
+
+
+def _fits(plan: UnfinishedPlan, views: Mapping[int, View], place: int, shape: Shape) -> bool:
+    """Whether an operation on these views can be a member of a step."""
+    nest = plan.steps[place]
+    if not isinstance(nest, Nest) or nest.shape != shape:
+        return False
+    if len(nest.members) >= _MOST_MEMBERS:
+        return False
+    elements = {member.variable for member in nest.members if member.folded is None}
+    for variable, view in views.items():
+        if plan.made_at[view.buffer] < place:
+            continue
+        if variable not in elements or view != whole(variable, shape):
+            return False
+    return True
+
+
+def _with_params(formula: Formula, params: dict[str, Any], m: Lanes, *operands: Any) -> Any:
+    return formula(m, *operands, **params)
+
+
+def _can_be_written(formula: Formula, operands: Sequence[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether there are instructions for a formula: it is written once, for nobody."""
+    lanes = Lanes(FunctionText(), 1)
+    values = [
+        Value("%x", operand.dtype, lanes, operand.weak) if isinstance(operand, Spec) else operand
+        for operand in operands
+    ]
+    try:
+        lanes.astype(formula(lanes, *values), dtype)
+    except NotEmitted:
+        return False
+    return True
+
+
+def _first_state(fold: Fold, dtype: np.dtype[Any], m: Lanes, x: Any) -> Any:
+    """The state of one element, if that is one number and does not depend on its place."""
+    state = fold.of(m, dtype, _Nowhere(), x)
+    if isinstance(state, tuple) or fold.finish is not None:
+        raise NotEmitted("a reduction whose state has several numbers")
+    return state
+
+
+class _Nowhere:
+    """A place that nobody may ask for."""
+
+
+def neutral_of(fold: Fold, dtype: np.dtype[Any]) -> Any:
+    """The number that changes no other: declared, or else the least or the greatest that there is.
+
+    >>> from funcgrad.folds import GREATEST, LEAST, SUM
+    >>> float64, int8 = np.dtype(float), np.dtype(np.int8)
+    >>> neutral_of(GREATEST, float64), neutral_of(LEAST, int8), neutral_of(SUM, float64)
+    (-inf, 127, -0.0)
+    """
+    if fold.identity is not None:  # 0.0 + -0.0 is 0.0
+        return -0.0 if dtype.kind == "f" and fold.identity == 0 else fold.identity
+    if dtype.kind == "f":
+        least, greatest = -np.inf, np.inf
+    elif dtype.kind == "b":
+        least, greatest = False, True
+    else:
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for number, other in ((least, greatest), (greatest, least)):
+        if fold.combine(intrinsics, dtype.type(number), dtype.type(other)) == other:
+            return number
+    raise NotEmitted("a reduction without a neutral number")

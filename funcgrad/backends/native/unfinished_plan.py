@@ -1,0 +1,167 @@
+"""A plan that is being made: its steps so far, and where the values that they make lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad.backends.native.lanes import NotEmitted, element_type
+from funcgrad.backends.native.plan_steps import (
+    Fill,
+    Member,
+    NativePlan,
+    Nest,
+    Step,
+    number_in,
+)
+from funcgrad.backends.native.views import View, whole
+from funcgrad.programs.equation import Equation, Guard
+from funcgrad.programs.program import Program
+from funcgrad.shape import Shape, Spec
+
+
+class UnfinishedPlan:
+    """Steps of a program, in order.
+
+    Attributes
+    ----------
+    program : Program
+    specs : list of Spec
+        Of the program's variables, and of those that the plan has added.
+    constants : dict
+        From variables to constants.
+    views : dict
+        From variables that are made to how they lie in memory.
+    made_at : dict
+        From variables to the step that makes them; -1 before the first.
+    steps : list of steps
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.specs = list(program.specs())
+        count = program.index.first_result
+        self.constants = dict(
+            zip(range(len(program.inputs), count), program.constants, strict=True)
+        )
+        self.views = {v: whole(v, spec.shape) for v, spec in enumerate(self.specs[:count])}
+        self.made_at = dict.fromkeys(range(count), -1)
+        self.steps: list[Step] = []
+
+    def finished(self) -> NativePlan:
+        """The plan, with its outputs in buffers of their own."""
+        outputs: list[int] = []
+        for variable in self.program.outputs:
+            view = self.views[variable]
+            dense = view.is_dense and not view.offset
+            same_size = prod(view.shape) == prod(self.specs[view.buffer].shape)
+            is_given = self.made_at[view.buffer] < 0
+            if is_given or not dense or not same_size or view.buffer in outputs:
+                view = self.copied(view, self.specs[variable].dtype)
+            outputs.append(view.buffer)
+        guards: dict[int, list[Guard]] = {}
+        for guard in self.program.guards:
+            view = self.views[guard.variable]
+            guards.setdefault(self.made_at[view.buffer], []).append(guard)
+        guarded = [self.views[guard.variable].buffer for guard in self.program.guards]
+        self._store([*outputs, *guarded])
+        return NativePlan(
+            self.program,
+            self.specs,
+            self.views,
+            self.steps,
+            outputs,
+            guards,
+            self._lives(guarded),
+            frozenset(self.constants),
+        )
+
+    def _lives(self, guarded: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """When the buffers of intermediate results are alive."""
+        lives: dict[int, tuple[int, int]] = {}
+
+        def touch(buffer: int, position: int) -> None:
+            if self.made_at[buffer] >= 0:
+                first, last = lives.get(buffer, (position, position))
+                lives[buffer] = min(first, position), max(last, position)
+
+        for position, step in enumerate(self.steps):
+            for buffer in step.read(self.views):
+                touch(buffer, position)
+            for buffer in step.written:
+                touch(buffer, position)
+        for buffer in guarded:
+            touch(buffer, self.made_at[buffer])
+        return lives
+
+    def _store(self, outputs: Sequence[int]) -> None:
+        """Note the members of nests whose results are read from memory."""
+        read = {*outputs}
+        for step in self.steps:
+            read.update(step.read(self.views))
+        for step in self.steps:
+            if isinstance(step, Nest):
+                for member in step.members:
+                    variable = member.variable
+                    if variable not in step.stores and (variable in read or member.folded):
+                        step.stores[variable] = whole(variable, self.specs[variable].shape)
+
+    def is_emitted(self, equation: Equation, results: range) -> bool:
+        """Whether all dtypes are of those that registers hold."""
+        try:
+            for variable in (*equation.operands, *results):
+                element_type(self.specs[variable].dtype)
+        except NotEmitted:
+            return False
+        return True
+
+    def append(self, step: Step, results: range) -> None:
+        """Add a step that fills the buffers of its results."""
+        self.steps.append(step)
+        for variable in results:
+            self.made_at[variable] = len(self.steps) - 1
+            self.views[variable] = whole(variable, self.specs[variable].shape)
+
+    def new(self, shape: Shape, dtype: np.dtype[Any]) -> int:
+        """One more variable."""
+        self.specs.append(Spec(shape, dtype))
+        return len(self.specs) - 1
+
+    def number_of(self, variable: int) -> Any:
+        """The number that a variable is, if it is a constant of one element; else None."""
+        constant = self.constants.get(variable)
+        return None if constant is None or constant.spec.shape else number_in(constant)
+
+    def copied(self, view: View, dtype: np.dtype[Any]) -> View:
+        """A copy of a view, in C order.
+
+        Its elements are copied as the bits of integers, so that they may be of any dtype.
+        """
+        copy = self.new(view.shape, dtype)
+        if 0 in view.shape:
+            self.append(Fill(copy), range(copy, copy + 1))
+            return self.views[copy]
+        count = max(dtype.itemsize // 8, 1)
+        bits = np.dtype(f"u{dtype.itemsize // count}")
+        shape = (*view.shape, count)
+        strides = (*[stride * count for stride in view.strides], 1)
+        source, target = self.new(shape, bits), self.new(shape, bits)
+        nest = Nest(shape)
+        nest.reads[source] = View(view.buffer, shape, strides, view.offset * count)
+        nest.members.append(Member(target, (source,), lambda lanes, x: x))
+        nest.stores[target] = whole(copy, shape)
+        self.views[source] = nest.reads[source]
+        self.append(nest, range(copy, copy + 1))
+        self.made_at[target] = self.made_at[copy]
+        return self.views[copy]
+
+    def prepare(self, operands: Iterable[int]) -> None:
+        """Have operands lie in C order in buffers of their own, as arrays of NumPy's do."""
+        for operand in operands:
+            view, spec = self.views[operand], self.specs[operand]
+            size = prod(self.specs[view.buffer].shape)
+            if not view.is_dense or view.offset or prod(view.shape) != size:
+                self.views[operand] = self.copied(view, spec.dtype)
