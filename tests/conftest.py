@@ -3,6 +3,10 @@
 `python -m pytest` gives the same verdict everywhere. To search further::
 
     python -m pytest --hypothesis-profile=explore
+
+Functions that are jitted without naming a backend have the default one, or the one that is named::
+
+    python -m pytest --backend native
 """
 
 import gc
@@ -20,6 +24,7 @@ import pytest
 from hypothesis import settings
 
 import funcgrad
+from funcgrad.backends import choice
 from funcgrad.staging.jit import JitWarning
 
 # No deadlines: the first call of a function may be slow, and machines differ.
@@ -31,6 +36,21 @@ settings.load_profile("repeatable")
 # already: then there are two of each class. What is imported before is taken as it is.
 for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
     importlib.import_module(module.name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the backend of functions that name none."""
+    parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the backend that the option names the default; raise if this machine lacks it."""
+    backend = config.getoption("backend")
+    if backend is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            choice.chosen_backend(backend, "pytest --backend")
+        choice.DEFAULT = backend
 
 
 @pytest.hookimpl(wrapper=True)

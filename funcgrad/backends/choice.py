@@ -13,12 +13,13 @@ from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError
 from funcgrad.users_line import warn_user
 
+DEFAULT: str = "numpy"
 _NAMES: Final = ("numpy", "native")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
 def chosen_backend(backend: Any, operation: str) -> Backend:
-    """Find the backend of a name; None means NumPy's, and a backend is returned unchanged.
+    """Find the backend of a name; None means the default, and a backend is returned unchanged.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
         There is no backend of that name, or the object is no backend.
     """
     if backend is None:
-        return NUMPY
+        backend = DEFAULT
     if isinstance(backend, str) and backend in _NAMES:
         return NUMPY if backend == NUMPY.name else _native(operation)
     names = ", ".join(map(repr, _NAMES))

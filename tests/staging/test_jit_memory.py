@@ -18,6 +18,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends import choice
 
 SIZE = 20_000
 BYTES = 8 * SIZE
@@ -33,13 +34,19 @@ def _without_collector() -> Iterator[None]:
         gc.enable()
 
 
-def assert_nothing_left(work: Callable[[], Any], calls: int, least: int = 2000) -> None:
+def assert_nothing_left(
+    work: Callable[[], Any], calls: int, least: int = 2000, programs: int = 0
+) -> None:
     """Check that a number of calls leaves no memory behind, and no cycles.
+
+    Where the default backend writes machine code, llvmlite leaves a pointer and a dict in a cycle
+    for each of so many ``programs`` that the calls compile.
 
     A leak would show in every round, so one round of several that leaves nothing is
     enough: the test runner's own threads allocate too. Python keeps freed tuples and the like for
     later; a collection empties these stores, and returns the number of objects in cycles.
     """
+    permitted = 2 * programs if choice.DEFAULT == "native" else 0
     for _ in range(calls // 4 + 1):
         work()
     tracemalloc.start()
@@ -52,7 +59,7 @@ def assert_nothing_left(work: Callable[[], Any], calls: int, least: int = 2000) 
                 work()
             cycles = gc.collect()
             left = tracemalloc.get_traced_memory()[0] - before
-            if left < least and not cycles:
+            if left < least and cycles <= permitted:
                 return
             found.append(f"{left} bytes, {cycles} objects in cycles")
     finally:
@@ -180,7 +187,7 @@ def test_more_signatures_than_are_kept_take_no_more_memory() -> None:
             staged(np.ones(next(sizes)))
 
     # The first rounds fill what is kept, with several thousand bytes for each signature.
-    assert_nothing_left(hundred_more, calls=1, least=50_000)
+    assert_nothing_left(hundred_more, calls=1, least=50_000, programs=100)
 
 
 # ------------------------------------------------------------------------------- dropped, and freed
@@ -259,7 +266,7 @@ def test_functions_that_are_made_and_dropped_leave_nothing_behind() -> None:
         staged(x)
         staged(-x)
 
-    assert_nothing_left(once, calls=50, least=10_000)
+    assert_nothing_left(once, calls=50, least=10_000, programs=100)
 
 
 # -------------------------------------------------------------------------------- in many threads

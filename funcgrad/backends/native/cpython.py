@@ -93,13 +93,12 @@ def _table() -> Any:
 def symbols() -> Mapping[str, int]:
     """The addresses of the functions of CPython and NumPy that code may call."""
     table = _table()
+    # The process's one library, which has C's functions too: a new one is a cycle of objects.
+    library = ctypes.pythonapi
     known = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in _FUNCTIONS
+        name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+        for name in (*_FUNCTIONS, "malloc", "free", "memset", "memcpy")
     }
-    library = ctypes.CDLL(None)
-    for name in ("malloc", "free", "memset", "memcpy"):
-        known[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
     known["PyArray_Scalar"] = table[_SCALAR]
     known["PyArray_NewFromDescr"] = table[_NEW_FROM_DESCR]
     known["PyArray_Empty"] = table[_EMPTY]
