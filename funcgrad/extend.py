@@ -32,6 +32,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from funcgrad import folds
+from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.folds import Fold
 from funcgrad.places import IndexArray, Places, chosen_places
 from funcgrad.primitive import (
@@ -73,6 +74,7 @@ from funcgrad.structure import (
     Contraction,
     Control,
     Elementwise,
+    Factored,
     Gather,
     Loop,
     Movement,
@@ -106,7 +108,11 @@ __all__ = [
     "Contraction",
     "Control",
     "Elementwise",
+    "Factored",
+    "Factorization",
+    "Factors",
     "Fold",
+    "FromFactors",
     "Gather",
     "IndexArray",
     "Linear",

@@ -38,7 +38,7 @@ import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import DTYPES, Shape, Spec
-from funcgrad.structure import OPAQUE, Opaque, Structure, Trait
+from funcgrad.structure import OPAQUE, Factored, Opaque, Structure, Trait
 from funcgrad.trace import Value, bind, bind1, bind2
 from funcgrad.users_values import checked_evaluation, dtype_refused
 
@@ -350,7 +350,8 @@ class Primitive:
         object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
         is_new = isinstance(self.evaluate, np.ufunc)  # whatever it returns
         object.__setattr__(self, "owns", is_new or self.structure.owns)
-        cores = self.structure.cores if isinstance(self.structure, Opaque) else ()
+        structure = self.structure
+        cores = structure.cores if isinstance(structure, Opaque | Factored) else ()
         object.__setattr__(self, "cores", cores)
 
     def results(self, *specs: Spec, **params: Hashable) -> tuple[Spec, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from funcgrad.factorizations import Factorization
 from funcgrad.folds import Algebra as Algebra
 from funcgrad.folds import Fold
 from funcgrad.places import Piece, Places, place_of
@@ -380,6 +381,26 @@ class Opaque:
     cores: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Factored:
+    """Results of triangular factors of matrices: solutions, inverses, determinants, the factors.
+
+    The first operand is the matrices. Where these have no such factors, since a pivot is zero or
+    not positive, and where numbers are not finite, ``evaluate`` says what the result is.
+
+    Attributes
+    ----------
+    factorization : callable
+        ``(**params)`` to the ``Factorization``.
+    cores : tuple of int
+        See ``Opaque``.
+    """
+
+    factorization: Callable[..., Factorization]
+    cores: tuple[int, ...]
+    owns: bool = False
+
+
 OPAQUE: Final = Opaque()
 
 Structure: TypeAlias = (
@@ -392,5 +413,6 @@ Structure: TypeAlias = (
     | Scatter
     | Random
     | Control
+    | Factored
     | Opaque
 )

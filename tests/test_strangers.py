@@ -28,6 +28,7 @@ from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.energy import energy
 from tests.strangers.gudermannian import gd
 from tests.strangers.iteration import iterate, iterated
+from tests.strangers.logarithm import logarithm
 from tests.strangers.rotation import rotated, turn
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
@@ -46,7 +47,11 @@ def total(f: Function) -> Function:
 
 def test_each_is_here() -> None:
     assert {primitive.name for primitive in strangers()} == set(FUNCTIONS)
-    assert {primitive.name for primitive in strangers(several=True)} == {"eigh", "iterate"}
+    assert {primitive.name for primitive in strangers(several=True)} == {
+        "eigh",
+        "iterate",
+        "sign_and_logarithm",
+    }
 
 
 def test_strangers_know_the_public_module_alone() -> None:
@@ -305,6 +310,12 @@ def test_a_function_of_one_value_is_iterated_likewise() -> None:
         found, expected = [make(lambda x, g=g: fnp.sum(g(x)))(X) for g in (f, by_hand)]
         assert_allclose(found, expected, rtol=1e-13)
     assert_allclose(fg.jit(lambda: f(np.ones(3)))(), by_hand(np.ones(3)), rtol=1e-13)
+
+
+def test_the_logarithm_of_a_known_determinant() -> None:
+    x = np.array([[2.0, 1.0], [1.0, 2.0]])
+    assert_allclose(logarithm(x), np.log(3.0))
+    assert_allclose(fg.grad(logarithm)(x), np.linalg.inv(x).T)
 
 
 def test_eigenvalues_of_a_known_matrix() -> None:

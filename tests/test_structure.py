@@ -12,13 +12,17 @@ import pytest
 
 import funcgrad.structure as st
 from funcgrad.errors import CheckError
+from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.folds import SUM
 from funcgrad.places import Places
 from funcgrad.primitive import DISCRETE, Primitive, Sample
 from funcgrad.primitives import (
+    cholesky,
     contraction,
     cumulative,
+    determinants,
     elementwise,
+    linear_systems,
     logic,
     matrices,
     powers,
@@ -73,6 +77,15 @@ WHOLE = Primitive("whole", lambda x: x - x.mean(), lambda x: x, DISCRETE, lambda
 
 TURNED_PLACES = lambda x: Places(x, 5, (-3, -1))  # noqa: E731
 SUMMED = st.Reduction(SUM)
+UPPER = st.Factored(
+    lambda **params: Factorization(Factors.TRIANGLE, FromFactors.SOLUTIONS, lower=False), (2, 2)
+)
+UPPER_ROOT = st.Factored(
+    lambda **params: Factorization(Factors.SQUARE_ROOT, FromFactors.FACTOR, lower=False), (2,)
+)
+DETERMINANTS = st.Factored(
+    lambda **params: Factorization(Factors.ELIMINATION, FromFactors.DETERMINANT), (2,)
+)
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)],
     rows_last=lambda x, axis: {"axis": axis} if x else None,
@@ -101,6 +114,10 @@ EARLY = st.Movement(
             replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T),
         ),
         ("structure: scan", cumulative.pulled_products),
+        ("structure: factors", replace(linear_systems.solve, structure=UPPER)),
+        ("structure: factors", replace(linear_systems.triangular_solve, structure=UPPER)),
+        ("structure: factors", replace(cholesky.cholesky, structure=UPPER_ROOT)),
+        ("structure: factors", replace(determinants.slogdet, structure=DETERMINANTS)),
         ("structure: letters", replace(contraction.matmul, structure=SWAPPED)),
         ("trait: PRODUCT", elementwise.divide),
         ("trait: CONVERTS", elementwise.negative),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import MatrixError
+from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
@@ -27,13 +28,13 @@ from funcgrad.primitives.matrices import (
     batch_matrices,
     conjugate,
     linalg_dtype,
-    of_stacks,
     position_of,
 )
 from funcgrad.primitives.matrix_equations import scipy_linalg
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import swap_last_axes, view
 from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.structure import Factored
 from funcgrad.trace import Value
 
 __all__ = ["banded_solve", "shifted"]
@@ -165,7 +166,13 @@ banded_solve: Primitive = failing(
         Linearized(_push, _pull, linear_in=(1,)),
         batch_matrices,
         _samples,
-        structure=of_stacks(2, 2),
+        structure=Factored(
+            lambda lower, upper, failed="raise": Factorization(
+                Factors.ELIMINATION, FromFactors.SOLUTIONS, bands=(lower, upper)
+            ),
+            (2, 2),
+            owns=True,
+        ),
     )
 )
 """The x with A x = b, of stacks of one shape."""

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import triangular_inverses, triangular_solve
 from funcgrad.primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
@@ -35,6 +35,7 @@ from funcgrad.primitives.matrices import (
     unit,
 )
 from funcgrad.shape import Spec
+from funcgrad.structure import Factored
 from funcgrad.trace import Value
 
 __all__ = ["cholesky", "cholesky_pullback"]
@@ -111,7 +112,13 @@ cholesky: Primitive = failing(
         Linearized(_push, _pull),
         batch_matrices,
         _samples,
-        structure=MATRICES,
+        structure=Factored(
+            lambda upper, failed="raise": Factorization(
+                Factors.SQUARE_ROOT, FromFactors.FACTOR, lower=not upper
+            ),
+            (2,),
+            owns=True,
+        ),
     )
 )
 """L with L L^H = x, lower triangular; or L^H, of which the upper triangle of x is read."""

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import inv
 from funcgrad.primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
@@ -41,6 +41,7 @@ from funcgrad.primitives.matrices import (
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.structural import reshape, swap_last_axes, unfollowed
 from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.structure import Factored
 from funcgrad.trace import Value
 
 __all__ = ["cofactors", "cofactors_along", "det", "slogdet"]
@@ -369,6 +370,12 @@ def _det_samples() -> Iterator[Sample]:
         yield Sample((x,))
 
 
+def _from_elimination(makes: FromFactors) -> Factored:
+    return Factored(
+        lambda failed="raise": Factorization(Factors.ELIMINATION, makes), (2,), owns=True
+    )
+
+
 det: Primitive = failing(
     Primitive(
         "det",
@@ -384,7 +391,7 @@ det: Primitive = failing(
         ),
         batch_matrices,
         _det_samples,
-        structure=MATRICES,
+        structure=_from_elimination(FromFactors.DETERMINANT),
     )
 )
 """Determinants."""
@@ -435,7 +442,7 @@ slogdet: Primitive = failing(
         Linearized(_push_slogdet, _pull_slogdet),
         batch_matrices,
         _slogdet_samples,
-        structure=MATRICES,
+        structure=_from_elimination(FromFactors.LOGARITHM),
     )
 )
 """The signs of determinants, and the logarithms of their absolute values."""

@@ -33,12 +33,12 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import MatrixError
+from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.broadcasting import sum_to
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing, failures, or_nan
 from funcgrad.primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
@@ -46,13 +46,13 @@ from funcgrad.primitives.matrices import (
     checked,
     conjugate,
     linalg_dtype,
-    of_stacks,
     position_of,
     triangle,
     unit,
 )
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, shape_of
+from funcgrad.structure import Factored
 from funcgrad.trace import Value
 
 __all__ = ["inv", "is_singular", "solve", "triangular_inverses", "triangular_solve"]
@@ -202,7 +202,11 @@ solve: Primitive = Primitive(
     Linearized(_push_solve, _pull_solve, linear_in=(1,)),
     _batch_systems,
     _solve_samples,
-    structure=of_stacks(2, 2),
+    structure=Factored(
+        lambda failed="raise": Factorization(Factors.ELIMINATION, FromFactors.SOLUTIONS),
+        (2, 2),
+        owns=True,
+    ),
 )
 """The solutions x of a x = b; b is a stack of matrices, too. Stacks broadcast."""
 
@@ -350,6 +354,10 @@ def _triangular_samples() -> Iterator[Sample]:
         yield Sample((large, large[:, :2]), {"lower": lower, "unit_diagonal": False})
 
 
+def _triangular_factors(lower: bool, unit_diagonal: bool, failed: str = "raise") -> Factorization:
+    return Factorization(Factors.TRIANGLE, FromFactors.SOLUTIONS, lower, unit_diagonal)
+
+
 triangular_solve: Primitive = Primitive(
     "triangular_solve",
     _triangular_solve,
@@ -357,7 +365,7 @@ triangular_solve: Primitive = Primitive(
     Linearized(_push_triangular, _pull_triangular, linear_in=(1,)),
     _batch_systems,
     _triangular_samples,
-    structure=of_stacks(2, 2),
+    structure=Factored(_triangular_factors, (2, 2), owns=True),
 )
 """The solutions x of a x = b, where of a one triangle is read. Stacks broadcast."""
 
@@ -404,7 +412,11 @@ inv: Primitive = failing(
         Linearized(_push_inv, _pull_inv),
         batch_matrices,
         _inv_samples,
-        structure=MATRICES,
+        structure=Factored(
+            lambda purpose, failed="raise": Factorization(Factors.ELIMINATION, FromFactors.INVERSE),
+            (2,),
+            owns=True,
+        ),
     )
 )
 """Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` is what needs them, for messages."""

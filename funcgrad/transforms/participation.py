@@ -31,7 +31,7 @@ from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import unfollowed
 from funcgrad.shape import shape_of
-from funcgrad.structure import Opaque
+from funcgrad.structure import Factored, Opaque
 from funcgrad.trace import RAW, Trace, Value
 
 _TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part", default=None)
@@ -74,7 +74,7 @@ def refuses_numbers(operation: Primitive) -> bool:
 
     Formulas, sums, products and rearrangements are defined for all numbers.
     """
-    return isinstance(operation.structure, Opaque) or operation.is_foreign
+    return isinstance(operation.structure, Opaque | Factored) or operation.is_foreign
 
 
 def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:

@@ -56,7 +56,7 @@ from funcgrad.backends.numpy.scope import Scope
 from funcgrad.backends.numpy.source import Source
 from funcgrad.programs.equation import Equation, Guard
 from funcgrad.programs.program import Program
-from funcgrad.structure import Choice, Control, Loop, Opaque
+from funcgrad.structure import Choice, Control, Factored, Loop, Opaque
 from funcgrad.trace import BITWISE
 
 _ROOM: Final = -1
@@ -415,7 +415,7 @@ class _Writer:
     def returns_tuple(self, equation: Equation) -> bool:
         """Whether an operation returns a tuple, even if it has one result."""
         operation = equation.operation
-        if not isinstance(operation.structure, Control | Opaque):
+        if not isinstance(operation.structure, Control | Factored | Opaque):
             return False
         operands = [self.plan.specs[variable] for variable in equation.operands]
         return isinstance(operation.result(*operands, **dict(equation.params)), tuple)

@@ -68,7 +68,7 @@ def cholesky(
     return wrap(factors.cholesky(matrix, upper=not lower, failed=failed))
 
 
-class Factored(NamedTuple):
+class CholeskyFactored(NamedTuple):
     """The result of ``cho_factor``: a triangular factor, and whether it is lower."""
 
     c: Tensor
@@ -82,7 +82,7 @@ def cho_factor(
     check_finite: bool = True,
     *,
     failed: str = "raise",
-) -> Factored:
+) -> CholeskyFactored:
     """The Cholesky factor of a matrix, for ``cho_solve``.
 
     The parameters and errors are those of ``cholesky``. The other triangle of the factor is zero;
@@ -96,9 +96,9 @@ def cho_factor(
     Examples
     --------
     >>> cho_factor([[4.0]])
-    Factored(c=Tensor([[2.]]), lower=False)
+    CholeskyFactored(c=Tensor([[2.]]), lower=False)
     """
-    return Factored(cholesky(a, lower, failed=failed), bool(lower))
+    return CholeskyFactored(cholesky(a, lower, failed=failed), bool(lower))
 
 
 def cho_solve(

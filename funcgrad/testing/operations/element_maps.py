@@ -14,6 +14,7 @@ from funcgrad.shape import Shape, spec_of
 from funcgrad.structure import (
     Contraction,
     Elementwise,
+    Factored,
     Gather,
     Movement,
     Reduction,
@@ -22,6 +23,7 @@ from funcgrad.structure import (
 )
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
+from funcgrad.testing.operations.factored_matrices import factored
 from funcgrad.testing.operations.interpreter import folded, gathered, scanned, scattered
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 from funcgrad.trace import Raw, Value
@@ -213,6 +215,26 @@ def _several(out: Raw) -> list[Raw]:
     return [np.asarray(value) for value in (out if isinstance(out, tuple) else (out,))]
 
 
+def _is_factored(case: Case) -> None:
+    """Each example that has factors has the results that are made of them."""
+    structure = case.primitive.structure
+    assert isinstance(structure, Factored)
+    form = structure.factorization(**case.sample.params)
+    operands = [np.asarray(arg) for arg in case.sample.args]
+    cores = [x.shape[x.ndim - core :] for x, core in zip(operands, structure.cores, strict=True)]
+    stack = np.broadcast_shapes(*_stacks(case))
+    examples = [
+        np.broadcast_to(x, (*stack, *core)) for x, core in zip(operands, cores, strict=True)
+    ]
+    outs = _several(case.evaluate(*case.sample.args))
+    for place in np.ndindex(*stack):
+        expected = factored(form, *[x[place] for x in examples])
+        if expected is None or not all(np.isfinite(x).all() for x in expected):
+            continue
+        for actual, exact in zip([out[place] for out in outs], expected, strict=True):
+            require_near(actual, exact, 1e-6, f"against factors, {form}")
+
+
 # ------------------------------------------------------------------------------ others
 
 
@@ -349,6 +371,13 @@ ELEMENT_MAPS: Final = (
         "See cores: how many trailing axes of each operand are an example's. Or evaluate.",
         AtSamples(_keeps_examples_apart, _has_examples),
         lambda primitive: bool(primitive.cores),
+    ),
+    Property(
+        "structure: factors",
+        "Results are those that triangular factors of the matrices give.",
+        "See factorization: which factors, and what they make. Or evaluate.",
+        AtSamples(_is_factored),
+        _has(Factored),
     ),
     Property(
         "structure: gather",
