@@ -9,9 +9,41 @@ from typing import Final
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.plan_steps import NativePlan
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
 ALIGNMENT: Final = 64
+
+FAILED: Final = 1
+MISSED: Final = 2
+"""What a function returns where a step has raised an exception, and where a guard fails; else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingStack:
+    """A stack whose rows are put down one by one, beside those of other stacks of the same loop.
+
+    Attributes
+    ----------
+    memory : str
+        The address of the address of the memory of all of these stacks.
+    count : str
+        The address of the number of steps that there were.
+    record : int
+        The bytes from one row to the next.
+    offset : int
+        Where in a record the row of this stack begins.
+    """
+
+    memory: str
+    count: str
+    record: int
+    offset: int
+
+    def row(self, lines: FunctionText, memory: str, number: str) -> str:
+        """Write the address of a row, given the address of the memory."""
+        place = lines.op(f"mul i64 {number}, {self.record}")
+        return lines.address(lines.address(memory, place), self.offset)
 
 
 class FunctionSite:
@@ -28,8 +60,10 @@ class FunctionSite:
         The bytes of the arena so far.
     work : int
         About how many operations on numbers a call takes so far.
-    fails, misses : bool
-        Whether it leaves by way of an exception, or of a guard that fails.
+    leaves : bool
+        Whether it may leave early, with an exception, or because a guard fails.
+    stacks : dict
+        Stacks that grow, by their variables.
     """
 
     def __init__(self, module: NativeModule, plan: NativePlan) -> None:
@@ -37,7 +71,10 @@ class FunctionSite:
         self.lines = FunctionText()
         self.pointers: dict[int, str] = {}
         self.size = self.work = 0
-        self.fails = self.misses = False
+        self.leaves = False
+        self.stacks: dict[int, GrowingStack] = {}
+        self._status = ""
+        self._held: list[str] = []
 
     # -------------------------------------------------------------------------------------- memory
 
@@ -79,21 +116,56 @@ class FunctionSite:
             self.lines.emit(f"store {kind} {item}, ptr {self.lines.address(room, place, kind)}")
         return room
 
-    def continue_if(self, condition: str, otherwise: str = "failed") -> None:
-        """Write an exit: leave with an exception, or as ``missed``, unless a condition holds."""
-        after = self.lines.fresh_label("then")
-        if otherwise == "failed":
-            self.fails = True
-        else:
-            self.misses = True
-        self.lines.branch(condition, after, otherwise)
-        self.lines.begin_block(after)
+    def continue_if(self, condition: str, status: str | int = FAILED) -> None:
+        """Write an exit: leave with a status unless a condition holds."""
+        lines = self.lines
+        after, otherwise = lines.fresh_label("then"), lines.fresh_label("otherwise")
+        lines.branch(condition, after, otherwise)
+        lines.begin_block(otherwise)
+        self._leave(status)
+        lines.begin_block(after)
+
+    def require(self, memory: str) -> None:
+        """Write an exit: leave with a ``MemoryError`` if memory was refused."""
+        lines = self.lines
+        there, refused = lines.fresh_label("there"), lines.fresh_label("refused")
+        lines.branch(lines.op(f"icmp ne ptr {memory}, null"), there, refused)
+        lines.begin_block(refused)
+        lines.call("ptr", "PyErr_NoMemory")
+        self._leave(FAILED)
+        lines.begin_block(there)
+
+    def _leave(self, status: str | int) -> None:
+        if not self.leaves:
+            self.leaves, self._status = True, self.lines.room("i32")
+        self.lines.emit(f"store i32 {status}, ptr {self._status}")
+        self.lines.jump("leave")
 
     def called(self, function: Function, pointers: Sequence[str], arena: str) -> None:
-        """Write a call of the function of a program."""
+        """Write a call of the function of a program; where it leaves early, this one does, too."""
         arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, arena)])
         status = self.lines.op(f"call i32 @{function.name}({arguments})")
-        self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"))
+        self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), status)
+
+    def held(self) -> str:
+        """Room for the address of memory, null at first, that is freed where the function ends."""
+        room = self.lines.room("ptr", "null")
+        self._held.append(room)
+        return room
+
+    def finish(self) -> None:
+        """Write the ends of the function."""
+        self._free()
+        self.lines.emit("ret i32 0")
+        if self.leaves:
+            self.lines.begin_block("leave")
+            self._free()
+            self.lines.emit(f"ret i32 {self.lines.op(f'load i32, ptr {self._status}')}")
+
+    def _free(self) -> None:
+        for room in self._held:
+            memory = self.lines.op(f"load ptr, ptr {room}")
+            self.lines.call("void", "free", ("ptr", memory))
 
 
 def padded(size: int) -> int:

@@ -69,10 +69,12 @@ class FunctionText:
             return ""
         return self.op(line)
 
-    def room(self, kind: str) -> str:
-        """Memory on the stack that lasts as long as the call."""
+    def room(self, kind: str, first: str = "") -> str:
+        """Memory on the stack that lasts as long as the call, and what it holds at first."""
         result = self.name()
         self._rooms.append(f"  {result} = alloca {kind}")
+        if first:
+            self._rooms.append(f"  store {kind} {first}, ptr {result}")
         return result
 
     def begin_block(self, label: str) -> None:

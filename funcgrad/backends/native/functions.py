@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.backends.native.call_text import write_callback, write_sweep
-from funcgrad.backends.native.function_site import FunctionSite
+from funcgrad.backends.native.function_site import MISSED, FunctionSite
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
@@ -38,11 +38,7 @@ def write_function(module: NativeModule, program: Program, name: str) -> Functio
     for position, step in enumerate(site.plan.steps):
         _write(site, step)
         _check(site, site.plan.guards.get(position, ()))
-    site.lines.emit("ret i32 0")
-    for needed, label, status in ((site.fails, "failed", 1), (site.misses, "missed", 2)):
-        if needed:
-            site.lines.begin_block(label)
-            site.lines.emit(f"ret i32 {status}")
+    site.finish()
     parameters = ", ".join([f"ptr {name}" for name in (*inputs, *outputs, "%arena")])
     head = f"define internal i32 @{name}({parameters}) nounwind"
     module.texts.append(site.lines.function(head))
@@ -79,7 +75,8 @@ def _place_intermediates(site: FunctionSite) -> None:
     """Give each intermediate result a place in the arena that is free while it is alive."""
     lives = site.plan.lives
     placed: list[tuple[int, int, int, int]] = []  # begin and end in memory, and in time
-    biggest = sorted(lives, key=lambda buffer: -site.bytes_of(buffer))
+    growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
+    biggest = sorted({*lives} - growing, key=lambda buffer: -site.bytes_of(buffer))
     for buffer in biggest:
         if buffer in site.pointers:
             continue
@@ -112,7 +109,7 @@ def _fill(site: FunctionSite, buffer: int) -> None:
 
 def _check(site: FunctionSite, guards: Sequence[Guard]) -> None:
     for guard in guards:
-        site.continue_if(_holds(site, guard), "missed")
+        site.continue_if(_holds(site, guard), MISSED)
 
 
 def _holds(site: FunctionSite, guard: Guard) -> str:

@@ -9,10 +9,12 @@ from typing import Final
 import numpy as np
 
 from funcgrad.backends.native.function_site import FunctionSite
+from funcgrad.backends.native.growing_stacks import GrowingStacks
 from funcgrad.backends.native.lanes import Lanes
 from funcgrad.backends.native.native_module import Function
 from funcgrad.backends.native.nests import load
 from funcgrad.backends.native.plan_steps import Run
+from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Loop
 
@@ -24,15 +26,18 @@ def write_run(site: FunctionSite, step: Run) -> None:
     """Write a loop or a choice."""
     functions = [site.module.function(program) for program in step.programs]
     arena = site.scratch(max([function.size for function in functions]))
+    results = [
+        "" if v in step.growing else site.pointer(v)
+        for v in range(step.variable, step.variable + len(step.equation.results))
+    ]
+    if isinstance(step.form, Loop) and step.form.length is None:
+        _run_on(site, step, step.form, functions, results, arena)
+        return
     operands = [site.at(operand) for operand in step.equation.operands]
-    count = len(step.equation.results)
-    results = [site.pointer(v) for v in range(step.variable, step.variable + count)]
     if isinstance(step.form, Choice):
         _choose(site, step, functions, operands, results, arena)
-    elif step.form.condition is None:
-        _repeat(site, step, step.form, functions[0], operands, results, arena)
     else:
-        _continue_while(site, step, step.form, functions, operands, results, arena)
+        _repeat(site, step, step.form, functions[0], operands, results, arena)
 
 
 def _choose(
@@ -102,18 +107,22 @@ def _row(site: FunctionSite, pointer: str, spec: Spec, place: str) -> str:
     return site.lines.address(pointer, site.lines.op(f"mul i64 {place}, {size}"))
 
 
-def _continue_while(
+def _run_on(
     site: FunctionSite,
     step: Run,
     form: Loop,
     functions: Sequence[Function],
-    operands: Sequence[str],
     results: Sequence[str],
     arena: str,
 ) -> None:
-    lines, specs = site.lines, _carries(step, form)
-    shared, first = operands[: form.shared], operands[form.shared :]
-    body, condition = functions
+    """A loop as long as a condition holds, or along stacks that such a loop has left."""
+    lines, specs, body = site.lines, _carries(step, form), functions[0]
+    fixed = [site.at(operand) for operand in step.equation.operands[: form.shared + form.carried]]
+    shared, first, _ = form.parts(fixed)
+    read = [site.stacks[operand] for operand in step.equation.operands[len(fixed) :]]
+    length = lines.op(f"load i64, ptr {read[0].count}") if read else None
+    sources = [(stack, lines.op(f"load ptr, ptr {stack.memory}")) for stack in read]
+    stacks = GrowingStacks(site, _rows(body.program, form), length)
     site.work += _UNINTERRUPTED  # nobody knows
     pairs = [_spares(site, specs), _spares(site, specs)]
     truth = site.scratch(1)
@@ -124,11 +133,18 @@ def _continue_while(
     now, here, there = [[lines.name() for _ in specs] for _ in range(3)]
     count, following = lines.name(), lines.name()
     place = lines.mark()
-    site.called(condition, [*shared, *now, truth], arena)
-    answer = lines.op(f"load i8, ptr {truth}")
-    lines.branch(lines.op(f"icmp ne i8 {answer}, 0"), again, after)
+    if length is not None:
+        lines.branch(lines.op(f"icmp slt i64 {count}, {length}"), again, after)
+    else:
+        site.called(functions[1], [*shared, *now, truth], arena)
+        answer = lines.op(f"load i8, ptr {truth}")
+        lines.branch(lines.op(f"icmp ne i8 {answer}, 0"), again, after)
     lines.begin_block(again)
-    site.called(body, [*shared, *now, *here], arena)
+    row = count
+    if form.reverse:
+        row = lines.op(f"sub i64 {lines.op(f'sub i64 {length}, 1')}, {count}")
+    rows = [stack.row(lines, memory, row) for stack, memory in sources]
+    site.called(body, [*shared, *now, *rows, *here, *stacks.rows(row)], arena)
     _interruptible(site, count, body.work)
     lines.emit(f"{following} = add i64 {count}, 1")
     end = lines.block
@@ -143,7 +159,8 @@ def _continue_while(
             phis.append(f"{name} = phi ptr [{start}, %{before}], [{following}, %{end}]")
     lines.insert_phis(place, phis)
     lines.begin_block(after)
-    for target, source, spec in zip(results, now, specs, strict=True):
+    stacks.end(count, step.growing)
+    for target, source, spec in zip(results, now, specs, strict=False):
         site.copy(target, source, spec)
 
 
@@ -161,6 +178,12 @@ def _interruptible(site: FunctionSite, index: str, work: int) -> None:
     site.continue_if(lines.op(f"icmp eq i32 {status}, 0"))
     lines.jump(after)
     lines.begin_block(after)
+
+
+def _rows(body: Program, form: Loop) -> list[Spec]:
+    """The specs of the rows that a step stacks."""
+    specs = body.specs()
+    return [specs[variable] for variable in body.outputs[form.carried :]]
 
 
 def _carries(step: Run, form: Loop) -> list[Spec]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.control_forms import written_out
 from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, evaluated
 from funcgrad.backends.native.builtin_entry import builtin, write_entry
@@ -50,7 +51,8 @@ class NativeBackend:
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """The program without calls, its operations by formulas that can be written."""
         prepared = with_programs_inside(
-            inlined(program), lambda body: self.prepare(optimize(body, relaxed), relaxed)
+            written_out(inlined(program)),
+            lambda body: self.prepare(optimize(body, relaxed), relaxed),
         )
         if prepared is not program:
             prepared = optimize(prepared, relaxed)

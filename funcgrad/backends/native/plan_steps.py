@@ -168,6 +168,13 @@ class Run(EquationStep):
     form: Loop | Choice
     programs: tuple[Program, ...]
 
+    @property
+    def growing(self) -> range:
+        """The results that are stacks with as many rows as there will have been steps."""
+        if isinstance(self.form, Choice) or self.form.length is not None:
+            return range(0)
+        return range(self.variable + self.form.carried, self.variable + len(self.equation.results))
+
 
 Step: TypeAlias = "Nest | Fill | Sweep | Callback | Run"
 

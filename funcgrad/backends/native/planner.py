@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.backends.native.lanes import NotEmitted, element_type
+from funcgrad.backends.control_forms import form_of
 from funcgrad.backends.native.movement_planning import moves
 from funcgrad.backends.native.nest_planning import computes, contracts, reduces
 from funcgrad.backends.native.plan_steps import Callback, NativePlan, Run, Sweep
@@ -43,7 +43,7 @@ def plan_of(program: Program) -> NativePlan:
 
 def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
     structure = equation.operation.structure
-    if isinstance(structure, Control) and _runs(plan, equation, structure, results):
+    if isinstance(structure, Control) and _runs(plan, equation, results):
         return
     if len(results) == 1 and plan.is_emitted(equation, results):
         variable = results[0]
@@ -79,24 +79,13 @@ def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     return True
 
 
-def _runs(plan: UnfinishedPlan, equation: Equation, structure: Control, results: range) -> bool:
-    form = None if structure.form is None else structure.form(**dict(equation.params))
+def _runs(plan: UnfinishedPlan, equation: Equation, results: range) -> bool:
+    form = form_of(equation, plan.specs)
     if isinstance(form, Loop):
-        stacks = len(form.body.outputs) > form.carried
-        if form.length is None and (form.condition is None or stacks):
-            return False  # as many slices as nobody knows before
         programs = [form.body] + ([] if form.condition is None else [form.condition])
     elif isinstance(form, Choice):
         programs = list(form.branches)
     else:
-        return False
-    specs = [spec for program in programs for spec in program.specs()]
-    try:
-        for spec in (*specs, *[plan.specs[v] for v in (*equation.operands, *results)]):
-            element_type(spec.dtype)
-    except NotEmitted:
-        return False
-    if any(program.guards for program in programs):
         return False
     plan.prepare(equation.operands)
     plan.append(Run(equation, results.start, form, tuple(programs)), results)

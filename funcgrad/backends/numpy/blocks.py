@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
+from funcgrad.backends.control_forms import form_of
 from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.parts import Parts
 from funcgrad.backends.numpy.plan import Plan
 from funcgrad.backends.numpy.scalars import NONE, Scalars, scalars_of
 from funcgrad.backends.numpy.scope import Scope
-from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec
-from funcgrad.structure import Choice, Control, Loop
 
 DEEPEST: Final = 8
 """The deepest nesting of loops and branches that is written out; Python allows 20 loops."""
@@ -69,39 +67,6 @@ class Block(Protocol):
     def inside(
         self, program: Program, plan: Plan, scalars: Scalars, inputs: Sequence[str]
     ) -> Block: ...
-
-
-def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> Loop | Choice | None:
-    """An equation's form as a loop or choice; None if its programs do not fit its operands."""
-    structure = equation.operation.structure
-    if not isinstance(structure, Control) or structure.form is None:
-        return None
-    form = structure.form(**dict(equation.params))
-    if not isinstance(form, Loop | Choice):
-        return None
-    operands, results = [specs[variable] for variable in equation.operands], equation.results
-    if isinstance(form, Choice):
-        fits = all(_fits(branch, operands[1:], results) for branch in form.branches)
-        return form if fits else None
-    stop = form.shared + form.carried
-    slices = [Spec(spec.shape[1:], spec.dtype) for spec in operands[stop:]]
-    body_inputs = [*operands[:stop], *slices]
-    carried = operands[form.shared : stop]
-    stacked = [Spec(spec.shape[1:], spec.dtype) for spec in results[form.carried :]]
-    fits = _fits(form.body, body_inputs, [*carried, *stacked])
-    if form.condition is not None:
-        fits = fits and form.condition.is_raw and form.condition.inputs == tuple(body_inputs)
-    return form if fits else None
-
-
-def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> bool:
-    specs = program.specs()
-    output_specs = [specs[variable] for variable in program.outputs]
-    same = [
-        a.shape == b.shape and a.dtype == b.dtype
-        for a, b in zip(output_specs, outputs, strict=True)
-    ]
-    return program.is_raw and program.inputs == tuple(inputs) and all(same)
 
 
 def scalars_in(program: Program, plan: Plan, module: Module) -> Scalars:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.backends.numpy.blocks import DEEPEST, form_of
+from funcgrad.backends.control_forms import form_of
+from funcgrad.backends.numpy.blocks import DEEPEST
 from funcgrad.programs.builder import Draft, rewrite
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.inline import with_changed_programs

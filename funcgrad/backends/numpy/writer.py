@@ -35,7 +35,8 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from funcgrad.backends.numpy.blocks import DEEPEST, Module, form_of
+from funcgrad.backends.control_forms import form_of
+from funcgrad.backends.numpy.blocks import DEEPEST, Module
 from funcgrad.backends.numpy.branches import write_choice
 from funcgrad.backends.numpy.expressions import Expressions
 from funcgrad.backends.numpy.formulas import written_out
