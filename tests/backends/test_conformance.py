@@ -22,6 +22,7 @@ from funcgrad.structure import (
     Contraction,
     Control,
     Elementwise,
+    Factored,
     Gather,
     Movement,
     Opaque,
@@ -89,7 +90,7 @@ def test_programs_are_of_all_kinds() -> None:
     for trial in every_program():
         look(fg.program(trial.function)(*trial.args))
     kinds = {Contraction, Control, Elementwise, Gather, Movement, Opaque, Random, Reduction, Scan}
-    assert structures == {*kinds, Scatter}
+    assert structures == {*kinds, Factored, Scatter}
     assert forms >= {Loop, Choice, type(None)}
     assert inputs_guarded
     assert weak

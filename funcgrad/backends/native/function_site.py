@@ -16,7 +16,7 @@ ALIGNMENT: Final = 64
 
 FAILED: Final = 1
 MISSED: Final = 2
-"""What a function returns where a step has raised an exception, and where a guard fails; else 0."""
+"""The status of a function in which a step has raised an exception, or a guard fails; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
