@@ -475,7 +475,7 @@ def jit(
     >>> gradient = fg.jit(fg.grad(lambda x: (x**2).sum()))
     >>> gradient(fg.tensor([1.0, 2.0]))
     Tensor([2., 4.])
-    >>> fg.jit(lambda x: x * x).lower(3.0)
+    >>> fg.jit(lambda x: x * x, backend="numpy").lower(3.0)
     Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
     """
     check_function("jit", f)

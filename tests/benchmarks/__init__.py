@@ -13,9 +13,13 @@ The cost of the gradient of every function, as a multiple of the function::
 
     python -m tests.benchmarks.gradients
 
-and the benefit of each pass for realistic programs::
+the benefit of each pass for realistic programs::
 
     python -m tests.benchmarks.worth
+
+and programs of practice jitted by either backend, and by JAX where it is installed::
+
+    python -m tests.benchmarks.native
 
 No test asserts a time. The results of benchmarks are checked.
 """

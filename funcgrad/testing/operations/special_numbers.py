@@ -100,7 +100,7 @@ def _is_one_value(case: Case) -> None:
     except (ValueError, ArithmeticError, TypeError, IndexError, Warning):
         return  # it has no meaning there
     require_said(case)
-    outs = {"compiled": jit(case.function())(*case.args)}
+    outs = {"compiled": jit(case.function(), backend="numpy")(*case.args)}
     if case.args:
         args = [batch_of(x, 1) for x in case.args]
         expected = loop(case, args, (True,) * len(args), 1)

@@ -1,0 +1,77 @@
+"""The functions that programs of practice call, of funcgrad and of JAX, under the same names.
+
+JAX is no dependency: ``jax()`` loads it where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import nn
+from funcgrad.scipy import linalg
+
+
+def funcgrad() -> Any:
+    """The functions of funcgrad."""
+    names = (
+        "grad value_and_grad vmap jacfwd hessian jvp scan while_loop fori_loop cond odeint".split()
+    )
+    return SimpleNamespace(
+        np=fnp,
+        **{name: getattr(fg, name) for name in names},
+        relu=nn.relu,
+        gelu=nn.gelu,
+        sigmoid=nn.sigmoid,
+        softplus=nn.softplus,
+        softmax=nn.softmax,
+        log_softmax=nn.log_softmax,
+        logsumexp=nn.logsumexp,
+        conv=lambda images, kernels: nn.conv(images, kernels, padding=1),
+        tridiagonal=_tridiagonal,
+        normal=lambda seed, shape: fg.random.normal(fg.random.key(seed), shape),
+    )
+
+
+def _tridiagonal(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
+    """Solve with the matrix of three diagonals; the first of lower and the last of upper are 0."""
+    bands = fnp.stack([fnp.roll(upper, 1), diagonal, fnp.roll(lower, -1)])
+    return linalg.solve_banded((1, 1), bands, b)
+
+
+def has_jax() -> bool:
+    """Whether JAX is installed."""
+    return find_spec("jax") is not None
+
+
+def jax() -> Any:
+    """The functions of JAX, with float64 and one thread."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    library: Any = import_module("jax")
+    library.config.update("jax_enable_x64", True)
+    lax, nets = library.lax, library.nn
+    names = "grad value_and_grad vmap jacfwd hessian jvp".split()
+    loops = "scan while_loop fori_loop cond".split()
+    return SimpleNamespace(
+        np=library.numpy,
+        **{name: getattr(library, name) for name in names},
+        **{name: getattr(lax, name) for name in loops},
+        odeint=import_module("jax.experimental.ode").odeint,
+        relu=nets.relu,
+        gelu=nets.gelu,
+        sigmoid=nets.sigmoid,
+        softplus=nets.softplus,
+        softmax=nets.softmax,
+        log_softmax=nets.log_softmax,
+        logsumexp=nets.logsumexp,
+        conv=lambda images, kernels: lax.conv(images, kernels, (1, 1), "SAME"),
+        tridiagonal=lambda lower, diagonal, upper, b: lax.linalg.tridiagonal_solve(
+            lower, diagonal, upper, b[:, None]
+        )[:, 0],
+        normal=lambda seed, shape: library.random.normal(library.random.key(seed), shape),
+    )
