@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,21 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.control.closure import closure
 from funcgrad.control.values import as_spec, strong
-from funcgrad.errors import DtypeError, FuncgradError, FunctionError, ShapeError, TreeError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    FuncgradError,
+    FunctionError,
+    ShapeError,
+    TreeError,
+)
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec
+from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.tensor import Tensor, strong_truth, wrap
 from funcgrad.trace import RAW, STRONG, TracedValue, Value, concrete
-from funcgrad.transforms.arguments import values_of
+from funcgrad.transforms.arguments import is_whole, values_of
 from funcgrad.transforms.numberless import staged_body
 from funcgrad.transforms.probe import probe_again, running_probes
 from funcgrad.transforms.stager import Stager
@@ -63,6 +71,37 @@ def placed_operand(operation: str, what: str, value: ArrayLike) -> Value:
     except FuncgradError as error:
         reason = str(error).removeprefix(f"{operation}: ")
         raise type(error)(placed(f"{operation}: {what}: {reason}")) from None
+
+
+def count_of(operation: str, word: str, value: Any, least: int = 1, other: str = "") -> int:
+    """Check that a user's number of things is an integer, and return it."""
+    if not is_whole(value) or as_index(value) < least:
+        what = "a positive integer" if least == 1 else f"an integer from {least} on"
+        raise ArgumentError(placed(f"{operation}: {word} has to be {what}{other}, got {value!r}."))
+    return as_index(value)
+
+
+def single(
+    operation: str, what: str, value: ArrayLike, noun: str, remedies: tuple[str, str] = ("", "")
+) -> Value:
+    """Check that a user's value is a single integer or truth value, as the noun says."""
+    number = placed_operand(operation, what, value)
+    if shape_of(number):
+        raise ShapeError(
+            placed(
+                f"{operation}: {what} has to be one {noun}, got an array of shape"
+                f" {shape_of(number)}.{remedies[0]}"
+            )
+        )
+    article, kinds = ("an", "iu") if noun == "integer" else ("a", "b")
+    if dtype_of(number).kind not in kinds:
+        raise DtypeError(
+            placed(
+                f"{operation}: {what} has to be {article} {noun}, got {dtype_of(number)}."
+                f"{remedies[1]}"
+            )
+        )
+    return number
 
 
 def described_spec(spec: Spec) -> str:
@@ -224,7 +263,7 @@ class Kinds:
 
         return closure(self.specs, staged_with, lambda _, spec: spec)[1]
 
-    def next(self, tree: Any, step: str, is_first: bool, again: Callable[[], Any]) -> Any:
+    def next(self, tree: Any, step: str, is_first: bool, body: Callable[[Any], Any]) -> Any:
         """Return the next carry, from the tree that the user's function returned.
 
         A first step that makes an array of a Python number runs once more and begins with an array:
@@ -240,7 +279,7 @@ class Kinds:
         while promoted:
             self.promote()
             with probe_again(running_probes()):
-                values, promoted = self.fit(self.flatten(again(), step), step)
+                values, promoted = self.fit(self.flatten(body(self.tree()), step), step)
         return self.tree(values)
 
     def late(self, before: Sequence[Spec], step: str) -> Exception:

@@ -15,14 +15,14 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Bound, State, Truth
-from funcgrad.control.carry import common_specs, handed, placed, placed_operand, placed_values
+from funcgrad.control.carry import common_specs, handed, placed, placed_values, single
 from funcgrad.control.switch_operation import apply_switch, goes_into, select
-from funcgrad.control.values import as_spec, closed_together, result_specs, specs_inside
-from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
+from funcgrad.control.values import as_spec, closed_together, specs_inside
+from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.foreign_names import answering
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, STRONG, Raw, TracedValue, Value
 from funcgrad.transforms.arguments import check_function
@@ -66,23 +66,8 @@ def truth(operation: str, what: str, value: ArrayLike) -> Value:
     """Check that a value is one truth value, and return it."""
     if type(value) is Tensor and type(value._value) is np.bool_:  # at every step of a loop
         return value._value
-    pred = placed_operand(operation, what, value)
-    if shape_of(pred):
-        raise ShapeError(
-            placed(
-                f"{operation}: {what} has to be one truth value, got an array of shape"
-                f" {shape_of(pred)}. Reduce it with fnp.any or fnp.all; to choose for each element"
-                " use fnp.where."
-            )
-        )
-    if dtype_of(pred).kind != "b":
-        raise DtypeError(
-            placed(
-                f"{operation}: {what} has to be a truth value, got {dtype_of(pred)}. Compare it, as"
-                " in x != 0."
-            )
-        )
-    return pred
+    reduce = " Reduce it with fnp.any or fnp.all; to choose for each element use fnp.where."
+    return single(operation, what, value, "truth value", (reduce, " Compare it, as in x != 0."))
 
 
 @overload
@@ -204,21 +189,8 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
         raise ArgumentError(placed("switch: there is no branch; give at least one."))
     for k, f in enumerate(functions):
         check_function(f"switch: branches[{k}]", f)
-    index_value = placed_operand("switch", "the index", index)
-    if shape_of(index_value):
-        raise ShapeError(
-            placed(
-                "switch: the index has to be one integer, got an array of shape"
-                f" {shape_of(index_value)}."
-            )
-        )
-    if dtype_of(index_value).kind not in "iu":
-        raise DtypeError(
-            placed(
-                f"switch: the index has to be an integer, got {dtype_of(index_value)}. By a truth"
-                " value fg.cond chooses."
-            )
-        )
+    remedies = "", " By a truth value fg.cond chooses."
+    index_value = single("switch", "the index", index, "integer", remedies)
     names = [f"branch {k}" for k in range(len(functions))]
     return _chosen("switch", index_value, functions, operands, names)
 
@@ -334,7 +306,7 @@ class Branches:
                 self.operation,
                 [*names, *[program.name for program, _, _ in others]],
                 [*structures, *[result for _, _, result in others]],
-                [*specs, *[result_specs(program) for program, _, _ in others]],
+                [*specs, *[program.output_specs for program, _, _ in others]],
             )
         except Exception:  # a function that does not run may be one that cannot run
             return chosen
@@ -350,7 +322,7 @@ class Branches:
             with participating(goers):
                 staged.append(self.staged(k))
         structures = [structure for _, _, structure in staged]
-        specs = [result_specs(program) for program, _, _ in staged]
+        specs = [program.output_specs for program, _, _ in staged]
         wanted = common_specs(self.operation, self.names, structures, specs)
         pairs = [(program, closed) for program, closed, _ in staged]
         programs, closed = closed_together(pairs, specs_inside(self.values), wanted)

@@ -20,12 +20,11 @@ from collections.abc import Sequence
 
 from funcgrad.control.examples import may_refuse
 from funcgrad.control.values import specs_inside
-from funcgrad.programs.equation import Equation
 from funcgrad.programs.extract import extract, rewired
 from funcgrad.programs.program import Program
-from funcgrad.structure import Control, Loop
+from funcgrad.structure import Loop
 from funcgrad.trace import Value
-from funcgrad.transforms.call import Call
+from funcgrad.transforms.explicit import calls_in
 
 
 def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
@@ -61,21 +60,10 @@ def invariant_variables(program: Program, consts: int) -> set[int]:
     """
     invariant = {*range(consts), *range(len(program.inputs), program.index.first_result)}
     for equation, results in zip(program.equations, program.index.results, strict=True):
-        is_movable = not equation.operation.is_foreign and not _has_nonlinear_call(equation)
-        if is_movable and invariant.issuperset(equation.operands):
+        is_settled = not equation.operation.is_foreign and invariant.issuperset(equation.operands)
+        if is_settled and all(call.is_linear for call in calls_in([equation])):
             invariant.update(results)
     return invariant
-
-
-def _has_nonlinear_call(equation: Equation) -> bool:
-    params = dict(equation.params)
-    if any(isinstance(value, Call) and not value.is_linear for value in params.values()):
-        return True
-    structure = equation.operation.structure
-    programs = structure.runs(**params) if isinstance(structure, Control) else ()
-    return any(
-        _has_nonlinear_call(inside) for program, _ in programs for inside in program.equations
-    )
 
 
 def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:

@@ -2,28 +2,27 @@
 
 A loop or a choice runs programs, which are its parameters. It computes its results together with
 their tangents, or with the residuals of its pullback, so a transformation does not look inside it,
-but applies its *rules*.
+but asks it, as it asks every ``Whole``.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from funcgrad.control.values import as_spec, specs_inside, strong, strong_program
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact
 from funcgrad.structure import Choice, Control, Loop
-from funcgrad.trace import RAW, Trace, Value, begin_level, concrete
+from funcgrad.trace import RAW, Value, concrete
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.explicit import has_linear_rules
 from funcgrad.transforms.factors import fit_tangent
 from funcgrad.transforms.flat_functions import CallPrimitive, call_primitive
 from funcgrad.transforms.linear import LinearRecorder
-from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import flat_program
 from funcgrad.transforms.whole import Interpreter, Recording, Whole, meet
 
@@ -31,88 +30,73 @@ Params: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Sequence[Value]
 
 
-class ControlRecording:
-    """The record of an operation that has run, from which reverse mode computes derivatives.
+class ControlCall(Whole):
+    """An operation of control flow with its parameters, some of which are programs.
 
     Attributes
     ----------
-    outs : list of values
-        The results.
-    connected : tuple of int
-        The positions of the results that depend on the followed operands.
+    primitive : Primitive
+    params : mapping
+    first : int
+        The position of the first operand that the programs take.
     """
 
-    outs: list[Value]
-    connected: tuple[int, ...]
+    __slots__ = ("params", "primitive")
+    first: ClassVar[int] = 0
 
-    def pull(self, cts: Sequence[Cotangent]) -> Sequence[Cotangent]:
-        """Return the operands' cotangents, from those of all results; None is an absent one."""
-        raise NotImplementedError
+    def __init__(self, primitive: Primitive, params: Params) -> None:
+        self.primitive = primitive
+        self.params = params
 
-    def push(self, tangents: Values) -> Values:
-        """Return the results' tangents, from the operands'; None is zero."""
-        raise NotImplementedError
+    @abstractmethod
+    def results(self, *specs: Spec) -> tuple[Spec, ...]:
+        """The specs of the results, for operands of these specs."""
 
+    @abstractmethod
+    def runs(self) -> Sequence[tuple[Program, int | None]]:
+        """The programs, and how often each runs; see ``Control``."""
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of an operation, one for each transformation.
+    @abstractmethod
+    def form(self) -> Loop | Choice | Program | None:
+        """The operation as compilers write it; see ``Control``."""
 
-    Attributes
-    ----------
-    evaluate : callable
-        ``(values, params) -> results``, of raw values.
-    record : callable
-        ``(values, followed, params) -> ControlRecording``.
-    push : callable
-        ``(values, tangents, params) -> (results, tangents)``; a tangent may be None.
-    batch : callable
-        ``(size, values, flags, params) -> (results, flags)``; flagged values have the batch on
-        axis 0.
-    check_linear : callable
-        ``(followed, params)``: raises unless the operation is linear in the followed operands.
-    unrolled : callable
-        ``(values, params) -> results``, of any values; applies the programs' operations one by one.
-    """
+    def leaner(self, read: Sequence[bool]) -> tuple[Params, list[int], list[int]] | None:
+        """The operation reduced to what the read results need; see ``Control``."""
+        return None
 
-    evaluate: Callable[[Values, Params], list[Value]]
-    record: Callable[[Values, Sequence[bool], Params], ControlRecording]
-    push: Callable[[Values, Values, Params], tuple[list[Value], Sequence[Value]]]
-    batch: Callable[[int, Values, Sequence[bool], Params], tuple[list[Value], Sequence[bool]]]
-    check_linear: Callable[[Sequence[bool], Params], None]
-    unrolled: Callable[[Values, Params], list[Value]]
+    def label(self) -> str:
+        """The name in the text of programs."""
+        return self.primitive.name
 
+    @abstractmethod
+    def require_linear(self, followed: Sequence[bool]) -> None:
+        """Raise unless the operation is linear in the followed operands."""
 
-@dataclass(frozen=True, slots=True)
-class _ControlCall(Whole):
-    """An operation of control flow with its parameters."""
+    @abstractmethod
+    def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:
+        """Record as ``record`` does; flagged operands have derivatives."""
 
-    primitive: Primitive
-    rules: Rules
-    params: Params
-    first: int  # the first operand that the programs get
-    programs: Sequence[Program]
+    @abstractmethod
+    def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], Values]:
+        """Push as ``push`` does; the tangents have the shapes and dtypes of the arguments."""
 
     @property
     def is_linear(self) -> bool:
-        return all(map(has_linear_rules, self.programs))
-
-    def run(self, args: Values) -> list[Value]:
-        return self.rules.unrolled(args, self.params)
+        return all(has_linear_rules(program) for program, _ in self.runs())
 
     def evaluate(self, args: Values) -> list[Value]:
-        return self.rules.evaluate([concrete(arg) for arg in args], self.params)
+        return self.run([concrete(arg) for arg in args])
 
     def record(self, args: Values, followed: Sequence[bool]) -> Recording:
         pairs = zip(args, followed, strict=True)
-        flags = [flag and is_inexact(dtype_of(arg)) for arg, flag in pairs]
-        recording = self.rules.record(args, flags, self.params)
-        return Recording(recording.outs, recording.pull, recording.push, recording.connected)
+        return self.record_flagged(
+            args, [flag and is_inexact(dtype_of(arg)) for arg, flag in pairs]
+        )
 
     def record_linearly(self, recorder: Interpreter, args: Values) -> list[Value]:
         if all(type(recorder.inner(arg)) in RAW for arg in args):
             return self.run(args)  # the numbers tell what is affine
-        self.rules.check_linear([recorder.index_of(arg) >= 0 for arg in args], self.params)
+        self.require_linear([recorder.index_of(arg) >= 0 for arg in args])
         return self.record_in(recorder, args)
 
     def push(self, args: Values, tangents: list[Value]) -> tuple[list[Value], Values]:
@@ -120,12 +104,7 @@ class _ControlCall(Whole):
             fit_tangent(tangent, arg) if is_inexact(dtype_of(arg)) else None
             for arg, tangent in zip(args, tangents, strict=True)
         ]
-        return self.rules.push(args, fitted_tangents, self.params)
-
-    def batch(
-        self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
-    ) -> tuple[list[Value], Sequence[bool]]:
-        return self.rules.batch(size, args, flags, self.params)
+        return self.push_fitted(args, fitted_tangents)
 
     def interpret(self, trace: Interpreter, args: Values) -> list[Value]:
         values, params = _of_arrays(args, self.params, self.first)
@@ -134,39 +113,32 @@ class _ControlCall(Whole):
 
 def control_primitive(
     name: str,
-    rules: Rules,
-    result: Callable[..., tuple[Spec, ...]],
-    runs: Callable[..., Sequence[tuple[Program, int | None]]],
-    leaner: Callable[..., tuple[Params, list[int], list[int]] | None] | None = None,
-    form: Callable[..., Loop | Choice | Program | None] | None = None,
-    first: int = 0,
+    kind: type[ControlCall],
     begins: Callable[..., tuple[Primitive, Params, int]] | None = None,
-    label: Callable[..., str] | None = None,
 ) -> CallPrimitive:
-    """Make the primitive of an operation of control flow.
+    """Make the primitive of a kind of operations of control flow; ``begins`` as for ``Control``."""
 
-    Parameters
-    ----------
-    name : str
-    rules : Rules
-    result : callable
-        ``(*specs, **params) -> specs`` of the results.
-    runs, leaner, form, begins : callable
-        See ``Control``.
-    first : int
-        The position of the first operand that the programs take.
-    label : callable, optional
-        See ``Primitive``.
-    """
+    def call(params: Params) -> ControlCall:
+        return kind(primitive, params)
 
     def run(values: Values, **params: Any) -> list[Value]:
-        programs = [program for program, _ in runs(**params)]
-        if not all(program.is_raw for program in programs):
-            return rules.unrolled(values, params)  # the programs close over traced values
-        return meet(_ControlCall(primitive, rules, params, first, programs), values)
+        control = call(params)
+        if not all(program.is_raw for program, _ in control.runs()):
+            return control.run(values)  # the programs close over traced values
+        return meet(control, values)
 
-    structure = Control(runs, form=form, leaner=leaner, begins=begins)
-    primitive: Final = call_primitive(name, run, result, structure, label=label)
+    primitive: Final = call_primitive(
+        name,
+        run,
+        lambda *specs, **params: call(params).results(*specs),
+        Control(
+            lambda **params: call(params).runs(),
+            form=lambda **params: call(params).form(),
+            leaner=lambda read, **params: call(params).leaner(read),
+            begins=begins,
+        ),
+        label=lambda **params: call(params).label(),
+    )
     return primitive
 
 
@@ -201,17 +173,10 @@ def check_linear(name: str, program: Program, followed: Sequence[bool]) -> list[
     """
 
     def checked(values: Values) -> tuple[list[Value], list[bool]]:
-        with begin_level() as level:
-            recorder = LinearRecorder(level)
-            try:
-                pairs = zip(values, followed, strict=True)
-                outs = program.evaluate([recorder.follow(x) if flag else x for x, flag in pairs])
-            except DifferentiationError as error:
-                raise DifferentiationError(
-                    f"{error} (In the function that {name} runs.)"
-                ) from error
-            finally:
-                recorder.close()
+        try:
+            recorder, _, outs = LinearRecorder.run(program.evaluate, values, followed)
+        except DifferentiationError as error:
+            raise DifferentiationError(f"{error} (In the function that {name} runs.)") from error
         flags = [recorder.index_of(out) >= 0 for out in outs]
         return [recorder.inner(out) for out in outs], flags
 

@@ -117,7 +117,7 @@ def looped(
         if type(out) is not tuple or len(out) != 2:
             pair_of(operation, out)
         if not alike(out[0], carry):
-            again = WithAux(lambda step=step: pair_of(operation, f(kinds.tree(), slices.at(step))))
+            again = WithAux(lambda first, step=step: pair_of(operation, f(first, slices.at(step))))
             again.aux = out[1]
             carry = kinds.next(out[0], f" at step {step}", not ys, again)
             ys.append(again.aux)

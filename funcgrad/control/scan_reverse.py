@@ -21,8 +21,8 @@ from funcgrad.control.cotangents import (
     total,
 )
 from funcgrad.control.invariants import invariant_variables
-from funcgrad.control.operation import ControlRecording, Values
-from funcgrad.control.values import result_specs, specs_inside, strong, tangent_in
+from funcgrad.control.operation import Values
+from funcgrad.control.values import specs_inside, strong, tangent_in
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate, stack
 from funcgrad.primitives.structural import view
@@ -42,7 +42,7 @@ _MOST_PEELED: Final = 2
 """The most steps that run before the loop backwards: each adds a program as long as the body."""
 
 
-class ScanRecording(ControlRecording):
+class ScanRecording:
     """The record of a scan.
 
     Parameters
@@ -71,7 +71,7 @@ class ScanRecording(ControlRecording):
 
     def __init__(self, values: Values, followed: Sequence[bool], loop: Loop, apply: Apply) -> None:
         self._loop, self._length = loop, loop.length or 0
-        self._ys = result_specs(loop.body)[loop.carried :]
+        self._ys = loop.body.output_specs[loop.carried :]
         self._values = values
         self._apply = apply
         body = loop.body

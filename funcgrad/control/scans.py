@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import isqrt
-from operator import index as as_index
 from typing import Any, overload
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Containers, NumberScanned, State, Y
-from funcgrad.control.carry import Kinds, pair_of, placed, placed_values
+from funcgrad.control.carry import Kinds, count_of, pair_of, placed_values
 from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.python_loops import ScannedArrays, looped
-from funcgrad.control.values import result_specs
-from funcgrad.errors import ArgumentError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
@@ -31,7 +28,7 @@ from funcgrad.shape import shape_of
 from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_function, is_whole
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.checkpoint import checkpoint
@@ -152,11 +149,10 @@ def scan(
     """
     check_function("scan", f)
     slices = ScannedArrays("scan", xs, length)
-    if not is_whole(unroll) or unroll < 1:
-        raise ArgumentError(placed(f"scan: unroll has to be a positive integer, got {unroll!r}."))
+    unroll = count_of("scan", "unroll", unroll)
     if checkpoint_every is not None:
         return _checkpointed(f, init, slices, reverse, unroll, checkpoint_every)
-    return _scan("scan", f, init, slices, bool(reverse), as_index(unroll))
+    return _scan("scan", f, init, slices, bool(reverse), unroll)
 
 
 def counted(f: Callable[[Any, Any], Any], init: Any, length: int, operation: str) -> Any:
@@ -210,7 +206,7 @@ def _staged(
         loop = Loop(body, len(closed), count, slices.length, reverse=reverse, unroll=unroll)
         outs = apply_loop([*closed, *kinds.values, *slices.values], loop)
     else:
-        rows = result_specs(body)[count:]
+        rows = body.output_specs[count:]
         outs = [*kinds.values, *[np.empty((0, *spec.shape), spec.dtype) for spec in rows]]
     ys = trees.unflatten(with_structure.aux, [wrap(y) for y in outs[count:]])
     return kinds.tree(outs[:count]), ys
@@ -261,11 +257,7 @@ def _checkpointed(
 def _chunk(every: int | str, length: int) -> int:
     if isinstance(every, str) and every == "sqrt":
         return max(1, isqrt(max(0, length - 1)) + 1)
-    if not is_whole(every) or as_index(every) < 1:  # type: ignore[arg-type]  # a text is no whole number
-        raise ArgumentError(
-            placed(f"scan: checkpoint_every has to be a positive integer or 'sqrt', got {every!r}.")
-        )
-    return max(1, min(as_index(every), length))  # type: ignore[arg-type]  # as above
+    return max(1, min(count_of("scan", "checkpoint_every", every, other=" or 'sqrt'"), length))
 
 
 def _unfolded(y: Any) -> Any:
@@ -324,11 +316,7 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     slices = ScannedArrays("map", xs, None)
     if batch_size is None:
         return _mapped(f, slices)
-    if not is_whole(batch_size) or as_index(batch_size) < 1:
-        raise ArgumentError(
-            placed(f"map: batch_size has to be a positive integer, got {batch_size!r}.")
-        )
-    size = as_index(batch_size)
+    size = count_of("map", "batch_size", batch_size)
     count, left = divmod(slices.length, size)
     if not count:
         return _mapped(f, slices) if not left else vmap(f)(slices.tree(slices.values))

@@ -8,7 +8,7 @@ residuals of the branch that ran, in *slots* that all branches share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from funcgrad.control.cotangents import (
 )
 from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.operation import (
-    ControlRecording,
+    ControlCall,
     Params,
-    Rules,
     Values,
     check_linear,
     control_primitive,
@@ -38,6 +37,7 @@ from funcgrad.control.values import (
     tangent_in,
 )
 from funcgrad.errors import ProgramError
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.logic import equal, greater_equal, less_equal
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
@@ -45,18 +45,15 @@ from funcgrad.primitives.structural import cast, reshape
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, shape_of, stand_in
 from funcgrad.structure import Choice
-from funcgrad.trace import Value
+from funcgrad.trace import Trace, Value, concrete
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, present, restored
 from funcgrad.transforms.linearization import Linearization, LinearPart
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import applied, flat_program
+from funcgrad.transforms.whole import Recording
 from funcgrad.transforms.with_derivative import WithDerivative, with_pushforward
-
-
-def _branches(params: Params) -> list[Program]:
-    return [params[name] for name in sorted(params)]
 
 
 def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
@@ -65,17 +62,6 @@ def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> l
     params = {f"branch_{k:0{width}}": branch for k, branch in enumerate(of_one_kind(branches))}
     operands = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
     return list(SWITCH(index, *operands, **params))
-
-
-def _evaluate(values: Values, params: Params) -> list[Value]:
-    branches = _branches(params)
-    chosen = min(max(int(values[0]), 0), len(branches) - 1)
-    return branches[chosen].evaluate(values[1:])
-
-
-def _unrolled(values: Values, params: Params) -> list[Value]:
-    branches = _branches(params)
-    return select(values[0], [branch.evaluate(values[1:]) for branch in branches])
 
 
 def select(index: Value, results: Sequence[Values]) -> list[Value]:
@@ -93,42 +79,6 @@ def select(index: Value, results: Sequence[Values]) -> list[Value]:
                 wide = reshape(chosen, shape=(*shape_of(chosen), *(1,) * added))
             selected[place] = where(wide, value, other)
     return selected
-
-
-def _result(index: Spec, *specs: Spec, **params: Any) -> tuple[Spec, ...]:
-    first, *others = [branch.results(*specs) for branch in _branches(params)]
-    if index.shape or any(other != first for other in others):
-        raise ProgramError("the branches of a choice have results of different kinds")
-    return first
-
-
-def _push(values: Values, tangents: Values, params: Params) -> tuple[list[Value], list[Value]]:
-    branches = _branches(params)
-    inputs = branches[0].inputs
-    args, count = [stand_in(spec) for spec in inputs], len(branches[0].outputs)
-    every = [
-        with_pushforward(branch, args, _like(tangents[1:], inputs), numbers=False)
-        for branch in branches
-    ]
-    out_specs = branches[0].results(*inputs)
-    moved = _Moved.of([both.layout for both in every], out_specs)
-
-    def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
-        def branch_with_tangents(both_values: Values) -> list[Value]:
-            outs = applied(both.program, both_values)
-            return [*outs[:count], *moved.filled(restored(both.layout, outs[count:]))]
-
-        return branch_with_tangents
-
-    incoming = flat(tangents[1:])
-    pairs = zip(inputs, tangents[1:], strict=True)
-    specs = [*inputs, *[strong(spec) for spec, t in pairs if t is not None]]
-    programs = [
-        flat_program(f"{branch.name}_push", pushed(both), specs)
-        for branch, both in zip(branches, every, strict=True)
-    ]
-    outs = apply_switch(values[0], [*values[1:], *incoming], programs)
-    return outs[:count], moved.spread(outs[count:])
 
 
 def _like(tangents: Values, specs: Sequence[Spec]) -> list[Value]:
@@ -170,29 +120,6 @@ class _Moved(NamedTuple):
         return [next(entries) if flag else None for flag in self.flags]
 
 
-def _batch(
-    size: int, values: Values, flags: Sequence[bool], params: Params
-) -> tuple[list[Value], list[bool]]:
-    branches = _branches(params)
-    if flags[0]:
-        results, flags_by_branch = [], []
-        for number, branch in enumerate(branches):
-            chosen = goes_into(values[0], number, len(branches))
-            outs, out_flags = _run_for(chosen, branch, size, values[1:], flags[1:])
-            results.append(outs)
-            flags_by_branch.append(out_flags)
-        whole = [
-            [_aligned(out, flag) for out, flag in zip(outs, out_flags, strict=True)]
-            for outs, out_flags in zip(results, flags_by_branch, strict=True)
-        ]
-        outs = select(values[0], whole)
-        return outs, [True] * len(outs)
-    every = [batched_program(branch, size, flags[1:], ())[1] for branch in branches]
-    wanted = [any(column) for column in zip(*every, strict=True)]
-    programs = [batched_program(branch, size, flags[1:], wanted)[0] for branch in branches]
-    return apply_switch(values[0], values[1:], programs), wanted
-
-
 def goes_into(index: Value, branch: int, count: int) -> Value:
     """Return which examples choose a branch."""
     if branch == 0:
@@ -215,7 +142,7 @@ def _run_for(
 
 def _nothing(program: Program) -> Program:
     """Stage a program with results of the same kinds that computes nothing."""
-    specs = program.results(*program.inputs)
+    specs = program.output_specs
 
     def zeros(values: Values) -> list[Value]:
         return [stand_in(spec) if spec.weak else zeros_like(spec) for spec in specs]
@@ -228,12 +155,7 @@ def _aligned(out: Value, flag: bool) -> Value:
     return out if flag else reshape(out, shape=(1, *shape_of(out)))
 
 
-def _check_linear(followed: Sequence[bool], params: Params) -> None:
-    for branch in _branches(params):
-        check_linear("fg.cond or fg.switch", branch, followed[1:])
-
-
-class SwitchRecording(ControlRecording):
+class SwitchRecording:
     """The record of a choice."""
 
     __slots__ = (
@@ -247,8 +169,10 @@ class SwitchRecording(ControlRecording):
         "outs",
     )
 
-    def __init__(self, values: Values, followed: Sequence[bool], params: Params) -> None:
-        self._branches = _branches(params)
+    def __init__(
+        self, values: Values, followed: Sequence[bool], branches: Sequence[Program]
+    ) -> None:
+        self._branches = branches
         self._values = values
         first = self._branches[0]
         self._args = [stand_in(spec) for spec in first.inputs]
@@ -274,7 +198,7 @@ class SwitchRecording(ControlRecording):
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
         first = self._branches[0]
-        specs = first.results(*first.inputs)
+        specs = first.output_specs
         fitted_cts = [
             fitted(ct, spec) if k in self.connected else None
             for k, (ct, spec) in enumerate(zip(cts, specs, strict=True))
@@ -306,7 +230,7 @@ class SwitchRecording(ControlRecording):
             linearization.pushforward(self._args, _like(tangents[1:], first.inputs))
             for linearization in self._taken
         ]
-        moved = _Moved.of([linear.layout for linear in pushforwards], first.results(*first.inputs))
+        moved = _Moved.of([linear.layout for linear in pushforwards], first.output_specs)
 
         def forth(branch: int, values: Values) -> list[Value]:
             incoming = values[len(first.inputs) + len(self._slots) :]
@@ -391,20 +315,93 @@ def _filling(forward: Program, count: int, places: Sequence[int], slots: Sequenc
     return flat_program(forward.name, filled, forward.inputs)
 
 
-def _leaner(read: Sequence[bool], **params: Any) -> tuple[Params, list[int], list[int]] | None:
-    results = [k for k, flag in enumerate(read) if flag]
-    inputs = sorted({k for branch in params.values() for k in inputs_read(branch, results)})
-    branches = {name: part_of(branch, inputs, results) for name, branch in params.items()}
-    return branches, [0, *[k + 1 for k in inputs]], results
+class SwitchCall(ControlCall):
+    """A choice of programs; the first argument is the number of the one that runs."""
+
+    __slots__ = ("branches",)
+    first = 1
+
+    def __init__(self, primitive: Primitive, params: Params) -> None:
+        super().__init__(primitive, params)
+        self.branches: list[Program] = [params[name] for name in sorted(params)]
+
+    def run(self, args: Values) -> list[Value]:
+        return select(args[0], [branch.evaluate(args[1:]) for branch in self.branches])
+
+    def evaluate(self, args: Values) -> list[Value]:
+        index, *values = map(concrete, args)
+        return self.branches[min(max(int(index), 0), len(self.branches) - 1)].evaluate(values)
+
+    def results(self, *specs: Spec) -> tuple[Spec, ...]:
+        first, *others = [branch.results(*specs[1:]) for branch in self.branches]
+        if specs[0].shape or any(other != first for other in others):
+            raise ProgramError("the branches of a choice have results of different kinds")
+        return first
+
+    def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:
+        switch = SwitchRecording(args, flags, self.branches)
+        return Recording(switch.outs, switch.pull, switch.push, switch.connected)
+
+    def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
+        inputs, count = self.branches[0].inputs, len(self.branches[0].outputs)
+        stand_in_args = [stand_in(spec) for spec in inputs]
+        every = [
+            with_pushforward(branch, stand_in_args, _like(tangents[1:], inputs), numbers=False)
+            for branch in self.branches
+        ]
+        moved = _Moved.of([both.layout for both in every], self.branches[0].output_specs)
+
+        def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
+            def branch_with_tangents(both_values: Values) -> list[Value]:
+                outs = applied(both.program, both_values)
+                return [*outs[:count], *moved.filled(restored(both.layout, outs[count:]))]
+
+            return branch_with_tangents
+
+        incoming = flat(tangents[1:])
+        pairs = zip(inputs, tangents[1:], strict=True)
+        specs = [*inputs, *[strong(spec) for spec, t in pairs if t is not None]]
+        programs = [
+            flat_program(f"{branch.name}_push", pushed(both), specs)
+            for branch, both in zip(self.branches, every, strict=True)
+        ]
+        outs = apply_switch(args[0], [*args[1:], *incoming], programs)
+        return outs[:count], moved.spread(outs[count:])
+
+    def batch(
+        self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
+    ) -> tuple[list[Value], list[bool]]:
+        if not flags[0]:
+            every = [batched_program(branch, size, flags[1:], ())[1] for branch in self.branches]
+            wanted = [any(column) for column in zip(*every, strict=True)]
+            programs = [
+                batched_program(branch, size, flags[1:], wanted)[0] for branch in self.branches
+            ]
+            return apply_switch(args[0], args[1:], programs), wanted
+        results = []
+        for number, branch in enumerate(self.branches):
+            chosen = goes_into(args[0], number, len(self.branches))
+            outs, out_flags = _run_for(chosen, branch, size, args[1:], flags[1:])
+            results.append([*map(_aligned, outs, out_flags)])
+        selected = select(args[0], results)
+        return selected, [True] * len(selected)
+
+    def require_linear(self, followed: Sequence[bool]) -> None:
+        for branch in self.branches:
+            check_linear("fg.cond or fg.switch", branch, followed[1:])
+
+    def runs(self) -> list[tuple[Program, int | None]]:
+        return [(branch, 1) for branch in self.branches]
+
+    def form(self) -> Choice:
+        return Choice(self.branches)
+
+    def leaner(self, read: Sequence[bool]) -> tuple[Params, list[int], list[int]] | None:
+        results = [k for k, flag in enumerate(read) if flag]
+        inputs = sorted({k for branch in self.branches for k in inputs_read(branch, results)})
+        branches = {name: part_of(branch, inputs, results) for name, branch in self.params.items()}
+        return branches, [0, *[k + 1 for k in inputs]], results
 
 
-SWITCH: Final = control_primitive(
-    "switch",
-    Rules(_evaluate, SwitchRecording, _push, _batch, _check_linear, _unrolled),
-    _result,
-    lambda **params: [(branch, 1) for branch in _branches(params)],
-    leaner=_leaner,
-    form=lambda **params: Choice(_branches(params)),
-    first=1,
-)
+SWITCH: Final = control_primitive("switch", SwitchCall)
 """A choice of programs by a number."""

@@ -211,7 +211,7 @@ def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
 
     state, (body, out_flags, condition) = closure(carry, step)
     batched_loop = loop._replace(body=body, condition=condition)
-    is_masked = condition is not None and bool(condition.results(*condition.inputs)[0].shape)
+    is_masked = condition is not None and bool(condition.output_specs[0].shape)
     if is_masked:
         batched_loop = _masked(batched_loop, [*shared, *state])
     mask = condition if is_masked else None
@@ -221,7 +221,7 @@ def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
 def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
     """Let a loop go on until all examples have ended; those that have ended keep their values."""
     condition, body, count = loop.condition, loop.body, loop.shared
-    (mask,) = condition.results(*condition.inputs)
+    (mask,) = condition.output_specs
     specs = [*body.inputs[:count], mask, *body.inputs[count:]]
     deputes = may_refuse(body)
 

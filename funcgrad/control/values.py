@@ -66,30 +66,31 @@ def specs_inside(values: Sequence[Value]) -> list[Spec]:
     return [spec_inside(value) for value in values]
 
 
-def result_specs(program: Program) -> list[Spec]:
-    """Return the specs of a program's results."""
-    specs = program.specs()
-    return [specs[variable] for variable in program.outputs]
-
-
 def of_one_kind(programs: Sequence[Program]) -> Sequence[Program]:
     """Convert results of a choice's programs to arrays where only some return Python numbers."""
-    program_specs = [result_specs(program) for program in programs]
-    if all(specs == program_specs[0] for specs in program_specs):
+    program_specs = [program.output_specs for program in programs]
+    if len({*program_specs}) == 1:
         return programs
     wanted = [
         specs[0] if len({*specs}) == 1 else strong(specs[0])
         for specs in zip(*program_specs, strict=True)
     ]
+    return [converted(program, program.inputs, wanted) for program in programs]
 
-    def with_results(program: Program) -> Program:
-        def converted(values: Sequence[Value]) -> list[Value]:
-            outs = applied(program, values)
-            return [*map(as_spec, outs, wanted)]
 
-        return flat_program(program.name, converted, program.inputs)
+def converted(
+    program: Program,
+    inputs: Sequence[Spec],
+    wanted: Sequence[Spec],
+    reads: Sequence[int] | None = None,
+) -> Program:
+    """Stage a program on inputs of these specs, of which it reads some, for the wanted results."""
 
-    return [*map(with_results, programs)]
+    def run(values: Sequence[Value]) -> list[Value]:
+        operands = values if reads is None else [values[k] for k in reads]
+        return [*map(as_spec, applied(program, operands), wanted)]
+
+    return flat_program(program.name, run, inputs)
 
 
 def closed_together(
@@ -116,14 +117,9 @@ def closed_together(
 
     def over(program: Program, program_closed: list[Value]) -> Program:
         reads = [*range(count, len(every)), *[places[id(x)] for x in program_closed]]
-        results = result_specs(program) if wanted is None else wanted
-        if result_specs(program) == [*results]:
+        if wanted is None or program.output_specs == tuple(wanted):
             return rewired(program, every, reads)
-
-        def adapted(values: Sequence[Value]) -> list[Value]:
-            return [*map(as_spec, applied(program, [values[k] for k in reads]), results)]
-
-        return flat_program(program.name, adapted, every)
+        return converted(program, every, wanted, reads)
 
     return [over(*pair) for pair in staged], closed
 
@@ -135,13 +131,8 @@ def strong(spec: Spec) -> Spec:
 
 def strong_program(program: Program) -> Program:
     """Let a program take and return arrays of the same dtypes in place of Python numbers."""
-    wanted = [*map(strong, program.results(*program.inputs))]
-
-    def converted(values: Sequence[Value]) -> list[Value]:
-        outs = applied(program, values)
-        return [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
-
-    return flat_program(program.name, converted, [*map(strong, program.inputs)])
+    inputs, wanted = [[*map(strong, specs)] for specs in (program.inputs, program.output_specs)]
+    return converted(program, inputs, wanted)
 
 
 def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
@@ -171,7 +162,7 @@ def batched_program(
         # In a batch a Python number becomes an array, which may raise the precision of others.
         results = [
             out if dtype_of(out) == spec.dtype else cast(out, dtype=spec.dtype)
-            for out, spec in zip(outs, program.results(*program.inputs), strict=True)
+            for out, spec in zip(outs, program.output_specs, strict=True)
         ]
         return results, out_flags
 

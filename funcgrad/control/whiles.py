@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import index as as_index
 from typing import Any, Final, overload
 
 import numpy as np
@@ -26,26 +25,24 @@ from funcgrad.control.carried_types import (
     State,
     Truth,
 )
-from funcgrad.control.carry import Kinds, alike, placed, placed_operand
+from funcgrad.control.carry import Kinds, alike, count_of, single
 from funcgrad.control.choices import is_unknown, number_in, truth
 from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.scans import counted
 from funcgrad.control.values import as_spec, closed_together, strong
-from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
 from funcgrad.programs.equation import spec_inside
-from funcgrad.shape import Spec, dtype_of, shape_of, stand_in
+from funcgrad.shape import Spec, dtype_of, stand_in
 from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_function, is_whole
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.participation import participants, participating
 from funcgrad.transforms.stage import name_of
 from funcgrad.transforms.stager import Stager
-from funcgrad.users_values import ArrayLike
 
 _INT64: Final = np.dtype(np.int64)
 
@@ -124,10 +121,8 @@ def while_loop(
     """
     for f in (cond_fun, body_fun):
         check_function("while_loop", f)
-    if checkpoints is not None and (not is_whole(checkpoints) or as_index(checkpoints) < 2):
-        raise ArgumentError(
-            placed(f"while_loop: checkpoints has to be an integer from 2 on, got {checkpoints!r}.")
-        )
+    if checkpoints is not None:
+        checkpoints = count_of("while_loop", "checkpoints", checkpoints, 2)
     kinds = Kinds.of("while_loop", "init_val", init_val)
     stager = running_stager()
     if stager is not None:
@@ -191,7 +186,8 @@ def fori_loop(
     Tensor(12.)
     """
     check_function("fori_loop", body_fun)
-    first, stop = _bound("lower", lower), _bound("upper", upper)
+    bounds = {"lower": lower, "upper": upper}
+    first, stop = [single("fori_loop", word, x, "integer") for word, x in bounds.items()]
     spec = _counter(spec_inside(first), spec_inside(stop))
     if is_unknown(first) or is_unknown(stop):
         return _counted(as_spec(first, spec), stop, body_fun, init_val)
@@ -217,19 +213,6 @@ def _counter(lower: Spec, upper: Spec) -> Spec:
     return strong(upper if lower.weak else lower)
 
 
-def _bound(name: str, bound: ArrayLike) -> Value:
-    value = placed_operand("fori_loop", name, bound)
-    if shape_of(value):
-        raise ShapeError(
-            placed(
-                f"fori_loop: {name} has to be one integer, got an array of shape {shape_of(value)}."
-            )
-        )
-    if dtype_of(value).kind not in "iu":
-        raise DtypeError(placed(f"fori_loop: {name} has to be an integer, got {dtype_of(value)}."))
-    return value
-
-
 def _for(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
     value = kinds.tree()
     if not steps:
@@ -238,7 +221,7 @@ def _for(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: K
         i = wrap(number if spec.weak else spec.dtype.type(number))
         new_value = body_fun(i, value)
         if not alike(new_value, value):
-            again = partial(_once_more, body_fun, i, kinds)
+            again = partial(body_fun, i)
             new_value = kinds.next(new_value, f" at i = {number}", number == steps[0], again)
         value = new_value
     return value
@@ -254,10 +237,6 @@ def _without_steps(kinds: Kinds, body: Callable[[Any], Any]) -> Any:
     except Exception:  # a body that does not run may be one that cannot be staged
         return kinds.tree()
     return settled.tree()
-
-
-def _once_more(body_fun: Callable[[Any, Any], Any], i: Tensor, kinds: Kinds) -> Any:
-    return body_fun(i, kinds.tree())
 
 
 def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
@@ -287,9 +266,7 @@ def _looped(
             return value if number else _without_steps(kinds, body_fun)
         new_value = body_fun(value)
         if not alike(new_value, value):
-            new_value = kinds.next(
-                new_value, f" at step {number}", not number, lambda: body_fun(kinds.tree())
-            )
+            new_value = kinds.next(new_value, f" at step {number}", not number, body_fun)
         value = new_value
         number += 1
 
@@ -318,7 +295,7 @@ def _masked(
                 for pair in zip(kinds.flatten(new_value, ""), kinds.specs, strict=True)
             ]
             new_value = kinds.tree(precise)
-        new_value = kinds.next(new_value, "", is_first, lambda: body_fun(kinds.tree()))
+        new_value = kinds.next(new_value, "", is_first, body_fun)
         is_first = False
         numbers = [spec.weak for spec in kinds.specs] if numbers is None else numbers
         new, old = trees.leaves(new_value), kinds.flatten(value, "")
@@ -356,7 +333,7 @@ def _staged(
         len(closed),
         len(kinds.values),
         condition=cond,
-        checkpoints=None if checkpoints is None else as_index(checkpoints),
+        checkpoints=checkpoints,
     )
     return kinds.tree(apply_loop([*closed, *kinds.values], loop))
 

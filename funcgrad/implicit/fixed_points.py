@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from operator import index
 from typing import Any, overload
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Containers, ParametricFunction, State
-from funcgrad.control.carry import placed
+from funcgrad.control.carry import count_of, placed
 from funcgrad.control.whiles import while_loop
 from funcgrad.errors import ArgumentError
 from funcgrad.implicit.dense import dense_solve
@@ -27,7 +26,7 @@ from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree, converged_or_nan
 from funcgrad.numpy.options import failed_as
 from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function, is_whole
+from funcgrad.transforms.arguments import check_function
 
 
 @overload
@@ -115,10 +114,10 @@ def fixed_point(
         check_function(name, function)
     failed = failed_as(failed, name)
     bound = None if tol is None else tolerance(name, "tol", tol)
-    check_count(name, "max_steps", max_steps)
+    most = count_of(name, "max_steps", max_steps)
 
     def solve(move: Callable[[Any], Any], start: Tree, _: Tree) -> Any:
-        return _repeated(name, move, start, bound, index(max_steps), failed)
+        return _repeated(name, move, start, bound, most, failed)
 
     return root_of(name, f, init, args, solve, tangent_solve, equation=difference, failed=failed)
 
@@ -128,14 +127,6 @@ def tolerance(name: str, word: str, number: object) -> float:
     if not isinstance(number, Real) or not float(number) >= 0:
         raise ArgumentError(placed(f"{name}: {word} has to be a number from 0 on, got {number!r}."))
     return float(number)
-
-
-def check_count(name: str, word: str, number: Tree) -> None:
-    """Check that a number of steps is an integer from 1 on."""
-    if not is_whole(number) or index(number) < 1:
-        raise ArgumentError(
-            placed(f"{name}: {word} has to be an integer from 1 on, got {number!r}.")
-        )
 
 
 def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -14,18 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import index
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import tree
-from funcgrad.control.carry import placed
+from funcgrad.control.carry import count_of, placed
 from funcgrad.control.whiles import while_loop
 from funcgrad.errors import MatrixShapeError
 from funcgrad.floating_errors import quiet
-from funcgrad.implicit.fixed_points import check_count, tolerance
+from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Linear, Tree, Unknown, converged_or_nan
 from funcgrad.numpy.options import failed_as
@@ -191,7 +190,7 @@ def gmres(
     (Tensor([1., 1.]), Tensor(0))
     """
     if restart is not None:
-        check_count("gmres", "restart", restart)
+        restart = count_of("gmres", "restart", restart)
     method = partial(_minimal_residuals, restart=restart)
     return _solved("gmres", method, A, b, x0, rtol, atol, maxiter, M, failed)
 
@@ -247,7 +246,7 @@ class _Solver:
             return lambda x: tree.ravel(function(unravel(x)))[0]
 
         bound = fnp.maximum(self.rtol * fnp.linalg.norm(vector), self.atol)
-        most = 10 * vector.size if self.maxiter is None else index(self.maxiter)
+        most = 10 * vector.size if self.maxiter is None else self.maxiter
         precondition = flat(inverse) if inverse is not None else lambda x: x
         with quiet():  # after a division by zero the residual is not small
             x, size, count = self.method(
@@ -300,7 +299,7 @@ def _solved(
     failed = failed_as(failed, name)
     rtol, atol = tolerance(name, "rtol", rtol), tolerance(name, "atol", atol)
     if maxiter is not None:
-        check_count(name, "maxiter", maxiter)
+        maxiter = count_of(name, "maxiter", maxiter)
     matvec = _operator(name, "A", a)
     if matvec is not a:
         b, x0 = fnp.asarray(b), None if x0 is None else fnp.asarray(x0)
@@ -379,7 +378,7 @@ def _stabilized(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _minimal_residuals(problem: _Problem, restart: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    most = min(20 if restart is None else index(restart), max(problem.b.size, 1))
+    most = min(20 if restart is None else restart, max(problem.b.size, 1))
 
     def goes_on(state: Tree) -> Any:
         return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)

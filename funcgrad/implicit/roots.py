@@ -92,17 +92,7 @@ def custom_root(
     initial_guess: Tree,
     solve: RootSolver,
     tangent_solve: Solve = dense_solve,
-    *,
-    has_aux: bool,
-    failed: str = "raise",
-) -> Any: ...
-@overload
-def custom_root(
-    f: Callable[[Any], Any],
-    initial_guess: Tree,
-    solve: RootSolver,
-    tangent_solve: Solve,
-    has_aux: bool,
+    has_aux: bool = False,
     *,
     failed: str = "raise",
 ) -> Any: ...

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from operator import index
 from typing import Any, overload
 
 import numpy as np
 
 from funcgrad.control.carried_types import AnyNumber, Containers, ParametricSlope, State
-from funcgrad.control.carry import placed
+from funcgrad.control.carry import count_of, placed
 from funcgrad.errors import ArgumentError
 from funcgrad.foreign_names import answering
 from funcgrad.integrate.adjoint import adjoint_solution
@@ -23,7 +22,6 @@ from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Settings
 from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import is_whole
 from funcgrad.users_values import ArrayLike
 
 
@@ -184,14 +182,11 @@ def _settings(
     absolute = default if atol is None else _number("atol", atol)
     if not relative + absolute:
         raise ArgumentError(placed("odeint: rtol and atol are both 0; no solution is that exact."))
-    if not is_whole(max_steps) or index(max_steps) < 1:  # type: ignore[arg-type]  # it is whole
-        raise ArgumentError(
-            placed(f"odeint: max_steps has to be a positive integer, got {max_steps!r}.")
-        )
+    most = count_of("odeint", "max_steps", max_steps)
     size = _number("hmax", hmax)
     if not size:
         raise ArgumentError(placed("odeint: hmax has to be greater than 0, got 0."))
-    return Settings(relative, absolute, index(max_steps), size)  # type: ignore[arg-type]  # it is whole
+    return Settings(relative, absolute, most, size)
 
 
 def _number(name: str, value: object) -> float:

@@ -12,6 +12,7 @@ program <lambda>(x: float64[]) -> float64[]
 from __future__ import annotations
 
 from funcgrad.programs.builder import Draft, rewrite
+from funcgrad.programs.extract import needed
 from funcgrad.programs.program import Program
 
 
@@ -20,15 +21,8 @@ def remove_dead_code(program: Program) -> Program:
 
     Inputs stay, since callers pass them; so do guards and the equations that they depend on.
     """
-    read = {*program.outputs, *program.index.guarded}
-    live: set[int] = set()
-    results = program.index.results
-    for position in range(len(results) - 1, -1, -1):
-        if any(variable in read for variable in results[position]):
-            live.add(position)
-            read.update(program.equations[position].operands)
-    if len(live) == len(results) and read.issuperset(
-        range(len(program.inputs), program.index.first_result)
-    ):
+    live, read = needed(program, {*program.outputs, *program.index.guarded}, ())
+    constants = range(len(program.inputs), program.index.first_result)
+    if len(live) == len(program.equations) and read.issuperset(constants):
         return program
     return rewrite(program, Draft.append, live)

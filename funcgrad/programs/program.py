@@ -117,6 +117,11 @@ class Program:
         """The shape and dtype of every variable."""
         return self.index.specs
 
+    @property
+    def output_specs(self) -> tuple[Spec, ...]:
+        """The shapes and dtypes of the outputs."""
+        return tuple([self.index.specs[variable] for variable in self.outputs])
+
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
         """The shapes and dtypes of the outputs, for inputs of the program's shapes and dtypes.
 
@@ -132,7 +137,7 @@ class Program:
             raise ProgramError(
                 f"the program inside, {self.name}, is of {expected}, not of {actual}."
             )
-        return tuple([self.index.specs[variable] for variable in self.outputs])
+        return self.output_specs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the program as the function it was staged from.

@@ -50,13 +50,13 @@ def pulled_by_example(
     transposed : callable
         Called with results and arguments in which absent examples have a present one's numbers.
     cores : sequence of int
-        The number of axes of each argument that are not the stack's.
+        The number of axes of each argument that are not the stack's; empty where there is none.
     cts, outs : sequences
         The cotangents and the values of the results, whose first axes are the stack.
     primals : sequence
         The arguments.
     """
-    if not all(ct is None or type(ct) is Masked for ct in cts):
+    if not cores or not all(ct is None or type(ct) is Masked for ct in cts):
         return transposed(cts, outs, primals)
     stacks = [_stack(x, core) for x, core in zip(primals, cores, strict=True)]
     flags = _present_examples(cts, outs, np.broadcast_shapes(*stacks))

@@ -18,7 +18,7 @@ from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import NUMBERS, Trace, Value, begin_level, running_traces
+from funcgrad.trace import NUMBERS, Trace, Value, running_traces
 from funcgrad.transforms.arguments import values_of
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call, Part, Sizes
@@ -32,7 +32,7 @@ from funcgrad.transforms.flat_functions import (
     run_pushed,
 )
 from funcgrad.transforms.linear import LinearRecorder
-from funcgrad.transforms.masked import broadcast, fit, fit_cotangent, plain
+from funcgrad.transforms.masked import broadcast, fit, fit_cotangent, fitted_present, plain
 from funcgrad.transforms.record import transpose_linear
 from funcgrad.transforms.whole import Interpreter, Recording, meet
 from funcgrad.trees import Structure
@@ -118,9 +118,7 @@ class _CustomCall(Call):
         function, closed = self._of_closed(args[:count]), args[count:]
 
         def pull(cts: list[Value]) -> list[Value]:
-            pairs = zip(cts, specs, strict=True)
-            seeds = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
-            return [*[None] * count, *pull_values(function, closed, seeds)]
+            return [*[None] * count, *pull_values(function, closed, fitted_present(cts, specs))]
 
         def push(tangents: list[Value]) -> list[Value]:
             return push_values(function, closed, tangents[count:])
@@ -190,21 +188,17 @@ class JvpCall(_CustomCall):
 
     def _record_by_rule(self, args: Sequence[Value]) -> Recording:
         followed = [k for k, x in enumerate(args) if is_inexact(dtype_of(x))]
-        with begin_level() as level:
-            recorder = LinearRecorder(level)
-            try:
-                zeros = [zeros_like(x) for x in args]
-                for k in followed:
-                    zeros[k] = recorder.follow(zeros[k])
-                outs, out_tangents = self._apply(args, zeros)
-            except DifferentiationError as error:
-                reason = str(error).removeprefix("linear_transpose: ")
-                raise DifferentiationError(
-                    f"{self.signature.name}: reverse mode needs a rule that is linear in the"
-                    f" tangents, but {reason}"
-                ) from error
-            finally:
-                record = recorder.close()
+        flags = [k in followed for k in range(len(args))]
+        try:
+            recorder, record, (outs, out_tangents) = LinearRecorder.run(
+                lambda zeros: self._apply(args, zeros), [*map(zeros_like, args)], flags
+            )
+        except DifferentiationError as error:
+            reason = str(error).removeprefix("linear_transpose: ")
+            raise DifferentiationError(
+                f"{self.signature.name}: reverse mode needs a rule that is linear in the"
+                f" tangents, but {reason}"
+            ) from error
         if any(recorder.index_of(out) >= 0 for out in outs):
             raise DifferentiationError(
                 f"{self.signature.name}: the result that the rule returns depends on the tangents;"
@@ -214,11 +208,9 @@ class JvpCall(_CustomCall):
         specs = [spec_of(recorder.inner(tangent)) for tangent in out_tangents]
 
         def pull(cts: list[Value]) -> list[Value]:
-            pairs = zip(cts, specs, strict=True)
-            seeds = [None if ct is None else fit_cotangent(ct, spec) for ct, spec in pairs]
             pulled: list[Value] = [None] * len(args)
             try:
-                leaf_cts = record.pull(indices, seeds)
+                leaf_cts = record.pull(indices, fitted_present(cts, specs))
             except EscapedTracerError as error:
                 raise EscapedTracerError(
                     f"{self.signature.name}: the rule uses a traced value whose transformation has"

@@ -18,7 +18,7 @@ from funcgrad.structure import OPAQUE, Structure, Trait
 from funcgrad.trace import Trace, Value, begin_level
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.forward import Pusher
-from funcgrad.transforms.masked import Cotangent, fit_cotangent
+from funcgrad.transforms.masked import Cotangent, fitted_present
 from funcgrad.transforms.record import Recorder
 
 FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
@@ -127,13 +127,7 @@ def run_pulled(
     connected : list of int
         The results that depend on the arguments that are followed.
     """
-    with begin_level() as level:
-        recorder = Recorder(level)
-        try:
-            pairs = zip(args, followed, strict=True)
-            outs = function([recorder.follow(x) if flag else x for x, flag in pairs])
-        finally:
-            record = recorder.close()
+    recorder, record, outs = Recorder.run(function, args, followed)
     indices = [recorder.index_of(out) for out in outs]
     pulled = iter(record.pull(indices, cts))
     return (
@@ -146,9 +140,7 @@ def run_pulled(
 def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
     """The cotangents of a function's arguments, given its results' cotangents; None is a zero."""
     _, pulled, _ = run_pulled(function, args, [True] * len(args), cts)
-    return [
-        None if ct is None else fit_cotangent(ct, x) for ct, x in zip(pulled, args, strict=True)
-    ]
+    return fitted_present(pulled, args)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -21,7 +21,7 @@ from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad.shape import dtype_of, shape_of, spec_of
 from funcgrad.structure import Trait
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, begin_level
+from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import choose, like, values_of
 from funcgrad.transforms.factors import Outline, fit_tangent, zeros_like
 from funcgrad.transforms.masked import fit_cotangent
@@ -56,13 +56,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     (Tensor(3.0), Tensor(2.0))
     """
     chosen = choose("linearize", f, primals, tuple(range(len(primals))))
-    with begin_level() as level:
-        recorder = Recorder(level)
-        try:
-            followed = [recorder.follow(leaf) for leaf in chosen.leaves]
-            out = f(*chosen.trees(followed))
-        finally:
-            record = recorder.close()
+    recorder, record, out = Recorder.run(lambda xs: f(*chosen.trees(xs)), chosen.leaves)
     leaves, structure = trees.flatten(out)
     values = values_of("linearize", leaves, structure, lambda: "the function's result")
     indices = [recorder.index_of(value) for value in values]
@@ -115,13 +109,8 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     """
     chosen = choose("linear_transpose", f, primals, tuple(range(len(primals))))
     sources = [spec_of(leaf) for leaf in chosen.leaves]
-    with begin_level() as level:
-        recorder = LinearRecorder(level)
-        try:
-            zeros = [np.zeros(spec.shape, spec.dtype)[()] for spec in sources]
-            out = f(*chosen.trees([recorder.follow(zero) for zero in zeros]))
-        finally:
-            record = recorder.close()
+    zeros = [*map(zeros_like, sources)]
+    recorder, record, out = LinearRecorder.run(lambda xs: f(*chosen.trees(xs)), zeros)
     leaves, structure = trees.flatten(out)
     values = values_of("linear_transpose", leaves, structure, lambda: "the function's result")
     indices = [recorder.index_of(value) for value in values]

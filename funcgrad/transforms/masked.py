@@ -13,7 +13,7 @@ array([2., 0.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -217,3 +217,9 @@ def fit_cotangent(ct: Cotangent | None, x: Value) -> Value:
         return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
     shape = shape_of(x)
     return plain(broadcast(fit(ct, x, shape), shape))
+
+
+def fitted_present(cts: Sequence[Cotangent | None], xs: Sequence[Value]) -> list[Value]:
+    """Cotangents in the shapes and dtypes of their primals; an absent one stays None."""
+    pairs = zip(cts, xs, strict=True)
+    return [None if ct is None else fit_cotangent(ct, x) for ct, x in pairs]

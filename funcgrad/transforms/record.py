@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import count
+from itertools import count, repeat
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -53,13 +53,15 @@ from funcgrad.transforms.entries import (
 from funcgrad.transforms.factors import fit_tangent, outlined
 from funcgrad.transforms.large_entries import LargeEntry, evaluated, residuals_of
 from funcgrad.transforms.masked import LARGE as SPARING
-from funcgrad.transforms.masked import Cotangent, fit, fit_cotangent
+from funcgrad.transforms.masked import Cotangent, fit, fitted_present
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
 from funcgrad.transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.recording import Record
 from funcgrad.transforms.tape import Readable
 from funcgrad.transforms.whole import Recording, ResultEntry, Whole, WholeEntry, meet, where_present
+
+T = TypeVar("T")
 
 _NO_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({})
 _FLOAT64: Final = np.dtype(np.float64)
@@ -89,6 +91,24 @@ class Recorder(Readable):
         self._count = count().__next__
         self._inputs: list[int] = []
         self.is_plain = True
+
+    @classmethod
+    def run(
+        cls,
+        function: Callable[[list[Value]], T],
+        values: Sequence[Value],
+        followed: Sequence[bool] | None = None,
+    ) -> tuple[Recorder, Record, T]:
+        """Record a function of values, all or some of which are followed; also its result."""
+        with begin_level() as level:
+            recorder = cls(level)
+            try:
+                flags = repeat(True) if followed is None else followed
+                pairs = zip(values, flags, strict=False)
+                out = function([recorder.follow(x) if flag else x for x, flag in pairs])
+            finally:
+                record = recorder.close()
+        return recorder, record, out
 
     def follow(self, data: Value) -> Recorded:
         """A tracer for an input."""
@@ -297,13 +317,7 @@ class Recorder(Readable):
         entry.primals = primals
         entry.out = keeps
         entry.params = params
-        if self._append(entry):
-            return out
-        tracer: Recorded = _new(Recorded)
-        tracer._value = out
-        tracer._index = index
-        tracer._trace = self
-        return tracer
+        return out if self._append(entry) else self._tracer(out, index)
 
     def append_whole(self, recording: Recording, operands: Sequence[int]) -> list[Value]:
         """Append the entry of an operation that was recorded as a whole; see ``append_call``."""
@@ -355,21 +369,16 @@ def transpose_linear(
 
     The specs are those of its arguments. Results and cotangents may be None, for a structural zero.
     """
-    with begin_level() as level:
-        recorder = Recorder(level)
-        zeros = [recorder.follow(np.zeros(spec.shape, spec.dtype)) for spec in specs]
-        outs = function(*zeros)
-        record = recorder.close()
+    zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs]
+    recorder, record, outs = Recorder.run(lambda args: function(*args), zeros)
     pairs = [
         (recorder.index_of(out), fit(ct, recorder.inner(out), shape_of(out)))
         for out, ct in zip(outs, cts, strict=True)
         if out is not None and ct is not None
     ]
     pulled = record.pull([index for index, _ in pairs], [ct for _, ct in pairs])
-    return [
-        None if ct is None else fit(ct, zero._value, zero.shape)
-        for ct, zero in zip(pulled, zeros, strict=True)
-    ]
+    by_zero = zip(pulled, zeros, strict=True)
+    return [None if ct is None else fit(ct, zero, zero.shape) for ct, zero in by_zero]
 
 
 def _transposed(
@@ -412,12 +421,8 @@ class LinearizedEntry(PushedEntry):
             return _transposed(lambda tangents: [entry._tangent(tangents)], xs, followed, cts)
 
         cores = self.primitive.cores
-        self._hand_on(
-            cotangents,
-            pulled_by_example(transposed, cores, [ct], [self.out], self.primals)
-            if cores
-            else transposed([ct], [self.out], self.primals),
-        )
+        pulled = pulled_by_example(transposed, cores, [ct], [self.out], self.primals)
+        self._hand_on(cotangents, pulled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,11 +462,7 @@ class Several:
     def pull(self, cts: Sequence[Any]) -> list[Value]:
         """The arguments' cotangents, from the results'."""
         cores = self.primitive.cores
-        pulled = (
-            pulled_by_example(self._transposed, cores, cts, self.outs, self.primals)
-            if cores
-            else self._transposed(cts, self.outs, self.primals)
-        )
+        pulled = pulled_by_example(self._transposed, cores, cts, self.outs, self.primals)
         made = [g() if callable(g) else g for g in pulled]
         return [
             None if g is None or not is_inexact(dtype_of(x)) else fit(g, x, shape_of(x))
@@ -474,11 +475,8 @@ class Several:
         """The arguments' cotangents, from those of the results, at given results and arguments."""
         pull = self.primitive.differential.pull
         if pull is not None:
-            full = [
-                None if ct is None else fit_cotangent(ct, out)
-                for ct, out in zip(cts, outs, strict=True)
-            ]
-            pulled: Sequence[Any] = pull(tuple(full), tuple(outs), *primals, **self.params)
+            full = tuple(fitted_present(cts, outs))
+            pulled: Sequence[Any] = pull(full, tuple(outs), *primals, **self.params)
             return pulled
         followed = [k for k, x in enumerate(primals) if is_inexact(dtype_of(x))]
         return _transposed(replace(self, primals=primals, outs=outs).push, primals, followed, cts)

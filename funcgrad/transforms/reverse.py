@@ -356,13 +356,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
     """
     chosen = choose("vjp", f, primals, tuple(range(len(primals))))
-    with begin_level() as level:
-        recorder = Recorder(level)
-        try:
-            followed = [recorder.follow(leaf) for leaf in chosen.leaves]
-            out = f(*chosen.trees(followed))
-        finally:
-            record = recorder.close()
+    recorder, record, out = Recorder.run(lambda xs: f(*chosen.trees(xs)), chosen.leaves)
     out, aux = pair("vjp", out) if has_aux else (out, None)
     leaves, structure = trees.flatten(out)
     values = values_of("vjp", leaves, structure, lambda: "the function's result")

@@ -179,12 +179,12 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no steps": (
         lambda: fg.fixed_point(lambda x: x, 1.0, max_steps=0),
         ArgumentError,
-        "fixed_point: max_steps has to be an integer from 1 on, got 0",
+        "fixed_point: max_steps has to be a positive integer, got 0",
     ),
     "no restart": (
         lambda: gmres(A, B, restart=0),
         ArgumentError,
-        "gmres: restart has to be an integer from 1 on, got 0",
+        "gmres: restart has to be a positive integer, got 0",
     ),
     "a solver of SciPy that failed": (
         lambda: _unsolved(2.0),
