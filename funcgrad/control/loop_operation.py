@@ -22,13 +22,7 @@ import numpy as np
 
 from funcgrad.control.closure import closure
 from funcgrad.control.invariants import hoisted
-from funcgrad.control.operation import (
-    ControlCall,
-    Params,
-    Values,
-    check_linear,
-    control_primitive,
-)
+from funcgrad.control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad.control.scan_reverse import ScanRecording
 from funcgrad.control.sweep_reverse import reached, unwind
 from funcgrad.control.sweeps import Sweeps

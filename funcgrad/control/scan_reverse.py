@@ -13,13 +13,7 @@ from typing import Final, TypeAlias
 
 from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
-from funcgrad.control.cotangents import (
-    fitted,
-    in_kind,
-    joined,
-    stand_ins,
-    total,
-)
+from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins, total
 from funcgrad.control.invariants import invariant_variables
 from funcgrad.control.operation import Values
 from funcgrad.control.values import specs_inside, strong, tangent_in
@@ -166,11 +160,7 @@ class ScanRecording:
         sums, state, stacked = self._pulled_loop(sums, state, seeds, len(first))
         columns = zip(*rows, strict=True) if rows else [()] * len(x_specs)
         arguments = zip(stacked, columns, repeat(self._length - len(first)), x_specs, strict=False)
-        return [
-            *sums,
-            *state,
-            *[_with_rows(*parts, loop.reverse) for parts in arguments],
-        ]
+        return [*sums, *state, *[_with_rows(*parts, loop.reverse) for parts in arguments]]
 
     def _peeled(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
@@ -257,10 +247,7 @@ class ScanRecording:
                 ]
             )
 
-        carry = [
-            *map(in_kind, state, kinds, specs),
-            *map(_begun, before, sum_kinds, consts),
-        ]
+        carry = [*map(in_kind, state, kinds, specs), *map(_begun, before, sum_kinds, consts)]
         outs = self._run(back, fixed, stacked, carry, seeds, not loop.reverse, skipped=skipped)
         results = iter(outs)
         ends = restored(kinds, results)

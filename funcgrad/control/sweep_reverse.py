@@ -15,13 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
-from funcgrad.control.cotangents import (
-    fitted,
-    in_kind,
-    joined,
-    stand_ins,
-    total,
-)
+from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins, total
 from funcgrad.control.sweeps import Sweeps
 from funcgrad.control.values import specs_inside
 from funcgrad.primitives.selection import where

@@ -12,20 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from funcgrad.control.cotangents import (
-    fitted,
-    in_kind,
-    joined,
-    stand_ins,
-)
+from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins
 from funcgrad.control.examples import may_refuse, taking_part
-from funcgrad.control.operation import (
-    ControlCall,
-    Params,
-    Values,
-    check_linear,
-    control_primitive,
-)
+from funcgrad.control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad.control.values import (
     as_spec,
     batched_program,

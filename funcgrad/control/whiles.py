@@ -328,13 +328,7 @@ def _staged(
     place = f"fg.{operation}"
     test = staged_body(stager, place, goes_on, kinds.specs, name_of(cond_fun))
     (body, cond), closed = closed_together([step, test], kinds.specs)
-    loop = Loop(
-        body,
-        len(closed),
-        len(kinds.values),
-        condition=cond,
-        checkpoints=checkpoints,
-    )
+    loop = Loop(body, len(closed), len(kinds.values), condition=cond, checkpoints=checkpoints)
     return kinds.tree(apply_loop([*closed, *kinds.values], loop))
 
 

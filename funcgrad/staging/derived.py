@@ -46,11 +46,7 @@ from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stage import program as stage
 from funcgrad.transforms.stager import Stager
 from funcgrad.transforms.whole import Interpreter, Recording, Whole, meet
-from funcgrad.transforms.with_derivative import (
-    example,
-    kinds,
-    with_pushforward,
-)
+from funcgrad.transforms.with_derivative import example, kinds, with_pushforward
 from funcgrad.users_values import REFUSALS
 
 T = TypeVar("T")
@@ -239,22 +235,10 @@ class _Derivative:
         The results that depend on the arguments that are followed.
     """
 
-    __slots__ = (
-        "_compile",
-        "_followed",
-        "_maps",
-        "_program",
-        "_taken",
-        "connected",
-        "forward",
-    )
+    __slots__ = ("_compile", "_followed", "_maps", "_program", "_taken", "connected", "forward")
 
     def __init__(
-        self,
-        program: Program,
-        compile: Compile,
-        followed: tuple[bool, ...],
-        args: Sequence[Value],
+        self, program: Program, compile: Compile, followed: tuple[bool, ...], args: Sequence[Value]
     ) -> None:
         self._program = program
         self._compile = compile

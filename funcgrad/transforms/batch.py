@@ -205,10 +205,7 @@ def move_axis(x: Value, source: int, target: int) -> Value:
 # and mypy finds the overloads ambiguous, which is Any and in strict code an error.
 @answering
 def vmap(
-    f: Callable[P, Any],
-    in_axes: Axes = 0,
-    out_axes: Any = 0,
-    axis_size: int | None = None,
+    f: Callable[P, Any], in_axes: Axes = 0, out_axes: Any = 0, axis_size: int | None = None
 ) -> Callable[..., Any]:
     """Map a function over an axis of its arguments, without a loop.
 

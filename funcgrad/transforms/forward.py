@@ -147,10 +147,7 @@ class Pusher(Readable):
 
 @answering
 def jvp(
-    f: Callable[..., Any],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    has_aux: bool = False,
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
     """A function's value and its derivative along a direction: the Jacobian-vector product.
 

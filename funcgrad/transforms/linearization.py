@@ -29,11 +29,7 @@ from funcgrad.transforms.flat_functions import FlatFunction
 from funcgrad.transforms.layout import Layout, flat, restored
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import applied
-from funcgrad.transforms.with_derivative import (
-    WithDerivative,
-    with_pullback,
-    with_pushforward,
-)
+from funcgrad.transforms.with_derivative import WithDerivative, with_pullback, with_pushforward
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,7 @@ from funcgrad.primitives.complexes import conj
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind2
 from funcgrad.transforms.accumulation import UNFINISHED, Variables, accumulate
-from funcgrad.transforms.entries import (
-    ElementwiseEntry,
-    Entry,
-    LinearEntry,
-    OperationEntry,
-    plus,
-)
+from funcgrad.transforms.entries import ElementwiseEntry, Entry, LinearEntry, OperationEntry, plus
 from funcgrad.transforms.factors import PRECISE, fit_tangent, in_precision_of, times
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit
 
