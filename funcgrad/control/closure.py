@@ -37,10 +37,8 @@ def closure(
 
     Returns
     -------
-    flags : list of flags
-        The flags that hold at every step.
-    made : object
-        What ``step`` made for these flags.
+    flags, made
+        The flags that hold at every step, and what ``step`` made for these.
     """
     flags = list(start)
     while True:

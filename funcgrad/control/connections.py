@@ -30,14 +30,7 @@ def connected(
     """Return which results surely depend on flagged inputs, and whether no others do.
 
     Others may where the program has calls with rules, or other operations that run programs.
-
-    Parameters
-    ----------
-    program : Program
-    flags : sequence of bool
-        The inputs that have tangents, or that are followed.
-    forward : bool
-        Whether tangents are pushed; otherwise operations are recorded.
+    Flagged inputs have tangents if ``forward``, and are followed otherwise.
     """
     known = [*flags, *[False] * len(program.constants)]
     is_all = True

@@ -69,20 +69,9 @@ def invariant_variables(program: Program, consts: int) -> set[int]:
 def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
     """Split a body into a program that runs before the loop, and one that runs at each step.
 
-    Parameters
-    ----------
-    body : Program
-    consts : int
-        How many of the inputs, the first ones, are the same at every step.
-
-    Returns
-    -------
-    before : Program or None
-        Takes these inputs. None where nothing moves in front of the loop.
-    step_body : Program
-        Takes the inputs in ``shared``, the results of ``before``, and the other inputs.
-    shared : list of int
-        The positions of the first inputs that ``step_body`` reads.
+    The first program takes the first ``consts`` inputs, which are the same at every step; it is
+    None where nothing moves in front of the loop. The second takes those of these inputs that it
+    reads, the results of the first, and the other inputs. Also returns the positions that it reads.
     """
     invariant = invariant_variables(body, consts)
     read = {*body.outputs}

@@ -76,18 +76,8 @@ def unwind(
 ) -> list[Cotangent]:
     """Run the way back through sweeps, and return the cotangents of their operands.
 
-    Parameters
-    ----------
-    values : sequence of values
-        The operands.
-    followed : sequence of sequence of bool
-        Which operands are followed, by part, see ``reached``.
-    cts : sequence of sequence of cotangents
-        The cotangents of each sweep's last carry.
-    both : tuple of Sweeps
-        The sweeps, and the sweeps as recorded.
-    apply : callable
-        Runs sweeps.
+    ``followed`` flags the operands by part, see ``reached``; ``cts`` has the cotangents of each
+    sweep's last carry; ``both`` are the sweeps, and the sweeps as recorded.
     """
     sweeps, recorded = both
     consts, *carried = sweeps.parts(sweeps.programs[-1].inputs)

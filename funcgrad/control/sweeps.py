@@ -183,18 +183,9 @@ def swept(
 ) -> list[Any]:
     """Run sweeps to and fro and return their last carries.
 
-    Parameters
-    ----------
-    steps : sequence of callable
-        For each sweep, from its carry and those of the sweeps before, to its next carry.
-    goes_on : callable
-        Whether the first sweep has another step at a state.
-    state : object
-        The first carry of the first sweep.
-    starts : sequence of object
-        The first carries of the other sweeps.
-    most : int, optional
-        About how many states of each sweep are held at once; the others are computed again.
+    ``goes_on`` says whether the first sweep has another step at a state; ``state`` is its first
+    carry, and ``starts`` are those of the other sweeps. About ``most`` states of each sweep are
+    held at once, where that is a number; the others are computed again.
     """
     most = None if most is None else max(most, 2)
     states, every, count = [state], 1, 0

@@ -93,14 +93,8 @@ def pushed_step(
 ) -> tuple[Program, Tangents, Tangents]:
     """Stage a step with tangents; also return which of its operands and results have some.
 
-    Parameters
-    ----------
-    program : Program
-        Returns the next carry, and what is stacked.
-    parts : sequence of sequence of bool
-        Which inputs have tangents, by part. Other leaves of the carry may get some from the step.
-    carry : int
-        The number of the part that is the carry.
+    The program returns the next carry, and what is stacked. ``parts`` flags the inputs that have
+    tangents; the part number ``carry`` is the carry, whose other leaves may get some from the step.
     """
     inputs = [strong(spec) for spec in program.inputs]
     args = [stand_in(spec) for spec in program.inputs]

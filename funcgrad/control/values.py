@@ -100,16 +100,8 @@ def closed_together(
 ) -> tuple[list[Program], list[Value]]:
     """Let programs take the same inputs: first the values that any of them closes over.
 
-    Also returns the closed-over values.
-
-    Parameters
-    ----------
-    staged : sequence of pairs
-        Programs, each with the values that it closes over, which are its last inputs.
-    specs : sequence of Spec
-        The specs of their other inputs.
-    wanted : sequence of Spec, optional
-        The specs that results are converted to.
+    Each program comes with the values that it closes over, which are its last inputs; ``specs`` are
+    those of the others. Results are converted to ``wanted``. Also returns the closed-over values.
     """
     closed = [*{id(x): x for _, program_closed in staged for x in program_closed}.values()]
     every, count = [*specs_inside(closed), *specs], len(closed)

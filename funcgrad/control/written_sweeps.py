@@ -35,14 +35,8 @@ _SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
 def written(sweeps: Sweeps, run: Primitive) -> Program | None:
     """Write sweeps as a program of loops, which returns the loop's last carry and the results.
 
-    Returns None for sweeps with checkpoints, since a stack holds all states, and where a slice of
-    an array cannot take the place of a Python number.
-
-    Parameters
-    ----------
-    sweeps : Sweeps
-    run : Primitive
-        The operation of a ``Loop``.
+    ``run`` is the operation of a ``Loop``. Returns None for sweeps with checkpoints, since a stack
+    holds all states, and where a slice of an array cannot take the place of a Python number.
     """
     places = _read(sweeps)
     specs = sweeps.programs[-1].inputs

@@ -231,18 +231,9 @@ MakeCall: TypeAlias = Callable[[str, Mapping[str, Any]], tuple[Primitive, Params
 
 
 def program_parts(text: str, call: MakeCall) -> dict[str, Any]:
-    """Read the fields of a program from a text.
+    """Read the fields of a program from a text; a text that is no program raises ``ProgramError``.
 
-    Parameters
-    ----------
-    text : str
-    call : callable
-        Makes the operation of a call (calls belong to a higher layer).
-
-    Raises
-    ------
-    ProgramError
-        The text is not a program.
+    ``call`` makes the operation of a call (calls belong to a higher layer).
     """
     try:
         document = json.loads(text, parse_constant=_refused)

@@ -18,13 +18,9 @@ from funcgrad.programs.program import Program
 
 
 def listing(program: Program, sources: bool) -> str:
-    """Write a program as text; programs inside an equation are indented below it.
+    """Write a program as text, with the user's lines where ``sources`` says so.
 
-    Parameters
-    ----------
-    program : Program
-    sources : bool
-        Whether to show the user's line that an equation comes from.
+    Programs inside an equation are indented below it.
     """
     return "\n".join(_lines(program, sources))
 

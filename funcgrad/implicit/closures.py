@@ -39,20 +39,9 @@ def opened(
 ) -> Opened:
     """A function together with the traced values that it closes over.
 
-    Parameters
-    ----------
-    operation : str
-    function : callable
-    specs : sequence of Spec
-        Of its arguments.
-    examples : sequence of values
-        Such arguments.
-
-    Raises
-    ------
-    TracerError
-        It looks at numbers, so it is one program for some arguments and another for others, and it
-        closes over traced values; or it cannot be staged at all.
+    ``specs`` are those of its arguments, ``examples`` are such arguments. Raises ``TracerError`` if
+    the function looks at numbers, so that it is one program for some arguments and another for
+    others, and closes over traced values; or if it cannot be staged at all.
     """
     if not running_traces():
         return Opened(lambda args, _: function(args), [])

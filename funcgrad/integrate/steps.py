@@ -169,17 +169,8 @@ def stage_slopes(
 ) -> tuple[Leaves, list[Leaves]]:
     """Compute one step: the solution at its end, and the slopes of all stages.
 
-    The last stage is the end of the step.
-
-    Parameters
-    ----------
-    f : callable
-    y, slope : list of Tensor
-        The solution and the slope at the beginning.
-    t : Tensor
-        The time at the beginning.
-    step : Tensor
-        The size of the step, with its sign.
+    ``y`` and ``slope`` are those at the beginning; ``step`` has a sign. The last stage is the end
+    of the step.
     """
     slopes = [slope]
     end = y

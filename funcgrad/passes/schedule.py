@@ -33,15 +33,8 @@ _GAIN: Final = 0.95
 def schedule(program: Program) -> Program:
     """Reorder a program's equations to reduce the peak of memory, if that is possible.
 
-    Parameters
-    ----------
-    program : Program
-
-    Returns
-    -------
-    Program
-        The same object if it needs little memory, or if the new order is hardly better. Guards are
-        checked in their old order, each before all equations that came after it.
+    Returns the same object if it needs little memory, or if the new order is hardly better. Guards
+    are checked in their old order, each before all equations that came after it.
 
     Examples
     --------
@@ -60,13 +53,9 @@ def schedule(program: Program) -> Program:
 
 
 def reordered(program: Program, order: Sequence[int]) -> Program:
-    """Put a program's equations in another order.
+    """Put a program's equations in the order of these positions.
 
-    Parameters
-    ----------
-    program : Program
-    order : sequence of int
-        The old positions of the equations; an equation comes after those whose results it reads.
+    An equation has to come after those whose results it reads.
     """
     results = program.index.results
     new = count(program.index.first_result)
@@ -87,19 +76,12 @@ def reordered(program: Program, order: Sequence[int]) -> Program:
 
 
 def memory_order(program: Program) -> tuple[list[int], int]:
-    """Find an order of a program's equations that frees memory early.
+    """Find an order of a program's equations that frees memory early; also its ``peak_bytes``.
 
     Of the equations whose operands are computed, the next is the one that frees the most memory,
     net of what it allocates. Ties go by a depth-first walk from the outputs, so the terms of a sum
     are computed in the order in which they are added. This is a heuristic; finding the best order
     would take too long.
-
-    Returns
-    -------
-    order : list of int
-        Positions of equations.
-    peak : int
-        The ``peak_bytes`` of the program in this order.
     """
     before = _dependencies(program)
     after: list[list[int]] = [[] for _ in before]

@@ -332,19 +332,10 @@ Rules: TypeAlias = Mapping[Any, tuple[Rule, ...]]
 def improve(program: Program, rules: Rules, first: Rules | None = None) -> Program:
     """Apply rules to a program until nothing changes, which mostly takes one or two rounds.
 
-    Parameters
-    ----------
-    program : Program
-    rules : mapping
-        The rules to try in turn, by operation; under ``ANY`` those for every primitive.
-    first : mapping, optional
-        If ``rules`` have been applied to the program before, the rules to try on equations with
-        unchanged operands. ``rules`` are tried on new equations and their readers, in one round.
-
-    Returns
-    -------
-    Program
-        The same object if nothing has changed.
+    Under ``ANY`` are the rules for every primitive. If ``rules`` have been applied to the program
+    before, ``first`` has the rules to try on equations with unchanged operands: then ``rules`` are
+    tried on new equations and their readers, in one round. Returns the same object if nothing has
+    changed.
     """
     book = _Book(rules)
     start = book if first is None else _Book(first)

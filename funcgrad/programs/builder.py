@@ -165,18 +165,8 @@ def rewrite(
 ) -> Program:
     """Rebuild a program with the results of its equations replaced.
 
-    Parameters
-    ----------
-    program : Program
-    replacement : callable
-        Returns the variables that stand for an equation's results.
-    live : container of int, optional
-        The positions of the equations to visit; the others are dropped, and nothing may read them.
-
-    Returns
-    -------
-    Program
-        With the constants that something reads, each once.
+    If positions in ``live`` are given, only these equations are visited; the others are dropped,
+    and nothing may read them. The new program has the constants that something reads, each once.
     """
     draft = Draft(program)
     known = [

@@ -209,11 +209,7 @@ class Guard:
 def read_number(value: Value, use: str) -> Any:
     """Convert a value of one element to a Python number, in the way that a guard names.
 
-    Parameters
-    ----------
-    value : value
-    use : str
-        ``bool``, ``int`` or ``index``: Python's functions; anything else: the number itself.
+    ``bool``, ``int`` and ``index`` are Python's functions; anything else is the number itself.
     """
     read: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "index": int}
     if type(value) in RAW:

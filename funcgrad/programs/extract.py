@@ -33,14 +33,8 @@ Numbers = dict[Hashable, int]
 def value_numbers(program: Program, early: int, known: Numbers) -> list[int | None]:
     """Number the variables: two have one number if they are computed alike from the same inputs.
 
-    Parameters
-    ----------
-    program : Program
-    early : int
-        The number of inputs that values may depend on; variables that depend on later inputs get
-        None.
-    known : dict
-        The numbers so far, of programs with the same early inputs; new ones are added.
+    Variables that depend on others than the ``early`` first inputs get None. ``known`` has the
+    numbers so far, of programs with the same early inputs; new ones are added.
     """
     numbers: list[int | None] = []
 
@@ -61,20 +55,9 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
 def needed(
     program: Program, wanted: Collection[int], sources: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """Find the equations that compute some variables from others.
+    """The positions of the equations that compute some variables from others.
 
-    Parameters
-    ----------
-    program : Program
-    wanted, sources : collection of int
-        Variables.
-
-    Returns
-    -------
-    equations : set of int
-        The positions of the equations.
-    read : set of int
-        The variables that these equations read, and those that are wanted.
+    Also returns the variables that these equations read, together with those that are wanted.
     """
     equations: set[int] = set()
     read = set(wanted)
@@ -100,13 +83,8 @@ def extract(
 ) -> Program:
     """Make the program that computes some variables of a program from others.
 
-    Parameters
-    ----------
-    program : Program
-    sources, wanted : sequence of int
-        The variables that become inputs (without duplicates), and those that become outputs.
-    guards : sequence of Guard
-        The guards to keep.
+    ``sources`` are the variables that become inputs, without duplicates, ``wanted`` those that
+    become outputs, and ``guards`` are the guards to keep.
     """
     guarded = [guard.variable for guard in guards]
     needed_positions, read = needed(program, [*wanted, *guarded], set(sources))
@@ -141,15 +119,9 @@ def extract(
 
 
 def rewired(program: Program, inputs: Sequence[Spec], reads: Sequence[int]) -> Program:
-    """Make the program that reads its inputs among others.
+    """Make the program that reads its inputs among others, which have these specs.
 
-    Parameters
-    ----------
-    program : Program
-    inputs : sequence of Spec
-        The specs of all inputs.
-    reads : sequence of int
-        For each input of the program the one that it becomes.
+    ``reads`` says for each input of the program which one it becomes.
     """
     before = len(program.inputs)
     shift = len(inputs) - before

@@ -28,15 +28,8 @@ from funcgrad.structure import Control
 def inlined(program: Program) -> Program:
     """Replace the calls in a program by their equations.
 
-    Parameters
-    ----------
-    program : Program
-
-    Returns
-    -------
-    Program
-        A program with the same results. Its derivatives are those of the operations, without the
-        calls' rules. It has the guards of the calls as well. Calls without a program stay.
+    The results are the same, and guards of the calls are kept. Derivatives are those of the
+    operations, without the calls' rules. Calls without a program stay.
     """
     if not any(equation.called for equation in program.equations):
         return program

@@ -15,13 +15,10 @@ from funcgrad.users_line import LIBRARIES, is_users, line_of_frame
 
 
 def operations_line() -> str:
-    """The user's line of the operation that a transformation is interpreting.
+    """The user's line of the operation that a transformation is interpreting, or an empty text.
 
-    Returns
-    -------
-    str
-        File and line; inside a program, such as a jitted function's, the line that was staged. The
-        string is empty if there is none. Lines of the calling transformation do not count.
+    Inside a program, such as a jitted function's, it is the line that was staged. Lines of the
+    calling transformation do not count.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):

@@ -28,14 +28,7 @@ Specs: TypeAlias = "Sequence[Spec] | Mapping[int, Spec]"
 
 
 def pieces_of(equation: Equation, specs: Specs) -> tuple[Piece, ...] | None:
-    """The index map of a movement; None for other equations.
-
-    Parameters
-    ----------
-    equation : Equation
-    specs : sequence or mapping of Spec
-        Specs by variable.
-    """
+    """The index map of a movement, given the specs of variables; None for other equations."""
     structure = equation.operation.structure
     if not isinstance(structure, Movement):
         return None
@@ -72,20 +65,10 @@ def repeats(piece: Piece, shape: Shape) -> bool:
 
 
 def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
-    """For each axis of the result, the axis of the array that it comes from; None if it is new.
+    """For each axis of a movement's result, the array's axis that it comes from; None if it is new.
 
-    Parameters
-    ----------
-    piece : Piece
-        The movement of an array.
-    shape : Shape
-        The array's shape.
-
-    Returns
-    -------
-    tuple of int or None, or None
-        None if the movement slices, reverses or merges axes. Otherwise each axis of the array
-        occurs once, except for some of size 1.
+    None in all if the movement slices, reverses or merges axes of the array, which has this shape.
+    Otherwise each axis of the array occurs once, except for some of size 1.
     """
     strides = dense_strides(shape)
     places = {step: axis for axis, step in enumerate(strides) if step}

@@ -109,15 +109,8 @@ class ProgramCall(Whole):
     def apply(self, args: Sequence[Value]) -> list[Value]:
         """The results, under whatever transformations follow the arguments.
 
-        Parameters
-        ----------
-        args : sequence of values
-            Of the shapes and dtypes that the program was staged with; nobody checks.
-
-        Raises
-        ------
-        GuardError
-            The program does not hold for the arguments.
+        The arguments have the shapes and dtypes that the program was staged with; nobody checks.
+        Raises ``GuardError`` where the program does not hold for them.
         """
         return meet(self, args)
 

@@ -86,18 +86,10 @@ def kind_of(value: Value) -> Kind:
 
 
 def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
-    """Write the entry for calls of one form; None where only the general path can handle them.
+    """Write the entry for calls of one form: ``(args, kwargs) -> result or MISS``.
 
-    Parameters
-    ----------
-    form : Form
-    signature : object
-        Its ``attempts`` are tried, one after the other.
-
-    Returns
-    -------
-    callable or None
-        ``(args, kwargs) -> result or MISS``.
+    It tries the ``attempts`` of the signature, one after the other. Returns None where only the
+    general path can handle such calls.
     """
     if not all(leaf is Tensor or leaf in RAW for leaf in form.leaves):
         return None
@@ -237,18 +229,9 @@ def write_attempt(
 ) -> Callable[..., Any]:
     """Write the function that runs a program, if its guards hold for the numbers passed to it.
 
-    Parameters
-    ----------
-    program : Program
-    compiled : Compiled
-    check : callable or None
-        Returns whether everything that the program relies on, besides its inputs, is unchanged.
-
-    Returns
-    -------
-    callable
-        ``(*raw inputs, given) -> result or MISS``. The inputs that are in ``given`` are arrays that
-        somebody else may write to.
+    It is ``(*raw inputs, given) -> result or MISS``, where the inputs in ``given`` are arrays that
+    somebody else may write to. ``check`` returns whether everything that the program relies on,
+    besides its inputs, is unchanged.
     """
     body = Body()
     miss, inputs = body.name(MISS), "".join([f"v{k}, " for k in range(len(program.inputs))])

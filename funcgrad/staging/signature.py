@@ -57,18 +57,9 @@ def make_variant(
     capture: Capture,
     compile: Compile,
 ) -> Variant:
-    """Make the variant that runs a program.
+    """Make the variant of a program, which the backend prepared and compiled.
 
-    Parameters
-    ----------
-    program : Program
-    prepared : Program
-        The program as the backend prepared it.
-    compiled : Compiled
-        The prepared program, compiled.
-    capture : Capture
-    compile : callable
-        Compiles programs that are derived from the program.
+    ``compile`` compiles the programs that are derived from it.
     """
     attempt = write_attempt(prepared, compiled, capture.check)
     return Variant(program, attempt, compiled, capture, ProgramCall(program, compile, compiled.run))
@@ -138,15 +129,10 @@ class Signature:
                     self._set(sorted(self._variants, key=lambda other: other is not variant))
 
     def refresh(self) -> tuple[int, str | None]:
-        """Drop the variants that rely on outside values that have changed.
+        """Drop the variants that rely on outside values that have changed; return how many remain.
 
-        Returns
-        -------
-        count : int
-            How many variants remain.
-        cause : str or None
-            The name of the changed value, if its changes have made several variants useless before
-            they ran again.
+        Also returns the name of the changed value, if its changes have made several variants
+        useless before they ran again; else None.
         """
         with self._lock:
             valid = [variant for variant in self._variants if variant.capture.unchanged()]

@@ -18,14 +18,7 @@ from funcgrad.trees import Structure
 
 
 def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
-    """Which arguments are static, by position as well as by name.
-
-    Parameters
-    ----------
-    f : callable
-    numbers, names : int, str, or sequences of them
-        The values of ``static_argnums`` and ``static_argnames``.
-    """
+    """Which arguments are static, by position and by name, from the options of ``jit``."""
     numbers = _many("static_argnums", numbers, int, "positions of arguments: integers")
     names = _many("static_argnames", names, str, "names of arguments: strings")
     places: set[int | str] = {*numbers, *names}

@@ -45,16 +45,9 @@ def pulled_by_example(
 ) -> Sequence[Cotangent | Callable[[], Cotangent]]:
     """The cotangents of arguments, absent for examples whose results have no cotangent.
 
-    Parameters
-    ----------
-    transposed : callable
-        Called with results and arguments in which absent examples have a present one's numbers.
-    cores : sequence of int
-        The number of axes of each argument that are not the stack's; empty where there is none.
-    cts, outs : sequences
-        The cotangents and the values of the results, whose first axes are the stack.
-    primals : sequence
-        The arguments.
+    ``transposed`` is called with results and arguments in which absent examples have a present
+    one's numbers. ``cores`` has the number of axes of each argument that are not the stack's; it is
+    empty where there is no stack, which is the first axes of results and cotangents.
     """
     if not cores or not all(ct is None or type(ct) is Masked for ct in cts):
         return transposed(cts, outs, primals)

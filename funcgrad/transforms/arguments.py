@@ -286,14 +286,7 @@ def check_complex(operation: str, dtypes: Sequence[np.dtype[Any]]) -> None:
 def scalar(operation: str, out: Any, value: Value, holomorphic: bool = False) -> None:
     """Check that a function's result is one real number, or one number where it is holomorphic.
 
-    Parameters
-    ----------
-    operation : str
-    out : object
-        What the function returned.
-    value : value
-        The result as the transformation sees it.
-    holomorphic : bool
+    ``out`` is the result as the function returned it, ``value`` as the transformation sees it.
     """
     shape, dtype = shape_of(value), dtype_of(value)
     if shape:

@@ -384,20 +384,8 @@ def explicit(
 ) -> tuple[FrozenCall, tuple[Value, ...]]:
     """Make a call a value; also return the values that it closes over, which become operands.
 
-    Parameters
-    ----------
-    stager : Stager
-        Stages the rules.
-    call : Call
-    values : sequence of values
-        Arguments to stage with.
-    body : Part
-        The function as staged.
-
-    Raises
-    ------
-    Exception
-        The call closes over traced values, and its rules cannot be staged.
+    ``values`` are arguments to stage its rules with, ``body`` is its function as staged. Raises the
+    error of a rule that cannot be staged where the call closes over traced values.
     """
     level = len(stager.knots)
     knots = {**stager.knots, key_of(call, values): Knot(call, body, level)}

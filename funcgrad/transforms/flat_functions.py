@@ -31,24 +31,10 @@ def run_batched(
     flags: Sequence[bool],
     around: Trace | None = None,
 ) -> tuple[list[Value], list[bool]]:
-    """Run a function on a batch.
+    """Run a function on a batch, which flagged arguments carry on axis 0; also flag such results.
 
-    Parameters
-    ----------
-    function : callable
-    size : int
-    args : sequence of values
-    flags : sequence of bool
-        Which arguments carry the batch, on axis 0.
-    around : Trace, optional
-        The trace of this batch whose tracers the function may close over, also when it has ended.
-
-    Returns
-    -------
-    outs : list of values
-        None stays None.
-    flags : list of bool
-        Which results carry the batch, on axis 0.
+    ``around`` is a trace of this batch whose tracers the function may close over, also when it has
+    ended. Results and arguments may be None, and stay so.
     """
     with begin_level() as level:
         batcher = Batcher(level, size, around)
@@ -110,22 +96,9 @@ def run_pulled(
 ) -> tuple[list[Value], list[Cotangent], list[int]]:
     """Run a function and pull cotangents back through it.
 
-    Parameters
-    ----------
-    function : callable
-    args : sequence of values
-    followed : sequence of bool
-        The arguments whose cotangents are wanted.
-    cts : sequence of cotangents
-        The cotangents of the results; those of results that are not connected are not read.
-
-    Returns
-    -------
-    outs : list of values
-    pulled : list of cotangents
-        One for each argument, None where nothing reaches it.
-    connected : list of int
-        The results that depend on the arguments that are followed.
+    Returns the results; the cotangents of all arguments, which are None where nothing reaches a
+    followed one; and the positions of the results that depend on the followed arguments. The
+    cotangents of the other results are not read.
     """
     recorder, record, outs = Recorder.run(function, args, followed)
     indices = [recorder.index_of(out) for out in outs]
@@ -168,17 +141,10 @@ def call_primitive(
     label: Callable[..., str] | None = None,
     meet: Callable[..., Sequence[Value]] | None = None,
 ) -> CallPrimitive:
-    """Declare the primitive of a kind of calls.
+    """Declare the primitive of a kind of calls; ``run(values, **params)`` returns the results.
 
-    Parameters
-    ----------
-    run : callable
-        ``(values, **params)`` to the results. Where the primitive is bound as any other, its
-        derivative is that of this function by forward mode.
-    meet : callable, optional
-        See ``CallPrimitive``; by default ``run``.
-    name, result, structure, traits, label
-        As for any primitive.
+    ``meet`` is by default ``run``; see ``CallPrimitive``. Where the primitive is bound as any
+    other, its derivative is that of ``run`` by forward mode.
     """
 
     def evaluate(*args: Value, **params: Hashable) -> tuple[Value, ...]:

@@ -83,12 +83,7 @@ class CotangentBuffer:
     def choose(self, mask: Value, ct: Cotangent, shape: Shape) -> bool:
         """Add a cotangent where a mask holds, if it is raw numbers; return whether that was so.
 
-        Parameters
-        ----------
-        mask : value or Selection
-        ct : value or Masked
-        shape : tuple of int
-            The shape that both broadcast to.
+        ``shape`` is what both broadcast to.
         """
         total = self.value
         if type(mask) is not np.ndarray or type(ct) not in RAW or dtype_of(ct) != total.dtype:

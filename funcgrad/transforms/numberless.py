@@ -155,23 +155,11 @@ def staged_body(
 ) -> tuple[Program, list[Value]]:
     """Stage a function as a program whose last inputs are the traced values that it closes over.
 
-    Also returns these values.
-
-    Parameters
-    ----------
-    stager : Stager, optional
-        The stager of the function around. Without one, values that are closed over are unknown.
-    place : str
-        The name of the function in errors.
-    function : callable
-    specs : sequence of Spec
-        The specs of the function's arguments.
-    name : str
-        The program's name.
-    holds_all : bool
-        Whether operations on values that the function closes over belong to the program too, as in
-        a branch, which may not run. Otherwise they happen outside, once, as a loop needs, but for
-        calls whose pullback may be nonlinear: once is not what the rule does at every step.
+    Also returns these values, which are unknown without the ``stager`` of the function around.
+    ``place`` names the function in errors. With ``holds_all`` operations on values that the
+    function closes over belong to the program too, as in a branch, which may not run. Otherwise
+    they happen outside, once, as a loop needs, but for calls whose pullback may be nonlinear: once
+    is not what the rule does at every step.
     """
     # Those further out as long as all inside of them do, whose tracers would hold tracers of this.
     kinds = Stager | Recorder if holds_all else Stager | Recorder | Batcher

@@ -39,11 +39,7 @@ class Record:
     def pull(self, outputs: Sequence[int], cts: Sequence[Value]) -> list[Value]:
         """The inputs' cotangents, from those of outputs; None where none reaches an input.
 
-        Parameters
-        ----------
-        outputs : sequence of int
-            Variables; negative for an output that does not depend on the inputs.
-        cts : sequence of values
+        The outputs are variables, and negative where one does not depend on the inputs.
         """
         return self._pull(reversed(self.entries), outputs, cts)
 

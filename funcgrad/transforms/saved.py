@@ -65,15 +65,7 @@ class _SavedCall(Call):
 
 
 def saved_call(name: str, parts: Mapping[str, Any]) -> tuple[Primitive, Params]:
-    """The operation that a file describes, and its parameters.
-
-    Parameters
-    ----------
-    name : str
-        The printed name.
-    parts : mapping
-        The fields of the program of its function.
-    """
+    """The operation of a call in a file, and its parameters, from its name and program's fields."""
     program = Program(**parts)
     if name == CHECKPOINT.name:
         return CHECKPOINT, (("body", program),)

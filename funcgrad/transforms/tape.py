@@ -93,14 +93,8 @@ def reading(
 ) -> Callable[[list[Value]], Sequence[Value]]:
     """A rule that runs later, and then reads the values inside of tracers that it closes over.
 
-    So it is of tracers of a trace, and of those inside of it, with which a rule may be made. Where
-    the call is made by a rule that itself reads tracers of another trace, so does this.
-
-    Parameters
-    ----------
-    trace : Readable
-        That of the call.
-    rule : callable
+    So it is of tracers of the call's trace, and of those inside of it, with which a rule may be
+    made. Where the call is made by a rule that itself reads tracers of another trace, so does this.
     """
     inside = [other for other in running_traces() if other.level > trace.level]
     tapes = [other.tape for other in (trace, *inside) if isinstance(other, Readable)]
