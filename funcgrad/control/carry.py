@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.control.closure import closure
-from funcgrad.control.values import as_spec, strong
+from funcgrad.control.values import strong
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
@@ -25,7 +25,7 @@ from funcgrad.errors import (
     ShapeError,
     TreeError,
 )
-from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.equation import as_spec, gives_way, spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, shape_of
@@ -109,12 +109,6 @@ def described_spec(spec: Spec) -> str:
     if spec.weak:
         return f"a Python number ({spec.dtype})"
     return str(spec)
-
-
-def gives_way(weak: Spec, spec: Spec) -> bool:
-    """Whether a Python number can become a value of a spec: one of its kind or of a later one."""
-    weak_rank, rank = ["bifc".index(ranked.dtype.kind.replace("u", "i")) for ranked in (weak, spec)]
-    return weak.weak and not spec.shape and weak_rank <= rank
 
 
 def alike(new: Any, old: Any) -> bool:

@@ -17,9 +17,10 @@ from funcgrad import trees
 from funcgrad.control.carried_types import AnyNumber, Bound, State, Truth
 from funcgrad.control.carry import common_specs, handed, placed, placed_values, single
 from funcgrad.control.switch_operation import apply_switch, goes_into, select
-from funcgrad.control.values import as_spec, closed_together, specs_inside
+from funcgrad.control.values import closed_together, specs_inside
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.foreign_names import answering
+from funcgrad.programs.equation import as_spec
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec

@@ -27,12 +27,13 @@ from funcgrad.control.scan_reverse import ScanRecording
 from funcgrad.control.sweep_reverse import reached, unwind
 from funcgrad.control.sweeps import Sweeps
 from funcgrad.control.transformed_loops import batched, leaner, pushed
-from funcgrad.control.values import as_spec, stacked
+from funcgrad.control.values import stacked
 from funcgrad.control.written_sweeps import written
 from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.structural import view
+from funcgrad.programs.equation import as_spec
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, shape_of
 from funcgrad.structure import Loop

@@ -11,9 +11,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from funcgrad.control.values import as_spec, specs_inside, strong, strong_program
+from funcgrad.control.values import specs_inside, strong, strong_program
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Primitive
+from funcgrad.programs.equation import as_spec
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, is_inexact
 from funcgrad.structure import Choice, Control, Loop

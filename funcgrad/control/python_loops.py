@@ -14,9 +14,9 @@ from typing import Any
 
 from funcgrad import trees
 from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed, placed_values
-from funcgrad.control.values import as_spec, stacked
+from funcgrad.control.values import stacked
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
-from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.equation import as_spec, spec_inside
 from funcgrad.shape import Spec, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete

@@ -16,7 +16,6 @@ from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins
 from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad.control.values import (
-    as_spec,
     batched_program,
     inputs_read,
     of_one_kind,
@@ -31,6 +30,7 @@ from funcgrad.primitives.logic import equal, greater_equal, less_equal
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
+from funcgrad.programs.equation import as_spec
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, shape_of, stand_in
 from funcgrad.structure import Choice

@@ -1,23 +1,21 @@
 """Conversions of the values and specs that programs take and return.
 
 >>> import numpy as np
->>> as_spec(2, Spec((), np.dtype(np.float32)))
-np.float32(2.0)
+>>> stacked([np.float64(1.0), np.float64(2.0)], Spec((), np.dtype(np.float64)))
+array([1., 2.])
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.elementwise import add
 from funcgrad.primitives.joining import stack
 from funcgrad.primitives.structural import cast
-from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.equation import as_spec, spec_inside
 from funcgrad.programs.extract import extract, needed, rewired
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, dtype_of, shape_of
@@ -26,24 +24,6 @@ from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
 from funcgrad.transforms.numberless import applied, flat_program
-
-
-def as_spec(value: Value, spec: Spec) -> Value:
-    """Convert a value to the dtype and the weakness of a program's input.
-
-    An array stays an array, also where the input is a Python number.
-    """
-    value_spec = spec_inside(value)
-    if value_spec == spec or (
-        spec.weak and value_spec.dtype == spec.dtype and type(value) not in RAW
-    ):
-        return value
-    if type(value) in RAW and not value_spec.shape:
-        made: Any = spec.dtype.type(value)
-        return made.item() if spec.weak else made
-    if spec.weak and value_spec.weak:  # the number that changes no other, not even -0.0
-        return add(value, spec.dtype.type(-0.0).item())
-    return cast(value, dtype=spec.dtype)
 
 
 def stacked(rows: Sequence[Value], spec: Spec) -> Value:

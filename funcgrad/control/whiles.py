@@ -29,11 +29,11 @@ from funcgrad.control.carry import Kinds, alike, count_of, single
 from funcgrad.control.choices import is_unknown, number_in, truth
 from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.scans import counted
-from funcgrad.control.values import as_spec, closed_together, strong
+from funcgrad.control.values import closed_together, strong
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
-from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.equation import as_spec, spec_inside
 from funcgrad.shape import Spec, dtype_of, stand_in
 from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap

@@ -17,7 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carry import placed
 from funcgrad.control.choices import is_unknown
-from funcgrad.control.values import as_spec, strong
+from funcgrad.control.values import strong
 from funcgrad.errors import (
     ConvergenceError,
     DegenerateError,
@@ -28,7 +28,7 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
-from funcgrad.programs.equation import spec_inside
+from funcgrad.programs.equation import as_spec, spec_inside
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
 from funcgrad.tensor import wrap

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.elementwise import add
+from funcgrad.primitives.structural import cast
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, spec_of
 from funcgrad.structure import Control
@@ -53,6 +55,33 @@ def spec_inside(value: Value) -> Spec:
     while isinstance(inner, TracedValue):
         inner = inner._value
     return replace(spec_of(value), weak=spec_of(inner).weak)
+
+
+def as_spec(value: Value, spec: Spec) -> Value:
+    """Convert a value to the dtype and the weakness of a program's input.
+
+    An array stays an array, also where the input is a Python number.
+
+    >>> as_spec(2, Spec((), np.dtype(np.float32)))
+    np.float32(2.0)
+    """
+    value_spec = spec_inside(value)
+    if value_spec == spec or (
+        spec.weak and value_spec.dtype == spec.dtype and type(value) not in RAW
+    ):
+        return value
+    if type(value) in RAW and not value_spec.shape:
+        made: Any = spec.dtype.type(value)
+        return made.item() if spec.weak else made
+    if spec.weak and value_spec.weak:  # the number that changes no other, not even -0.0
+        return add(value, spec.dtype.type(-0.0).item())
+    return cast(value, dtype=spec.dtype)
+
+
+def gives_way(weak: Spec, spec: Spec) -> bool:
+    """Whether a Python number can become a value of a spec: one of its kind or of a later one."""
+    weak_rank, rank = ["bifc".index(ranked.dtype.kind.replace("u", "i")) for ranked in (weak, spec)]
+    return weak.weak and not spec.shape and weak_rank <= rank
 
 
 @dataclass(frozen=True, slots=True, eq=False)

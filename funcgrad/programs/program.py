@@ -21,19 +21,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from funcgrad import trees
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
-from funcgrad.primitives.structural import cast
-from funcgrad.programs.equation import Constant, Equation, Guard, spec_inside
+from funcgrad.programs.equation import (
+    Constant,
+    Equation,
+    Guard,
+    as_spec,
+    gives_way,
+    spec_inside,
+)
 from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, concrete, rerun
+from funcgrad.trace import Value, concrete, rerun
 from funcgrad.trees import Structure
 from funcgrad.users_values import REFUSALS, explained, operand
 
@@ -452,9 +458,6 @@ def _described(spec: Spec) -> str:
     return f"{spec}{' (a Python number)' if spec.weak else ''}"
 
 
-_KINDS: Final = "bifc"  # a Python number becomes an array of its kind or of a later one
-
-
 def _checked(program: Program, position: int, leaf: Any, spec: Spec) -> Value:
     value = concrete(operand(leaf, f"program {program.name}"))
     value_spec = spec_inside(value)
@@ -466,28 +469,15 @@ def _checked(program: Program, position: int, leaf: Any, spec: Spec) -> Value:
             f"{path}: expected shape {spec.shape}, got {value_spec.shape}. A program holds for the"
             " shapes that it was staged with."
         )
-    if value_spec.dtype == spec.dtype or (value_spec.weak and _gives_way(value_spec, spec)):
+    if value_spec.dtype == spec.dtype or gives_way(value_spec, spec):
         try:
-            return _as_strong_as(value, spec)
+            return as_spec(value, spec)
         except OverflowError as error:
             raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
     raise DtypeError(
         f"{path}: expected dtype {spec.dtype}, got {value_spec.dtype}. A program holds for the"
         " dtypes that it was staged with."
     )
-
-
-def _gives_way(value_spec: Spec, spec: Spec) -> bool:
-    kinds = [side.dtype.kind.replace("u", "i") for side in (value_spec, spec)]
-    return _KINDS.index(kinds[0]) <= _KINDS.index(kinds[1])
-
-
-def _as_strong_as(value: Value, spec: Spec) -> Value:
-    """Convert a value to the weakness of the program's input, so that promotion does not change."""
-    if type(value) not in RAW:
-        return value if spec.weak else cast(value, dtype=spec.dtype)
-    strong = spec.dtype.type(value)
-    return strong.item() if spec.weak else strong
 
 
 def _check_guard(program: Program, guard: Guard, value: Value) -> None:

@@ -22,7 +22,7 @@ from funcgrad.errors import BatchError, FuncgradError, TracerError
 from funcgrad.foreign_names import answering
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.structural import transpose
+from funcgrad.primitives.structural import move_axis
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
@@ -189,15 +189,6 @@ class Batcher(Trace):
         """A value with the batch on axis 0, repeated for each example if it has none."""
         data, flag = self.parts(value)
         return data if flag else broadcast_to(data, shape=(self.size, *shape_of(data)))
-
-
-def move_axis(x: Value, source: int, target: int) -> Value:
-    """A value with one axis moved; the axes are not negative."""
-    if source == target:
-        return x
-    axes = list(range(len(shape_of(x))))
-    axes.insert(target, axes.pop(source))
-    return transpose(x, axes=tuple(axes))
 
 
 # What a lambda returns follows from its arguments' types, which are said where the batched function
