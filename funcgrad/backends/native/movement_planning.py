@@ -29,9 +29,9 @@ def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variabl
         moved = composed(view, pieces[0])
         plan.views[variable] = moved or _forced(plan, view, spec, pieces[0])
         return True
-    if structure.adds:
-        return False
-    if sum([prod(piece.shape) for piece in pieces]) < prod(spec.shape) or 0 in spec.shape:
+    # Where places meet, what the first operand brings is stored, and the others' is added.
+    stored = [piece for piece in pieces if not (structure.adds and piece.operand)]
+    if sum([prod(piece.shape) for piece in stored]) < prod(spec.shape) or 0 in spec.shape:
         plan.append(Fill(variable), range(variable, variable + 1))
     plan.views[variable] = whole(variable, spec.shape)
     for piece in pieces:
@@ -43,8 +43,16 @@ def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variabl
         nest = plan.steps[-1]
         assert isinstance(nest, Nest)
         nest.reads[source] = plan.views[source]
-        nest.members.append(Member(target, (source,), lambda lanes, x: x))
-        nest.stores[target] = View(variable, piece.shape, piece.to_strides, piece.to)
+        place = View(variable, piece.shape, piece.to_strides, piece.to)
+        if piece in stored:
+            nest.members.append(Member(target, (source,), lambda lanes, x: x))
+        else:
+            before = plan.new(piece.shape, spec.dtype)
+            plan.views[before] = nest.reads[before] = place
+            nest.members.append(
+                Member(target, (before, source), lambda lanes, x, y: lanes.add(x, y))
+            )
+        nest.stores[target] = place
         plan.made_at[variable] = plan.made_at[target] = len(plan.steps) - 1
     return True
 
