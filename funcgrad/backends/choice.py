@@ -56,9 +56,9 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
 def _native(operation: str) -> Backend:
     """The native backend; NumPy's, with a warning, where this machine cannot have it."""
     try:
-        from funcgrad.backends.native.native_backend import NATIVE, check_machine
+        from funcgrad.backends.native.native_backend import NATIVE
 
-        check_machine()
+        NATIVE.check_machine()
     except (ImportError, FuncgradError) as error:
         cause = str(error)
         if isinstance(error, ImportError):

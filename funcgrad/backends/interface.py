@@ -42,6 +42,52 @@ MISS: Final[Any] = object()
 """Returned by fast code for a call that it was not written for."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Unchanged:
+    """A check whether the outside values that a program relies on are unchanged, in parts.
+
+    Attributes
+    ----------
+    function : callable
+        Returns whether all of them are.
+    attributes : tuple of triples
+        Some of them: Python functions or cells, the name of an attribute of theirs, and the object
+        that it was, which may have been replaced by an equal number or text.
+    entries : tuple of triples
+        Some of them: dicts, keys, and the objects that were there.
+    empty : tuple of dict
+        Dicts that have to be empty.
+    others : callable, optional
+        Returns whether all others are.
+    """
+
+    function: Callable[[], bool]
+    attributes: tuple[tuple[Any, str, Any], ...]
+    entries: tuple[tuple[dict[Any, Any], Any, Any], ...]
+    empty: tuple[dict[Any, Any], ...]
+    others: Callable[[], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """Calls of a program without a detour by way of Python's code.
+
+    Attributes
+    ----------
+    function : callable
+        From ``Unchanged``, or None, to a function ``(*args, **kwargs) -> result``, which does what
+        ``Compiled.entry`` does, and returns ``MISS`` where an outside value has changed. It never
+        raises what evaluating the program explains better. Or to None, where there can be none.
+    subclass : callable
+        From a class to its subclass, one for each, whose instances machine code calls. The only
+        slot of an instance has a tuple of functions. They are called one after the other, until one
+        does not return ``MISS``; the last one is called as a method.
+    """
+
+    function: Callable[[Unchanged | None], Callable[..., Any] | None]
+    subclass: Callable[[type[Any]], type[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A program that runs.
@@ -71,11 +117,14 @@ class Compiled:
         arguments, if a guard fails, and in any case that it does not handle, such as an
         ``np.errstate`` that asks for errors. After ``MISS`` or an exception, the entry that ``jit``
         writes for all backends calls ``run``.
+    direct : Direct, optional
+        For a backend whose machine code takes the caller's arguments apart; ``entry`` is None then.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
     warns: bool = True
     entry: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
+    direct: Direct | None = None
 
 
 def evaluated(program: Program) -> Compiled:

@@ -37,6 +37,7 @@ from weakref import ref as reference
 
 import numpy as np
 
+from funcgrad.backends.interface import Unchanged
 from funcgrad.buffers import BufferPool
 from funcgrad.primitive import Primitive
 from funcgrad.programs.program import Program
@@ -150,6 +151,10 @@ class Capture:
         """A function that returns whether nothing has changed; None if nothing can change."""
         self._seen, self._spaces, self._classes, self._idle = {}, [], {}, {}
         return self._watch.function()
+
+    def parts(self) -> Unchanged | None:
+        """The check in parts that machine code can look at; None if nothing can change."""
+        return None if self.check is None else self._watch.parts(self.check)
 
     def unchanged(self) -> bool:
         """Whether nothing that is watched has changed."""

@@ -25,6 +25,12 @@ class Body:
         self._names: dict[str, Any] = {}
         self._known: dict[int, str] = {}
 
+    def begun_anew(self) -> Body:
+        """Another function, without lines, that refers to objects by the same names."""
+        made = Body()
+        made._names, made._known = self._names, self._known
+        return made
+
     def line(self, text: str, depth: int = 1) -> None:
         """Append a line, indented by ``depth`` steps."""
         self._lines.append("    " * depth + text)

@@ -33,13 +33,12 @@ from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.foreign_names import answering
-from funcgrad.passes.costs import Costs, costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
 from funcgrad.staging.entry import Form, kind_of, write_entry
+from funcgrad.staging.lowered import Failure, Lowered
 from funcgrad.staging.signature import Signature, make_variant
 from funcgrad.staging.static_arguments import exact, parts_of, static_places
 from funcgrad.staging.unrolled import warn_of_loops
@@ -66,64 +65,14 @@ class JitWarning(RuntimeWarning):
     """A jitted function runs without being staged, or by another backend than was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A program that a backend could not compile.
-
-    Attributes
-    ----------
-    program : Program
-        ``program.to_text()`` is what a report needs.
-    backend : str
-        The backend's name.
-    error : str
-        The error that it raised.
-    """
-
-    program: Program
-    backend: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """The program that runs for arguments of one kind; it prints with the backend's source.
-
-    Attributes
-    ----------
-    program : Program
-        The operations of the function, one by one.
-    optimized : Program
-        The program after all passes.
-    backend : Backend
-    """
-
-    program: Program
-    optimized: Program
-    backend: Backend
-
-    @property
-    def source(self) -> str:
-        """The backend's text of the optimized program."""
-        return self.backend.inspect(self.optimized)
-
-    @property
-    def costs(self) -> Costs:
-        """Operations, bytes and peak memory of the optimized program."""
-        return costs(self.optimized)
-
-    def __str__(self) -> str:
-        return f"{self.optimized}\n\n{self.source}"
-
-    def __repr__(self) -> str:
-        return (
-            f"Lowered({self.program.name}: {len(self.program.equations)} equation(s),"
-            f" {len(self.optimized.equations)} optimized, backend {self.backend.name!r})"
-        )
-
-
 class Jitted(Generic[P, R]):
-    """A function that is staged when it is first called; see ``jit``."""
+    """A function that is staged when it is first called; see ``jit``.
+
+    Once machine code can call it, its class is a subclass whose ``__call__`` is machine code and
+    goes through the functions in ``_direct``; the last of them is ``Jitted.__call__``.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_direct")  # machine code looks into the last one
 
     def __init__(
         self,
@@ -139,6 +88,7 @@ class Jitted(Generic[P, R]):
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = ()
+        self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
         self._failures: tuple[Failure, ...] = ()
         self._lock = Lock()
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
@@ -242,7 +192,8 @@ class Jitted(Generic[P, R]):
             if key not in self._signatures:
                 if len(self._signatures) >= _MOST_SIGNATURES:
                     self._signatures.pop(next(iter(self._signatures)))
-                    self._forms, self._entries = {}, ()  # one might use the dropped signature
+                    self._forms = {}
+                    self._forget_entries()  # one might use the dropped signature
                 self._signatures[key] = Signature()
             return self._signatures[key]
 
@@ -251,12 +202,26 @@ class Jitted(Generic[P, R]):
         with self._lock:
             if form not in self._forms:
                 if len(self._forms) >= _MOST_SIGNATURES:
-                    self._forms, self._entries = {}, ()
+                    self._forms = {}
+                    self._forget_entries()
                 self._forms[form] = write_entry(form, variants)
             entry = self._forms[form]
             preferred = (*(() if form.static else variants.entries), *([entry] if entry else ()))
             others = [other for other in self._entries if other not in preferred]
             self._entries = (*preferred, *others)[:_MOST_ENTRIES]
+            if variants.direct and not form.static:
+                self._call_directly(variants)
+
+    def _call_directly(self, variants: Signature) -> None:
+        """Have machine code call the variants' functions first from now on."""
+        *known, general = self._direct
+        others = [function for function in known if function not in variants.direct]
+        self._direct = (*(*variants.direct, *others)[:_MOST_ENTRIES], general)
+        if variants.subclass is not None and type(self) is Jitted:
+            self.__class__ = variants.subclass(Jitted)
+
+    def _forget_entries(self) -> None:
+        self._entries, self._direct = (), self._direct[-1:]
 
     def _fresh(self, variants: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
@@ -307,7 +272,7 @@ class Jitted(Generic[P, R]):
         variant = make_variant(optimized, *made, capture, compile)
         if settled:
             variants.add(variant)
-            self._entries = ()  # so that the next call takes the general path and marks it as used
+            self._forget_entries()  # the next call takes the general path, and marks it as used
         return variant
 
     # Staging.

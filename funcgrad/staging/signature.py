@@ -74,6 +74,10 @@ class Signature:
         The attempts of the variants, for entries to try.
     entries : tuple of callable
         The entries that the variants' backend has made.
+    direct : tuple of callable
+        The variants' functions that machine code calls.
+    subclass : callable or None
+        Makes the class of functions that machine code calls, if there are any.
     watched : bool
         False once it turned out that the function reads more than can be watched.
     """
@@ -86,7 +90,9 @@ class Signature:
         "_wasted",
         "_wasted_by",
         "attempts",
+        "direct",
         "entries",
+        "subclass",
         "watched",
     )
 
@@ -95,6 +101,8 @@ class Signature:
         self._variants: tuple[Variant, ...] = ()
         self.attempts: tuple[Callable[..., Any], ...] = ()
         self.entries: tuple[Callable[[Any, Any], Any], ...] = ()
+        self.direct: tuple[Callable[..., Any], ...] = ()
+        self.subclass: Callable[[type[Any]], type[Any]] | None = None
         self.watched = True
         self._changes = 0
         self._wasted, self._wasted_by = 0, ""
@@ -166,8 +174,19 @@ class Signature:
             self.entries = tuple(
                 [_entry(variant) for variant in variants if variant.compiled.entry]
             )
+            functions = [_direct(variant) for variant in variants]
+            self.direct = tuple([function for function in functions if function is not None])
+            for variant in variants:
+                if variant.compiled.direct is not None:
+                    self.subclass = variant.compiled.direct.subclass
         self._variants = tuple(variants)
         self.attempts = tuple([variant.attempt for variant in variants])
+
+
+def _direct(variant: Variant) -> Callable[..., Any] | None:
+    """The function of a variant that machine code calls, if it has one."""
+    direct = variant.compiled.direct
+    return None if direct is None else direct.function(variant.capture.parts())
 
 
 def _entry(variant: Variant) -> Callable[[Any, Any], Any]:

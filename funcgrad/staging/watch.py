@@ -21,10 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from keyword import iskeyword
 from operator import is_not
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.interface import Unchanged
 from funcgrad.programs.equation import exact_key
 from funcgrad.staging.generated import Body
 from funcgrad.users_values import FREE
@@ -48,20 +50,36 @@ class Watch:
         The name by which code reaches the places that are added next.
     """
 
-    __slots__ = ("_body", "_conditions", "about")
+    __slots__ = ("_body", "_conditions", "_parts", "about")
 
     def __init__(self) -> None:
         self._body = Body()
         self._conditions: dict[str, str] = {}
+        self._parts: dict[str, tuple[Any, ...]] = {}  # what machine code can look at
         self.about = ""
 
     def function(self) -> Callable[[], bool] | None:
         """A function that returns whether nothing has changed; None if nothing is watched."""
-        if not self._conditions:
+        return self._function([*self._conditions])
+
+    def parts(self, function: Callable[[], bool]) -> Unchanged:
+        """That function with the parts that machine code can look at."""
+        others = [text for text in self._conditions if text not in self._parts]
+        parts = [part for text, part in self._parts.items() if text in self._conditions]
+        return Unchanged(
+            function,
+            tuple([part for part in parts if len(part) == 3 and type(part[0]) is not dict]),
+            tuple([part for part in parts if len(part) == 3 and type(part[0]) is dict]),
+            tuple([part[0] for part in parts if len(part) == 1]),
+            self._function(others),
+        )
+
+    def _function(self, conditions: Sequence[str]) -> Callable[[], bool] | None:
+        if not conditions:
             return None
-        body = self._body
+        body = self._body.begun_anew()
         body.line("try:")
-        body.line(f"return ({' and '.join(self._conditions)})", 2)
+        body.line(f"return ({' and '.join(conditions)})", 2)
         # A missing place raises: a KeyError, an AttributeError, or an error of a user's class.
         body.line("except Exception:")
         body.line("return False", 2)
@@ -86,7 +104,9 @@ class Watch:
         if value is ABSENT or iskeyword(name):
             self.holds("{}({}, {}) is {}", look, owner, name, value)
         else:
-            self._is(f"{self._body.name(owner)}.{name}", value)
+            condition = self._is(f"{self._body.name(owner)}.{name}", value)
+            if name in _IN_MEMORY.get(type(owner), ()):
+                self._parts[condition] = owner, name, value
 
     def entry(self, mapping: Mapping[str, Any], key: str) -> None:
         """Watch that an entry of a mapping stays the same object, or stays missing."""
@@ -94,7 +114,9 @@ class Watch:
         if value is ABSENT:
             self.holds("{} not in {}", key, mapping)
         else:
-            self._is(f"{self._body.name(mapping)}[{key!r}]", value)
+            condition = self._is(f"{self._body.name(mapping)}[{key!r}]", value)
+            if type(mapping) is dict:
+                self._parts[condition] = mapping, key, value
 
     def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
         """Watch the objects in a container and their order, as the function ``read`` lists them."""
@@ -103,6 +125,8 @@ class Watch:
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
         if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
             self.holds("len({}) == {}" if before else "not {}", container, len(before))
+            if kind is dict:
+                self._parts[f"not {self._body.name(container)}"] = (container,)
         elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
             self.holds("[*{}] == {}", container, list(parts))
         else:
@@ -123,16 +147,23 @@ class Watch:
         self.holds("{}.shape == {}", array, array.shape)
         self.holds("{}.dtype == {}", array, array.dtype)
 
-    def _is(self, text: str, value: object) -> None:
+    def _is(self, text: str, value: object) -> str:
         """Watch that an expression gives the same object, or an exactly equal number or text."""
         name = self._body.name(value)
+        condition = f"{text} is {name}"
         if type(value) in PLAIN:
-            self._add(f"({text} is {name} or {self._body.name(_alike)}({text}, {name}))")
-        else:
-            self._add(f"{text} is {name}")
+            condition = f"({condition} or {self._body.name(_alike)}({text}, {name}))"
+        self._add(condition)
+        return condition
 
     def _add(self, condition: str) -> None:
         self._conditions.setdefault(condition, self.about)
+
+
+_IN_MEMORY: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {FunctionType: ("__code__", "__defaults__", "__kwdefaults__"), CellType: ("cell_contents",)}
+)
+"""Attributes that are fields of objects of CPython's."""
 
 
 def entries(mapping: Mapping[Any, Any]) -> list[Any]:

@@ -1,217 +1,336 @@
-"""The function that Python calls: from objects to pointers, and from memory to objects.
+"""Builtins of Python that run programs, from Python's objects to pointers and back.
 
-It is a builtin of CPython's fastest kind. It takes raw values of exactly the types that the program
-is for, and answers ``MISS`` to all others.
+A builtin is the code of ``runtime_text.py`` with a table of its own: what arguments it takes, by
+exact types, which kernel it runs, and which results it makes. It answers ``MISS`` to others.
+A program has two: one for raw values, and one for the caller's own arguments, trees of tensors.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from platform import machine
+from threading import Lock
+from types import MappingProxyType, NoneType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.backends.interface import MISS
-from funcgrad.backends.native.cpython import HEAD, ArrayLayout
-from funcgrad.backends.native.function_text import FunctionText
-from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.processor import Code
+from funcgrad.backends.interface import MISS, Unchanged
+from funcgrad.backends.native.cpython import (
+    DENSE,
+    FIELDS,
+    HEAD,
+    LIST_ITEMS,
+    TUPLE_ITEMS,
+    WRITABLE,
+    ArrayLayout,
+    offset_of,
+    symbols,
+)
+from funcgrad.backends.native.kernels import Kernel
+from funcgrad.backends.native.processor import Code, Toolchain
+from funcgrad.backends.native.runtime_text import RUNTIME
+from funcgrad.floating_errors import ERROR_STATE
+from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
-
-_DENSE: Final = 0x101
-"""The flags of an array that lies in C order, each number where the processor wants it."""
-
-
-def write_entry(module: NativeModule, function: Function, outputs: Sequence[Spec]) -> None:
-    """Write the function ``entry``, which Python calls with raw values."""
-    _EntryWriter(module, function, outputs).write()
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trees import Node, Token
 
 
-class _EntryWriter:
-    """The unfinished entry of a module."""
+class _Word(IntEnum):
+    """The codes of leaves and containers."""
 
-    def __init__(self, module: NativeModule, function: Function, outputs: Sequence[Spec]) -> None:
-        self._module, self._function, self._outputs = module, function, outputs
-        self._lines = FunctionText()
+    ARRAY, SCALAR, FLOAT, INTEGER, TRUTH, COMPLEX = range(6)
+    NONE, TUPLE, LIST, DICT, RECORD, TENSOR, RAW = range(6, 13)
+    FIELD, ITEM, SIZE = range(13, 16)
 
-    def write(self) -> None:
-        lines, inputs = self._lines, self._function.program.inputs
-        self._expect(lines.op(f"icmp eq i64 %count, {len(inputs)}"))
-        pointers = [self._input(place, spec) for place, spec in enumerate(inputs)]
-        holders: list[str] = []
-        for spec in self._outputs:
-            holders.append(self._holder(spec))
-            if spec.shape:
-                self._require(holders[-1], holders[:-1])
-        targets = [
-            lines.op(f"load ptr, ptr {lines.address(holder, ArrayLayout.data)}")
-            if spec.shape
-            else holder
-            for holder, spec in zip(holders, self._outputs, strict=True)
-        ]
-        arena = "null"
-        if self._function.size:
-            arena = lines.call("ptr", "malloc", ("i64", str(self._function.size)))
-            self._require(arena, holders, "PyErr_NoMemory")
-        arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, *targets, arena)])
-        status = lines.op(f"call i32 @{self._function.name}({arguments})")
-        if self._function.size:
-            lines.call("void", "free", ("ptr", arena))
-        made, failed = lines.fresh_label("made"), lines.fresh_label("failed")
-        missed = lines.fresh_label("missed")
-        cases = f"i32 0, label %{made} i32 2, label %{missed}"
-        lines.emit(f"switch i32 {status}, label %{failed} [ {cases} ]")
-        lines.begin_block(made)
-        self._return(holders)
-        for label, result in ((failed, "null"), (missed, self._object("none", None))):
-            lines.begin_block(label)
-            self._release(holders)
-            if result != "null":
-                lines.call("void", "Py_IncRef", ("ptr", result))
-            lines.emit(f"ret ptr {result}")
-        lines.begin_block("miss")
-        answer = self._object("miss_object", MISS)
-        lines.call("void", "Py_IncRef", ("ptr", answer))
-        lines.emit(f"ret ptr {answer}")
-        head = "define ptr @entry(ptr %self, ptr %args, i64 %count) nounwind"
-        self._module.texts.append(lines.function(head))
-        self._module.declarations |= lines.declarations
 
-    def _object(self, word: str, value: object) -> str:
-        return self._module.symbol(word, id(value), value)
+class _Place(IntEnum):
+    """The places of a table."""
 
-    def _expect(self, condition: str) -> None:
-        after = self._lines.fresh_label("fits")
-        self._lines.branch(condition, after, "miss")
-        self._lines.begin_block(after)
+    KERNEL, INPUTS, OUTPUTS, POSITIONAL, NAMED, KEYS = range(6)
+    TREE, RESULTS, RESULT_TREE, BYTES, IS_RAW = range(6, 11)
+    CHECK, PLACES, OTHERS = range(11, 14)
 
-    def _require(self, pointer: str, holders: Sequence[str], error: str = "") -> None:
-        """Raise where memory was refused: release the arrays made so far, and return."""
-        lines = self._lines
-        there, refused = lines.fresh_label("there"), lines.fresh_label("refused")
-        lines.branch(lines.op(f"icmp ne ptr {pointer}, null"), there, refused)
-        lines.begin_block(refused)
-        self._release(holders)
-        if error:
-            lines.call("ptr", error)
-        lines.emit("ret ptr null")
-        lines.begin_block(there)
 
-    def _release(self, holders: Sequence[str]) -> None:
-        for holder, spec in zip(holders, self._outputs, strict=False):
-            if spec.shape:
-                self._lines.call("void", "Py_DecRef", ("ptr", holder))
+_DEEPEST: Final = 200
+"""The deepest tree that is taken apart natively, since that is recursive."""
 
-    def _field(self, pointer: str, offset: int, kind: str) -> str:
-        return self._lines.op(f"load {kind}, ptr {self._lines.address(pointer, offset)}")
+_HEAP_TYPE: Final = 1 << 9
+"""CPython's flag of a class that a ``class`` statement has made."""
 
-    # -------------------------------------------------------------------------------------- inputs
+_NUMBERS: Final[Mapping[str, tuple[int, type[Any]]]] = MappingProxyType(
+    {
+        "f": (_Word.FLOAT, float),
+        "i": (_Word.INTEGER, int),
+        "b": (_Word.TRUTH, bool),
+        "c": (_Word.COMPLEX, complex),
+    }
+)
+"""Python's numbers, by the kind of their dtype."""
 
-    def _input(self, place: int, spec: Spec) -> str:
-        """The address of the numbers of an argument."""
-        lines = self._lines
-        value = lines.op(f"load ptr, ptr {lines.address('%args', place, 'ptr')}")
-        kind = self._field(value, HEAD - 8, "ptr")
-        if spec.weak:
-            return self._python_number(value, kind, spec.dtype.kind)
-        if spec.shape:
-            self._expect(self._is(kind, np.ndarray))
-            self._expect_array(value, spec)
-            return self._field(value, ArrayLayout.data, "ptr")
-        self._expect(self._is(kind, spec.dtype.type))
-        return lines.address(value, HEAD)
 
-    def _is(self, pointer: str, value: object) -> str:
-        return self._lines.op(f"icmp eq ptr {pointer}, {self._object('type', value)}")
+class Runtime:
+    """The code between Python and programs, and the makers of builtins that run it."""
 
-    def _expect_array(self, value: str, spec: Spec) -> None:
-        lines = self._lines
-        self._expect(self._is(self._field(value, ArrayLayout.descr, "ptr"), np.dtype(spec.dtype)))
-        rank = self._field(value, ArrayLayout.rank, "i32")
-        self._expect(lines.op(f"icmp eq i32 {rank}, {len(spec.shape)}"))
-        flags = lines.op(f"and i32 {self._field(value, ArrayLayout.flags, 'i32')}, {_DENSE}")
-        self._expect(lines.op(f"icmp eq i32 {flags}, {_DENSE}"))
-        dimensions = self._field(value, ArrayLayout.dimensions, "ptr")
-        for axis, size in enumerate(spec.shape):
-            actual = lines.op(f"load i64, ptr {lines.address(dimensions, axis, 'i64')}")
-            self._expect(lines.op(f"icmp eq i64 {actual}, {size}"))
+    def __init__(self, tools: Toolchain, made: bytes) -> None:
+        state = ERROR_STATE
+        assert state is not None  # checked by those that make one
+        objects = {
+            "None": None,
+            "True": True,
+            "list": list,
+            "dict": dict,
+            "tuple": tuple,
+            "ndarray": np.ndarray,
+            "Exception": Exception,
+            "Tensor": Tensor,
+            "MISS": MISS,
+            "error_state": state.read.__self__,  # type: ignore[attr-defined]  # a method's
+            "usual_state": state.usual,
+            "silent_state": state.silent,
+        }
+        addresses = {name: id(value) for name, value in objects.items()}
+        names = ("run", "dispatch", "call_back")
+        self.code: Code = tools.linked(made, {**symbols(), **addresses}, names)
+        self._objects = objects
+        flags = 0x0082  # METH_FASTCALL | METH_KEYWORDS
+        self._run = _Definition(b"run", self.code.addresses["run"], flags, None)
+        self._call = _Definition(b"__call__", self.code.addresses["dispatch"], flags, None)
+        self._classes: dict[type[Any], type[Any]] = {}
+        self._lock = Lock()
 
-    def _python_number(self, value: str, kind: str, of: str) -> str:
-        """The address of a Python number as an element of an array."""
-        lines = self._lines
-        if of in "fc":
-            self._expect(self._is(kind, float if of == "f" else complex))
-            return lines.address(value, HEAD)
-        room = lines.room("i64")
-        if of == "b":
-            self._expect(self._is(kind, bool))
-            truth = lines.op(f"icmp eq ptr {value}, {self._object('true', True)}")
-            lines.emit(f"store i8 {lines.op(f'zext i1 {truth} to i8')}, ptr {room}")
-            return room
-        self._expect(self._is(kind, int))
-        number = lines.call("i64", "PyLong_AsLongLong", ("ptr", value))
-        lines.emit(f"store i64 {number}, ptr {room}")
-        odd, plain = lines.fresh_label("odd"), lines.fresh_label("plain")
-        lines.branch(lines.op(f"icmp eq i64 {number}, -1"), odd, plain)
-        lines.begin_block(odd)
-        error = lines.call("ptr", "PyErr_Occurred")
-        lines.call("void", "PyErr_Clear")  # it is too large: not for this program
-        self._expect(lines.op(f"icmp eq ptr {error}, null"))
-        lines.jump(plain)
-        lines.begin_block(plain)
-        return room
-
-    # ------------------------------------------------------------------------------------- outputs
-
-    def _holder(self, spec: Spec) -> str:
-        """A new array, or room on the stack for a single number."""
-        lines, dtype = self._lines, np.dtype(spec.dtype)
-        if not spec.shape:
-            return lines.room("[2 x i64], align 16")
-        descr = self._object("dtype", dtype)
-        lines.call("void", "Py_IncRef", ("ptr", descr))
-        room = lines.room(f"[{len(spec.shape)} x i64]")
-        for axis, size in enumerate(spec.shape):
-            lines.emit(f"store i64 {size}, ptr {lines.address(room, axis, 'i64')}")
-        return lines.call(
-            "ptr",
-            "PyArray_Empty",
-            ("i32", str(len(spec.shape))),
-            ("ptr", room),
-            ("ptr", descr),
-            ("i32", "0"),
+    def raw_run(self, program: Program, kernel: Kernel) -> Callable[..., Any]:
+        """The program as a function of raw values, which returns a tuple of raw values."""
+        table = _Table(program, kernel)
+        table.words[_Place.POSITIONAL] = len(program.inputs)
+        table.words[_Place.IS_RAW] = 1
+        table.words[_Place.TREE] = table.put(
+            [word for spec in program.inputs for word in table.leaf(spec)]
         )
+        leaves = [_Word.RAW] * len(program.outputs)
+        table.words[_Place.RESULT_TREE] = table.put(
+            [_Word.TUPLE, table.address(tuple), len(leaves), *leaves]
+        )
+        return self._builtin(table)
 
-    def _return(self, holders: Sequence[str]) -> None:
-        lines = self._lines
-        tuple_ = lines.call("ptr", "PyTuple_New", ("i64", str(len(holders))))
-        for place, (holder, spec) in enumerate(zip(holders, self._outputs, strict=True)):
-            value = holder if spec.shape else self._number(holder, spec)
-            lines.call(
-                "i32", "PyTuple_SetItem", ("ptr", tuple_), ("i64", str(place)), ("ptr", value)
-            )
-        lines.emit(f"ret ptr {tuple_}")
+    def tree_run(
+        self, program: Program, kernel: Kernel, check: Unchanged | None
+    ) -> Callable[..., Any] | None:
+        """The program as a function of its users' arguments; None where these are no plain trees.
 
-    def _number(self, room: str, spec: Spec) -> str:
-        """A number of NumPy's, or of Python's where it is weak."""
-        lines, kind = self._lines, spec.dtype.kind
-        if not spec.weak:
-            descr = self._object("dtype", np.dtype(spec.dtype))
-            return lines.call(
-                "ptr", "PyArray_Scalar", ("ptr", room), ("ptr", descr), ("ptr", "null")
-            )
-        if kind == "b":
-            truth = lines.op(f"zext i8 {lines.op(f'load i8, ptr {room}')} to i64")
-            return lines.call("ptr", "PyBool_FromLong", ("i64", truth))
-        if kind == "i":
-            number = lines.op(f"load i64, ptr {room}")
-            return lines.call("ptr", "PyLong_FromLongLong", ("i64", number))
-        real = lines.op(f"load double, ptr {room}")
-        if kind == "f":
-            return lines.call("ptr", "PyFloat_FromDouble", ("double", real))
-        imag = lines.op(f"load double, ptr {lines.address(room, 8)}")
-        return lines.call("ptr", "PyComplex_FromDoubles", ("double", real), ("double", imag))
+        Parameters
+        ----------
+        program : Program
+        kernel : Kernel
+        check : Unchanged or None
+            Whether everything that the program relies on, besides its inputs, is unchanged.
+        """
+        tokens, result = program.arguments.tokens, program.result.tokens
+        if not _is_plain(tokens) or not _is_plain(result):
+            return None
+        table = _Table(program, kernel)
+        count = tokens[1][1]  # type: ignore[index]  # after the pair of (args, kwargs) come args
+        behind = _behind(tokens, 2, count)
+        keys = tokens[behind][2]  # type: ignore[index]  # kwargs
+        leaves = [table.leaf(spec) for spec in program.inputs]
+        split = tokens[2:behind].count(None)
+        tree = table.tree(tokens[2:behind], leaves[:split])
+        tree += table.tree(tokens[behind + 1 :], leaves[split:])
+        table.words[_Place.POSITIONAL] = count
+        table.words[_Place.NAMED] = len(keys)
+        table.words[_Place.KEYS] = table.put([table.address(key) for key in keys])
+        table.words[_Place.TREE] = table.put(tree)
+        table.words[_Place.RESULT_TREE] = table.put(
+            table.tree(result, [[int(_Word.TENSOR)]] * len(program.outputs))
+        )
+        if check is not None:
+            table.check(check)
+        return self._builtin(table)
+
+    def _builtin(self, table: _Table) -> Callable[..., Any]:
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype = ctypes.py_object
+        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        held = (table.words, table.arrays, table.referents, self)
+        function: Callable[..., Any] = make(ctypes.addressof(self._run), held, None)
+        return function
+
+    def subclass(self, kind: type[Any]) -> type[Any]:
+        """The subclass of a class whose instances are called natively.
+
+        The only slot of an instance has a tuple of functions. They are called one after the other,
+        until one does not answer ``MISS``; the last one is called with the instance before the
+        arguments, and its answer is returned.
+        """
+        with self._lock:
+            if kind not in self._classes:
+                self._classes[kind] = self._subclass(kind)
+            return self._classes[kind]
+
+    def _subclass(self, kind: type[Any]) -> type[Any]:
+        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__slots__": ()}
+        made = types.new_class(
+            kind.__name__, (kind,), {}, lambda space: space.update(names, __doc__=kind.__doc__)
+        )
+        describe = ctypes.pythonapi.PyDescr_NewMethod
+        describe.restype, describe.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+        type.__setattr__(made, "__call__", describe(made, ctypes.addressof(self._call)))
+        return made
+
+
+class _Table:
+    """An unfinished table of a builtin, and what its addresses refer to.
+
+    Attributes
+    ----------
+    words : array
+        The table.
+    arrays : list of arrays
+        The words that it refers to.
+    referents : list
+        The objects that they refer to.
+    """
+
+    def __init__(self, program: Program, kernel: Kernel) -> None:
+        self.arrays: list[Any] = [kernel.words]
+        self.referents: list[Any] = [program, kernel]
+        specs = program.specs()
+        outputs = [specs[variable] for variable in program.outputs]
+        self.words = np.zeros(len(_Place), np.int64)
+        self.words[_Place.KERNEL] = kernel.words.ctypes.data
+        self.words[_Place.INPUTS] = len(program.inputs)
+        self.words[_Place.OUTPUTS] = len(outputs)
+        self.words[_Place.RESULTS] = self.put([word for o in outputs for word in self._result(o)])
+        # Three words for an input, two and a number for a result; then the arena, which is aligned.
+        self.words[_Place.BYTES] = 24 * len(program.inputs) + 32 * len(outputs) + 64 + kernel.size
+
+    def put(self, words: Sequence[int]) -> int:
+        """The address of words."""
+        array = np.array([*words, 0], np.int64)
+        self.arrays.append(array)
+        return array.ctypes.data
+
+    def address(self, value: object) -> int:
+        """The address of an object."""
+        self.referents.append(value)
+        return id(value)
+
+    def leaf(self, spec: Spec) -> list[int]:
+        """The words of an argument that is one value."""
+        dtype = np.dtype(spec.dtype)
+        if spec.weak:
+            code, kind = _NUMBERS[dtype.kind]
+            return [code, self.address(kind)]
+        if not spec.shape:
+            return [_Word.SCALAR, self.address(dtype.type)]
+        descr = self.address(dtype)
+        return [_Word.ARRAY, self.address(np.ndarray), descr, len(spec.shape), *spec.shape]
+
+    def _result(self, spec: Spec) -> list[int]:
+        descr = self.address(np.dtype(spec.dtype))
+        if spec.weak:
+            return [_NUMBERS[spec.dtype.kind][0], descr, 0, 0]
+        if not spec.shape:
+            return [_Word.SCALAR, descr, 0, 0]
+        return [_Word.ARRAY, descr, len(spec.shape), self.put(spec.shape)]
+
+    def check(self, check: Unchanged) -> None:
+        """Put a check of outside values into the table."""
+        words = [
+            word
+            for owner, name, value in check.attributes
+            for word in (_Word.FIELD, *self._field(owner, name, value))
+        ]
+        for mapping, key, value in check.entries:
+            words += [_Word.ITEM, *map(self.address, (mapping, key, value))]
+        for mapping in check.empty:
+            words += [_Word.SIZE, self.address(mapping), 0, 0]
+        self.words[_Place.CHECK] = self.address(check.function)
+        self.words[_Place.PLACES] = self.put([len(words) // 4, *words])
+        if check.others is not None:
+            self.words[_Place.OTHERS] = self.address(check.others)
+
+    def _field(self, owner: Any, name: str, value: object) -> tuple[int, int, int]:
+        """Where an attribute lies, and what should be there; None is no object there."""
+        there = 0 if value is None and name != "cell_contents" else self.address(value)
+        return self.address(owner), FIELDS[name], there
+
+    def tree(self, tokens: Sequence[Token], leaves: Sequence[list[int]]) -> list[int]:
+        """The words of a tree, or of several one after the other."""
+        words: list[int] = []
+        remaining = iter(leaves)
+        waiting: list[
+            list[list[int]]
+        ] = []  # the keys that are still to come, for each open container
+        for token in tokens:
+            while waiting and not waiting[-1]:
+                waiting.pop()
+            if waiting:
+                words += waiting[-1].pop()
+            if token is None:
+                words += next(remaining)
+                continue
+            kind, size, aux = token
+            keys: list[list[int]] = [[] for _ in range(size)]
+            if kind is NoneType:
+                words.append(_Word.NONE)
+            elif kind is dict:
+                words += [_Word.DICT, size]
+                keys = [[self.address(key)] for key in aux]
+            elif kind is list:
+                words += [_Word.LIST, size]
+            elif issubclass(kind, tuple):
+                words += [_Word.TUPLE, self.address(kind), size]
+            else:
+                words += [_Word.RECORD, self.address(kind), len(aux.static), size]
+                for name, _, value in aux.static:
+                    words += [self.address(name), self.address(value)]
+                keys = [[self.address(name)] for name in aux.names]
+            waiting.append(keys[::-1])
+        return words
+
+
+def _behind(tokens: Sequence[Token], place: int, count: int) -> int:
+    """The place of the token behind so many trees."""
+    while count:
+        token = tokens[place]
+        count += -1 if token is None else token[1] - 1
+        place += 1
+    return place
+
+
+def _is_plain(tokens: Sequence[Token]) -> bool:
+    """Whether the runtime can take a tree apart and make one."""
+    open_: list[int] = []
+    for token in tokens:
+        while open_ and not open_[-1]:
+            open_.pop()
+        if open_:
+            open_[-1] -= 1
+        if token is None:
+            continue
+        open_.append(token[1])
+        if len(open_) > _DEEPEST or not _is_plain_container(token):
+            return False
+    return True
+
+
+def _is_plain_container(node: Node) -> bool:
+    kind, _, aux = node
+    if kind in (tuple, list, NoneType):
+        return True
+    if kind is dict:
+        return all(type(key) is str for key in aux)
+    if kind is OrderedDict or hasattr(kind, "__tree_flatten__"):
+        return False
+    # A class of Python's, whose instances are allocated as all are.
+    *classes, base = [c for c in kind.__mro__ if c is not tuple]
+    return base is object and all(c.__flags__ & _HEAP_TYPE for c in classes)
 
 
 class _Definition(ctypes.Structure):
@@ -225,22 +344,24 @@ class _Definition(ctypes.Structure):
     )
 
 
-class _Owner:
-    """Keeps the code of a builtin alive, and the objects that the code refers to."""
-
-    __slots__ = ("code", "definition", "referents")
-
-    def __init__(self, code: Code, referents: Sequence[Any]) -> None:
-        self.code, self.referents = code, referents
-        address = code.address("entry")
-        self.definition = _Definition(b"native", address, 0x0080, None)  # METH_FASTCALL
-
-
-def builtin(code: Code, referents: Sequence[Any]) -> Callable[..., Any]:
-    """The entry of a module as a function of Python's."""
-    owner = _Owner(code, referents)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., Any] = make(ctypes.addressof(owner.definition), owner, None)
-    return function
+def runtime_text() -> str:
+    """The text of the runtime's module."""
+    numbers = {member.name.lower(): member.value for group in (_Word, _Place) for member in group}
+    example = wrap(2.5)
+    text = RUNTIME.substitute(
+        numbers,
+        head=HEAD,
+        type=HEAD - 8,
+        items=TUPLE_ITEMS,
+        list_items=LIST_ITEMS,
+        value=offset_of(example, example._value),
+        descr=ArrayLayout.descr,
+        rank=ArrayLayout.rank,
+        flags=ArrayLayout.flags,
+        bound=HEAD + 8,
+        dimensions=ArrayLayout.dimensions,
+        dense=DENSE,
+        writable=WRITABLE,
+        clock="readcyclecounter" if machine() in ("x86_64", "AMD64") else "readsteadycounter",
+    )
+    return text

@@ -10,7 +10,6 @@ from funcgrad.backends.native.callbacks import callback_of
 from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.plan_steps import Callback, Sweep
-from funcgrad.shape import Spec
 
 
 def write_sweep(site: FunctionSite, step: Sweep) -> None:
@@ -51,41 +50,18 @@ def write_callback(site: FunctionSite, step: Callback) -> None:
     ]
     results = range(step.variable, step.variable + len(equation.results))
     arrays += [(plan.specs[result], site.pointer(result)) for result in results]
-    made = [_as_array(site, spec, pointer) for spec, pointer in arrays]
-    target = site.module.symbol("step", id(function), function)
-    pointers = site.array("ptr", made)
-    outcome = site.lines.call(
-        "ptr",
-        "PyObject_Vectorcall",
-        ("ptr", target),
+    pointers = site.array("ptr", [pointer for _, pointer in arrays])
+    words = [len(arrays)]
+    for spec, _ in arrays:
+        descr = np.dtype(spec.dtype)
+        site.module.referents.append(descr)
+        words += [id(descr), len(spec.shape), *spec.shape]
+    table = np.array(words, np.int64)
+    status = site.lines.call(
+        "i32",
+        "call_back",
+        ("ptr", site.module.symbol("step", id(function), function)),
         ("ptr", pointers),
-        ("i64", str(len(made))),
-        ("ptr", "null"),
+        ("ptr", site.module.symbol("arrays", table.ctypes.data, table)),
     )
-    for array in made:
-        site.lines.call("void", "Py_DecRef", ("ptr", array))
-    site.continue_if(site.lines.op(f"icmp ne ptr {outcome}, null"))
-    site.lines.call("void", "Py_DecRef", ("ptr", outcome))
-
-
-def _as_array(site: FunctionSite, spec: Spec, pointer: str) -> str:
-    """An ndarray over native memory."""
-    lines, dtype = site.lines, np.dtype(spec.dtype)
-    descr = site.module.symbol("dtype", id(dtype), dtype)
-    kind = site.module.symbol("ndarray", id(np.ndarray), np.ndarray)
-    lines.call("void", "Py_IncRef", ("ptr", descr))
-    dimensions = site.array("i64", spec.shape) if spec.shape else "null"
-    array = lines.call(
-        "ptr",
-        "PyArray_NewFromDescr",
-        ("ptr", kind),
-        ("ptr", descr),
-        ("i32", str(len(spec.shape))),
-        ("ptr", dimensions),
-        ("ptr", "null"),
-        ("ptr", pointer),
-        ("i32", "1281"),  # in C order, aligned, may be written to
-        ("ptr", "null"),
-    )
-    site.continue_if(lines.op(f"icmp ne ptr {array}, null"))
-    return array
+    site.continue_if(site.lines.op(f"icmp eq i32 {status}, 0"))

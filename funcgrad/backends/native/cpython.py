@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Mapping
+from types import CellType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -19,21 +20,44 @@ from funcgrad.backends.native.processor import NativeError
 HEAD: Final = object.__basicsize__
 """The bytes of an object before its own fields: a count of references and a type."""
 
+TUPLE_ITEMS: Final = tuple.__basicsize__
+"""Where the items of a tuple begin."""
+
+LIST_ITEMS: Final = HEAD + 8
+"""Where the address of a list's items is."""
+
+DENSE: Final = 0x101
+"""The flags of an array that lies in C order, each number where the processor wants it."""
+
+WRITABLE: Final = 0x501
+"""The flags of such an array that may be written to."""
+
 _FUNCTIONS: Final = (
-    "PyTuple_New",
-    "PyObject_Vectorcall",
-    "Py_IncRef",
-    "Py_DecRef",
-    "PyFloat_FromDouble",
-    "PyLong_FromLongLong",
-    "PyLong_AsLongLong",
-    "PyBool_FromLong",
     "PyComplex_FromDoubles",
-    "PyErr_Occurred",
+    "PyContextVar_Get",
+    "PyDict_GetItemWithError",
+    "PyDict_New",
+    "PyDict_SetItem",
+    "PyDict_Size",
     "PyErr_CheckSignals",
     "PyErr_Clear",
+    "PyErr_ExceptionMatches",
     "PyErr_NoMemory",
-    "PyTuple_SetItem",
+    "PyErr_Occurred",
+    "PyErr_WriteUnraisable",
+    "PyFloat_FromDouble",
+    "PyList_New",
+    "PyLong_AsLongLong",
+    "PyLong_FromLongLong",
+    "PyBool_FromLong",
+    "PyObject_CallNoArgs",
+    "PyObject_GenericSetAttr",
+    "PyObject_GetAttr",
+    "PyObject_Vectorcall",
+    "PyTuple_New",
+    "PyType_GenericAlloc",
+    "Py_DecRef",
+    "Py_IncRef",
 )
 
 # Places in the table of NumPy's C API, the same in all versions (numpy/__multiarray_api.h).
@@ -65,13 +89,22 @@ def checked() -> None:
     """
     array = np.zeros((3, 5), np.float32)
     at = id(array)
+    items, pair = [array], (array, 2.5)
+    append, slotted = items.append, _Slotted(array)
     facts = {
         "the interpreter is CPython": ctypes.sizeof(ctypes.c_void_p) == 8,
         "an object's type": _read(at + HEAD - 8) == id(np.ndarray),
         "an array's data": _read(at + ArrayLayout.data) == array.ctypes.data,
         "an array's rank": _read(at + ArrayLayout.rank, ctypes.c_int) == 2,
         "an array's dtype": _read(at + ArrayLayout.descr) == id(array.dtype),
-        "an array's flags": _read(at + ArrayLayout.flags, ctypes.c_int) & 0x501 == 0x501,
+        "an array's flags": _read(at + ArrayLayout.flags, ctypes.c_int) & WRITABLE == WRITABLE,
+        "a slot": _read(id(slotted) + HEAD) == at,
+        "an array's shape": _read(_read(at + ArrayLayout.dimensions) + 8) == 5,
+        "a tuple's size": _read(id(pair) + HEAD) == 2,
+        "a tuple's items": _read(id(pair) + TUPLE_ITEMS) == at,
+        "a list's size": _read(id(items) + HEAD) == 1,
+        "a list's items": _read(_read(id(items) + LIST_ITEMS)) == at,
+        "a builtin's self": _read(id(append) + HEAD + 8) == id(items),
         "a float": _read(id(2.5) + HEAD, ctypes.c_double) == 2.5,
         "a NumPy scalar": _read(id(np.float64(1.5)) + HEAD, ctypes.c_double) == 1.5,
         "NumPy's functions": _table()[_ARRAY_TYPE] == id(np.ndarray),
@@ -79,6 +112,43 @@ def checked() -> None:
     wrong = [name for name, holds in facts.items() if not holds]
     if wrong:
         raise NativeError(f"native code: memory is laid out in another way: {', '.join(wrong)}")
+
+
+class _Slotted:
+    """A class with one slot, as jitted functions have."""
+
+    __slots__ = ("__dict__", "__weakref__", "slot")
+
+    def __init__(self, value: object) -> None:
+        self.slot = value
+
+
+def offset_of(holder: object, value: object) -> int:
+    """Where a slot of an object is, in bytes from its address, by the value that is in it.
+
+    Raises
+    ------
+    NativeError
+        The value is in no slot.
+    """
+    for offset in range(HEAD, type(holder).__basicsize__, 8):
+        if _read(id(holder) + offset) == id(value):
+            return offset
+    raise NativeError(f"native code: slots of {type(holder).__name__} lie elsewhere")
+
+
+def _fields() -> Mapping[str, int]:
+    def example(x: float = 2.5, *, y: float = 1.5) -> float:
+        return x + y
+
+    names = ("__code__", "__defaults__", "__kwdefaults__")
+    cell = CellType(example)
+    offsets = {name: offset_of(example, getattr(example, name)) for name in names}
+    return MappingProxyType({**offsets, "cell_contents": offset_of(cell, example)})
+
+
+FIELDS: Final = _fields()
+"""Where attributes of functions and cells are, in bytes from the object's address."""
 
 
 def _table() -> Any:

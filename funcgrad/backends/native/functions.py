@@ -15,6 +15,7 @@ import numpy as np
 
 from funcgrad.backends.native.call_text import write_callback, write_sweep
 from funcgrad.backends.native.function_site import MISSED, FunctionSite
+from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
@@ -44,6 +45,21 @@ def write_function(module: NativeModule, program: Program, name: str) -> Functio
     module.texts.append(site.lines.function(head))
     module.declarations |= site.lines.declarations
     return Function(name, program, site.size, site.work)
+
+
+def write_kernel(module: NativeModule, program: Program) -> Function:
+    """Write the function ``kernel``, which takes tables of the addresses of inputs and outputs."""
+    function, lines = module.function(program), FunctionText()
+    arguments = [
+        lines.op(f"load ptr, ptr {lines.address(table, place, 'ptr')}")
+        for table, count in (("%ins", len(program.inputs)), ("%outs", len(program.outputs)))
+        for place in range(count)
+    ]
+    pointers = ", ".join([f"ptr {pointer}" for pointer in (*arguments, "%arena")])
+    lines.emit(f"ret i32 {lines.op(f'call i32 @{function.name}({pointers})')}")
+    head = "define i32 @kernel(ptr %ins, ptr %outs, ptr %arena) nounwind"
+    module.texts.append(lines.function(head))
+    return function
 
 
 def _write(site: FunctionSite, step: Step) -> None:

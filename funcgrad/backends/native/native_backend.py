@@ -10,30 +10,31 @@ Tensor(8.0)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.backends.control_forms import written_out
 from funcgrad.backends.decompose import decomposed
-from funcgrad.backends.interface import MISS, Compiled, evaluated
-from funcgrad.backends.native.builtin_entry import builtin, write_entry
+from funcgrad.backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
+from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
 from funcgrad.backends.native.cpython import checked, symbols
-from funcgrad.backends.native.functions import write_function
+from funcgrad.backends.native.functions import write_function, write_kernel
+from funcgrad.backends.native.kernels import BEST, kernel_of
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.processor import compile_text, host
+from funcgrad.backends.native.processor import Toolchain, host
 from funcgrad.floating_errors import notices_errors
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitive import Primitive
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 from funcgrad.trace import Raw
 
 
-@dataclass(frozen=True, slots=True)
 class NativeBackend:
     """Processor code, by way of LLVM.
 
@@ -42,7 +43,20 @@ class NativeBackend:
     name : str
     """
 
-    name: str = "native"
+    def __init__(self) -> None:
+        self.name: Final = "native"
+        self._tools = Toolchain()
+
+    def __reduce__(self) -> str:
+        return "NATIVE"
+
+    def __repr__(self) -> str:
+        return "NativeBackend()"
+
+    @cached_property
+    def _runtime(self) -> Runtime:
+        made = self._tools.object_code(runtime_text(), BEST, inline=True)
+        return Runtime(self._tools, made)
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: unless that closes over a tracer."""
@@ -60,10 +74,13 @@ class NativeBackend:
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""
-        module = _written(program)[0]
-        referents = (program, *module.referents)
-        code = compile_text(_text(module), {**symbols(), **module.symbols}, host())
-        native, plain = builtin(code, referents), evaluated(program).run
+        module, function = self._written(program)
+        runtime = self._runtime
+        known = {**symbols(), "call_back": runtime.code.addresses["call_back"]}
+        addresses = module.addresses(known)
+        referents = [*module.referents]
+        kernel = kernel_of(self._tools, module.text, addresses, function.size, referents)
+        native, plain = runtime.raw_run(program, kernel), evaluated(program).run
         inputs = program.inputs
 
         def run(*values: Raw) -> tuple[Any, ...] | None:
@@ -74,37 +91,31 @@ class NativeBackend:
                 outputs = native(*map(_in_order, values, inputs))
             return plain(*values) if outputs is MISS else outputs
 
-        return Compiled(run)
+        def direct(check: Unchanged | None) -> Callable[..., Any] | None:
+            return runtime.tree_run(program, kernel, check)
+
+        return Compiled(run, direct=Direct(direct, runtime.subclass))
 
     def inspect(self, program: Program) -> str:
         """The text of the LLVM module."""
-        module, _ = _written(program)
+        module, _ = self._written(program)
         called = ", ".join(sorted({*module.callbacks})) or "nothing"
-        return f"; called back: {called}\n{_text(module)}"
+        return f"; called back: {called}\n{module.text}"
 
+    def check_machine(self) -> None:
+        """Check that machine code can run here.
 
-def check_machine() -> None:
-    """Check that machine code can run here.
+        Raises
+        ------
+        NativeError
+            The interpreter, NumPy or the processor is none that this backend knows.
+        """
+        checked()
+        host()
 
-    Raises
-    ------
-    NativeError
-        The interpreter, NumPy or the processor is none that this backend knows.
-    """
-    checked()
-    host()
-
-
-def _written(program: Program) -> tuple[NativeModule, Function]:
-    module = NativeModule(host().bits, write_function)
-    function = module.function(program)
-    specs = program.specs()
-    write_entry(module, function, [specs[variable] for variable in program.outputs])
-    return module, function
-
-
-def _text(module: NativeModule) -> str:
-    return "\n".join([*sorted(module.declarations), *module.texts])
+    def _written(self, program: Program) -> tuple[NativeModule, Function]:
+        module = NativeModule(self._tools.processor.bits, write_function)
+        return module, write_kernel(module, program)
 
 
 def _lacks(operation: Primitive) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from funcgrad.backends.native.processor import NativeError
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
@@ -70,6 +71,28 @@ class NativeModule:
             self._functions[id(program)] = Function(name, program, 0, 0)  # while it is written
             known = self._functions[id(program)] = self._write(self, program, name)
         return known
+
+    @property
+    def text(self) -> str:
+        """The module's text."""
+        return "\n".join([*sorted(self.declarations), *self.texts])
+
+    def addresses(self, known: Mapping[str, int]) -> dict[str, int]:
+        """The addresses of what the module refers to and does not define.
+
+        Raises
+        ------
+        NativeError
+            One is neither among the module's symbols nor ``known``.
+        """
+        names = [declaration.split("@")[1] for declaration in self.declarations]
+        names = [name.partition("(")[0].partition(" ")[0] for name in names]
+        found = {**known, **self.symbols}
+        needed = [name for name in names if not name.startswith("llvm.")]
+        for name in needed:
+            if name not in found:
+                raise NativeError(f"native code: nobody knows the symbol {name!r}")
+        return {name: found[name] for name in needed}
 
     def symbol(self, word: str, address: int, referents: Any) -> str:
         """Name an address; what lies there is referents alive."""

@@ -3,21 +3,42 @@
 What flows in is the text of an LLVM module and the addresses of what it does not define; what flows
 out is machine code, which lives as long as its ``Code``.
 
->>> text = "define i64 @five() { ret i64 5 }"
->>> compiled = compile_text(text, {}, host())
+>>> tools = Toolchain()
+>>> made = tools.object_code("define i64 @five() { ret i64 5 }", level=0)
+>>> compiled = tools.linked(made, {}, ["five"])
 >>> import ctypes
->>> ctypes.CFUNCTYPE(ctypes.c_int64)(compiled.address("five"))()
+>>> ctypes.CFUNCTYPE(ctypes.c_int64)(compiled.addresses["five"])()
 5
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import count
+from threading import Lock
+from typing import Any, Final
 
-import llvmlite.binding as llvm
+from llvmlite import binding
 
 from funcgrad.errors import FuncgradError
 from funcgrad.quick_dataclasses import dataclass
+
+LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
+
+_LIBRARIES: Final = 32
+"""Modules of one linker, which keeps some memory of each until all of them are gone."""
+
+
+_WORKING: Final = Lock()
+"""Held while LLVM works. A process forks only when nobody does, since its child would wait for ever
+for what the other threads of its parent hold."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_WORKING.acquire, after_in_parent=_WORKING.release, after_in_child=_WORKING.release
+    )
 
 
 class NativeError(FuncgradError):
@@ -46,65 +67,125 @@ class Processor:
 def host() -> Processor:
     """The processor that this runs on."""
     _initialize()
-    features = llvm.get_host_cpu_features()
+    features = LLVM.get_host_cpu_features()
     if features.get("avx512f") and features.get("avx512dq") and features.get("avx512bw"):
         bits = 512
     else:
         bits = 256 if features.get("avx2") else 128
-    return Processor(llvm.get_host_cpu_name(), features.flatten(), bits)
+    return Processor(LLVM.get_host_cpu_name(), features.flatten(), bits)
 
 
 def _initialize() -> None:
-    llvm.initialize_native_target()  # these do nothing from the second time on
-    llvm.initialize_native_asmprinter()
+    LLVM.initialize_native_target()  # these do nothing from the second time on
+    LLVM.initialize_native_asmprinter()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """A compiled module. Its functions can be called while this object is alive."""
+    """Machine code in memory. Its functions can be called while this object is alive.
 
-    __slots__ = ("_engine",)
+    Attributes
+    ----------
+    addresses : mapping
+        From functions' names to where they begin.
+    held : tuple
+        What frees the memory when it goes.
+    """
 
-    def __init__(self, engine: llvm.ExecutionEngine) -> None:
-        self._engine = engine
-
-    def address(self, name: str) -> int:
-        """The address of a function of the module."""
-        return self._engine.get_function_address(name)
+    addresses: Mapping[str, int]
+    held: tuple[Any, ...]
 
 
-def compile_text(text: str, symbols: Mapping[str, int], machine: Processor, level: int = 2) -> Code:
-    """Compile a module to machine code in memory.
+class Toolchain:
+    """A compiler for one processor, and a linker.
 
     Parameters
     ----------
-    text : str
-        An LLVM module.
-    symbols : mapping
-        The addresses of the functions and data that it declares and does not define.
-    machine : Processor
-    level : int
-        How much the code generator optimizes: 0 compiles in half of the time of 2.
-
-    Raises
-    ------
-    NativeError
-        LLVM refuses the text, or a symbol is not among ``symbols``: nothing has run then.
+    processor : Processor, optional
+        The one that this runs on, unless told.
     """
-    _initialize()
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise NativeError(f"native code: LLVM refuses the module: {error}") from None
-    target = llvm.Target.from_default_triple().create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=level, jit=True, codemodel="jitdefault"
-    )
-    engine = llvm.create_mcjit_compiler(module, target)
-    for declared in (*module.functions, *module.global_variables):
-        if declared.is_declaration and not declared.name.startswith("llvm."):
-            address = symbols.get(declared.name)
-            if address is None:
-                raise NativeError(f"native code: nobody knows the symbol {declared.name!r}")
-            engine.add_global_mapping(declared, address)
-    engine.finalize_object()
-    return Code(engine)
+
+    def __init__(self, processor: Processor | None = None) -> None:
+        self._processor = processor
+        self._machines: dict[int, Any] = {}
+        self._linker: Any = None
+        self._names = count()
+
+    @cached_property
+    def processor(self) -> Processor:
+        """The processor that code is made for."""
+        return self._processor or host()
+
+    def _machine(self, level: int) -> Any:
+        return LLVM.Target.from_default_triple().create_target_machine(
+            cpu=self.processor.cpu,
+            features=self.processor.features,
+            opt=level,
+            jit=True,
+            codemodel="jitdefault",
+        )
+
+    def object_code(self, text: str, level: int, inline: bool = False) -> bytes:
+        """Compile the text of a module to an object file.
+
+        Parameters
+        ----------
+        text : str
+        level : int
+            How much the code generator optimizes: 0 takes a third of the time of 2.
+        inline : bool
+            Whether to optimize the text before, across its functions.
+
+        Raises
+        ------
+        NativeError
+            LLVM refuses the text.
+        """
+        with _WORKING:
+            _initialize()
+            try:
+                module = LLVM.parse_assembly(text)
+                module.verify()
+            except RuntimeError as error:
+                raise NativeError(f"native code: LLVM refuses the module: {error}") from None
+            if level not in self._machines:
+                self._machines[level] = self._machine(level)
+            if inline:
+                tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
+                builder = LLVM.create_pass_builder(self._machines[level], tuning)
+                builder.getModulePassManager().run(module, builder)
+            made: bytes = self._machines[level].emit_object(module)
+        return made
+
+    def linked(self, made: bytes, symbols: Mapping[str, int], names: Sequence[str]) -> Code:
+        """Load an object file.
+
+        Parameters
+        ----------
+        made : bytes
+        symbols : mapping
+            The addresses of what it refers to and does not define.
+        names : sequence of str
+            The functions to find in it.
+
+        Raises
+        ------
+        NativeError
+            It refers to anything else: nothing has run then.
+        """
+        library = LLVM.JITLibraryBuilder().add_object_img(made)
+        for name, address in symbols.items():
+            library.import_symbol(name, address)
+        for name in names:
+            library.export_symbol(name)
+        with _WORKING:
+            _initialize()
+            number = next(self._names)
+            if self._linker is None or number % _LIBRARIES == 0:
+                self._linker = LLVM.create_lljit_compiler(self._machine(0), suppress_errors=True)
+            linker = self._linker
+            try:
+                tracker = library.link(linker, f"module{number}")
+            except RuntimeError as error:
+                raise NativeError(f"native code: it cannot be linked: {error}") from None
+        return Code({name: tracker[name] for name in names}, (tracker, linker))

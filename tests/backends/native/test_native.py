@@ -18,8 +18,10 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.native.functions import write_function
 from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.backends.native.processor import NativeError, compile_text, host
+from funcgrad.backends.native.native_module import NativeModule
+from funcgrad.backends.native.processor import NativeError, Toolchain
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.primitive import Primitive
 from funcgrad.structure import Elementwise, Movement
@@ -273,10 +275,16 @@ def test_numbers_before_integers_are_operands_too(char: str) -> None:
 
 
 def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
-    with pytest.raises(NativeError, match="nowhere"):
-        compile_text("declare void @nowhere()", {}, host())
+    tools = Toolchain()
+    text = "declare void @nowhere() define void @kernel() { call void @nowhere() ret void }"
+    with pytest.raises(NativeError, match="cannot be linked"):
+        tools.linked(tools.object_code(text, 0), {}, ["kernel"])
+    module = NativeModule(512, write_function)
+    module.declarations.add("declare void @nowhere()")
+    with pytest.raises(NativeError, match="nobody knows the symbol 'nowhere'"):
+        module.addresses({})
     with pytest.raises(NativeError, match="LLVM refuses"):
-        compile_text("this is no module", {}, host())
+        tools.object_code("this is no module", 0)
 
 
 def test_without_llvmlite_numpy_runs_and_a_warning_says_why(monkeypatch: Any) -> None:

@@ -1,0 +1,58 @@
+"""The part of the runtime's text by which kernels call Python's functions.
+
+``call_back(step, pointers, words)`` calls a function with arrays over native memory, which lies at
+the pointers. The words are how many there are, and for each its dtype, its rank and its sizes. It
+returns 0, or 1 with an exception.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CALL_BACK: Final = """
+define i32 @call_back(ptr %step, ptr %pointers, ptr %words) nounwind {
+entry:
+  %count = load i64, ptr %words
+  %arrays = alloca ptr, i64 %count
+  br label %next
+next:
+  %index = phi i64 [0, %entry], [%following, %there]
+  %word = phi i64 [1, %entry], [%word_following, %there]
+  %more = icmp slt i64 %index, %count
+  br i1 %more, label %item, label %call
+item:
+  %descr = call ptr @address_in(ptr %words, i64 %word)
+  %rank_word = add i64 %word, 1
+  %rank = call i64 @number_in(ptr %words, i64 %rank_word)
+  %narrow_rank = trunc i64 %rank to i32
+  %sizes_word = add i64 %word, 2
+  %sizes = getelementptr i64, ptr %words, i64 %sizes_word
+  %data_place = getelementptr ptr, ptr %pointers, i64 %index
+  %data = load ptr, ptr %data_place
+  call void @Py_IncRef(ptr %descr)
+  %array = call ptr @PyArray_NewFromDescr(ptr @ndarray, ptr %descr, i32 %narrow_rank,
+    ptr %sizes, ptr null, ptr %data, i32 $writable, ptr null)
+  %array_place = getelementptr ptr, ptr %arrays, i64 %index
+  store ptr %array, ptr %array_place
+  %is_there = icmp ne ptr %array, null
+  br i1 %is_there, label %there, label %refused
+there:
+  %following = add i64 %index, 1
+  %word_following = add i64 %sizes_word, %rank
+  br label %next
+refused:
+  call void @release(ptr %arrays, i64 %index)
+  ret i32 1
+call:
+  %answer = call ptr @PyObject_Vectorcall(ptr %step, ptr %arrays, i64 %count, ptr null)
+  call void @release(ptr %arrays, i64 %count)
+  %went_well = icmp ne ptr %answer, null
+  br i1 %went_well, label %drop, label %failed
+drop:
+  call void @Py_DecRef(ptr %answer)
+  ret i32 0
+failed:
+  ret i32 1
+}
+
+"""

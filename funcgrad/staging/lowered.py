@@ -1,0 +1,64 @@
+"""What became of a function: the programs that run for it, and those that could not be compiled."""
+
+from __future__ import annotations
+
+from funcgrad.backends.interface import Backend
+from funcgrad.passes.costs import Costs, costs
+from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A program that a backend could not compile.
+
+    Attributes
+    ----------
+    program : Program
+        ``program.to_text()`` is what a report needs.
+    backend : str
+        The backend's name.
+    error : str
+        The error that it raised.
+    """
+
+    program: Program
+    backend: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The program that runs for arguments of one kind; it prints with the backend's source.
+
+    Attributes
+    ----------
+    program : Program
+        The operations of the function, one by one.
+    optimized : Program
+        The program after all passes.
+    backend : Backend
+    """
+
+    program: Program
+    optimized: Program
+    backend: Backend
+
+    @property
+    def source(self) -> str:
+        """The backend's text of the optimized program."""
+        return self.backend.inspect(self.optimized)
+
+    @property
+    def costs(self) -> Costs:
+        """Operations, bytes and peak memory of the optimized program."""
+        return costs(self.optimized)
+
+    def __str__(self) -> str:
+        return f"{self.optimized}\n\n{self.source}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Lowered({self.program.name}: {len(self.program.equations)} equation(s),"
+            f" {len(self.optimized.equations)} optimized, backend {self.backend.name!r})"
+        )

@@ -1,0 +1,321 @@
+"""Machine code takes calls of jitted functions apart and makes their results, as Python does."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import pickle
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.interface import MISS
+from funcgrad.staging.jit import Jitted
+
+pytest.importorskip("llvmlite")
+
+X = fg.tensor([1.0, 2.0, 3.0])
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@fg.pytree
+class Layer:
+    weight: Any
+    bias: Any
+    name: str = fg.static_field(default="layer")
+
+
+def native(f: Callable[..., Any]) -> Jitted[..., Any]:
+    return fg.jit(f, backend="native")
+
+
+def called_directly(f: Jitted[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The answer of machine code to a call that the function knows."""
+    for _ in range(2):  # the first call stages the function, the second makes machine code ask it
+        f(*args, **kwargs)
+    assert len(f._direct) == 2
+    return f._direct[0](*args, **kwargs)
+
+
+TREES = {
+    "tensor": X,
+    "array": np.ones((2, 3), np.float32),
+    "scalar": fg.tensor(2.5),
+    "numpy's numbers": (np.float32(1.5), np.int64(3), np.bool_(True), np.complex128(1j)),
+    "Python's numbers": (1.5, 3, 2j, -1),
+    "truth": (True, np.array([True, False])),
+    "complex": np.ones(2, np.complex64),
+    "lists": [X, [X, []], ()],
+    "dict": {"b": X, "a": {"c": 1.0}},
+    "none": (None, X),
+    "named tuple": Pair(X, Pair(1.0, X)),
+    "dataclass": Layer(X, {"x": 2.0}),
+    "no elements": np.ones((0, 3)),
+    "no leaves": ((), {}, None),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees_come_apart_and_are_made_as_by_python(name: str) -> None:
+    tree = TREES[name]
+    f = native(
+        lambda t, *, k: (
+            t,
+            [fg.tree.map(lambda x: x & x if x.dtype == bool else x + x, t)],
+            {"k": k, "z": None},
+        )
+    )
+    answer = called_directly(f, tree, k=tree)
+    plain = fg.jit(f._function, backend="numpy")
+    expected = plain(tree, k=tree)
+    assert fg.tree.structure(answer) == fg.tree.structure(expected)
+    for got, wanted, given in zip(
+        fg.tree.leaves(answer), fg.tree.leaves(expected), fg.tree.leaves((tree,) * 3), strict=True
+    ):
+        assert type(got) is fg.Tensor
+        assert type(got._value) is type(wanted._value)
+        assert got.dtype == wanted.dtype
+        assert_array_equal(got, wanted)
+        if type(given) is np.ndarray:
+            assert not np.shares_memory(np.asarray(got), given)
+
+
+def test_other_arguments_are_left_to_others() -> None:
+    f = native(lambda x, y, **names: {"sum": x["a"] + y, **names})
+    y = np.arange(3)
+    answer = called_directly(f, {"a": X}, y, k=2)
+    assert_array_equal(answer["sum"], [1.0, 3.0, 5.0])
+    direct = f._direct[0]
+    many = np.arange(6)[::2]
+    for args, kwargs in [
+        (({"a": X},), {"k": 2}),
+        (({"a": X}, y, 1), {"k": 2}),
+        (({"a": X}, y), {}),
+        (({"a": X}, y), {"j": 2}),
+        (({"a": X}, y), {"k": 2, "j": 2}),
+        (({"b": X}, y), {"k": 2}),
+        (({"a": X, "b": X}, y), {"k": 2}),
+        (([X], y), {"k": 2}),
+        ((None, y), {"k": 2}),
+        (({"a": X[:2]}, y), {"k": 2}),
+        (({"a": X}, many), {"k": 2}),
+        (({"a": X}, y.astype(np.int32)), {"k": 2}),
+        (({"a": X}, y[None]), {"k": 2}),
+        (({"a": X}, [0, 1, 2]), {"k": 2}),
+        (({"a": X}, y), {"k": 2.0}),
+        (({"a": X}, y), {"k": True}),
+        (({"a": X}, y), {"k": 2**70}),
+    ]:
+        assert direct(*args, **kwargs) is MISS
+    assert direct({"a": X}, y, k=-1) is not MISS
+    assert_array_equal(f({"a": X}, many, k=2)["sum"], [1.0, 4.0, 7.0])
+    with pytest.raises(TypeError):
+        f({"a": X})
+
+
+def test_a_static_part_that_differs_is_told_apart() -> None:
+    f = native(lambda layer: layer.weight * len(layer.name))
+    assert_array_equal(called_directly(f, Layer(X, 1.0)), [5.0, 10.0, 15.0])
+    assert_array_equal(f(Layer(X, 1.0, "no")), [2.0, 4.0, 6.0])
+    assert_array_equal(f(Layer(X, 1.0)), [5.0, 10.0, 15.0])
+
+
+def test_each_way_through_a_function_is_machine_code() -> None:
+    f = native(lambda x: x * 2.0 if x > 0 else -x)
+    for _ in range(3):
+        for number in (3.0, -3.0):
+            assert f(fg.tensor(number)) == (2.0 * number if number > 0 else -number)
+    assert len(f._direct) == 3
+    assert {float(answer) for g in f._direct[:2] if (answer := g(fg.tensor(5.0))) is not MISS} == {
+        10.0
+    }
+
+
+SCALE = {"factor": 2.0}
+
+
+def test_outside_values_that_change_are_noticed() -> None:
+    offset = 1.0
+
+    def f(x: Any, by: float = 1.0) -> Any:
+        return x * SCALE["factor"] * by + offset
+
+    g = native(f)
+    answer = called_directly(g, X)
+    assert_array_equal(answer, [3.0, 5.0, 7.0])
+    direct = g._direct[0]
+    try:
+        SCALE["factor"] = 3.0
+        assert direct(X) is MISS
+        assert_array_equal(g(X), [4.0, 7.0, 10.0])
+    finally:
+        SCALE["factor"] = 2.0
+    SCALE["factor"] = 1.0 + 1.0  # an equal number is as good
+    assert_array_equal(direct(X), [3.0, 5.0, 7.0])
+    offset = 2.0
+    assert direct(X) is MISS
+    offset = 1.0
+    assert_array_equal(direct(X), [3.0, 5.0, 7.0])
+    f.__defaults__ = (5.0,)
+    assert direct(X) is MISS
+    assert_array_equal(g(X), [11.0, 21.0, 31.0])
+
+
+def test_other_error_states_are_left_to_others() -> None:
+    f = native(lambda x: 1.0 / x)
+    zero = fg.tensor(np.zeros(1))
+    assert called_directly(f, zero) == np.inf
+    with np.errstate(divide="raise"):
+        assert f._direct[0](zero) is MISS
+        with pytest.raises(FloatingPointError):
+            f(zero)
+    with np.errstate(all="ignore"):
+        assert f(zero) == np.inf
+
+
+def test_a_jitted_function_stays_what_it_was() -> None:
+    def f(x: Any, y: float = 2.0) -> Any:
+        """Add."""
+        return x + y
+
+    g, plain = native(f), fg.jit(f, backend="numpy")
+    called_directly(g, X)
+    for jitted in (g, plain):
+        plain(X)
+        assert isinstance(jitted, Jitted)
+        assert (jitted.__name__, jitted.__doc__, jitted.__wrapped__) == ("f", "Add.", f)
+        assert inspect.signature(jitted) == inspect.signature(f)
+        assert repr(jitted) == f"jit({f!r})"
+    assert type(g).__qualname__ == type(plain).__qualname__
+    assert type(g).__module__ == type(plain).__module__
+    assert type(g).__doc__ == type(plain).__doc__
+
+    class Model:
+        apply = g
+
+    assert_array_equal(Model().apply.__func__(X), [3.0, 4.0, 5.0])
+    assert_array_equal(partial(g, y=1.0)(X), [2.0, 3.0, 4.0])
+
+
+def module_function(x: Any) -> Any:
+    return x + 1.0
+
+
+jitted_function = native(module_function)
+
+
+def test_it_pickles_after_calls() -> None:
+    called_directly(jitted_function, X)
+    again = pickle.loads(pickle.dumps(jitted_function))
+    assert type(again).__name__ == "Jitted"
+    assert_array_equal(again(X), [2.0, 3.0, 4.0])
+
+
+def test_it_is_freed_without_the_collector() -> None:
+    f = native(lambda x: fnp.sort(x) + 1.0)
+    called_directly(f, X)
+    witnesses = [weakref.ref(f._direct[0]), weakref.ref(f)]
+    gc.collect()
+    gc.disable()
+    try:
+        del f
+        assert [witness() for witness in witnesses] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_derivatives_of_it_are_those_of_its_function() -> None:
+    f = native(lambda x: fnp.sum(x * x))
+    called_directly(f, X)
+    assert_array_equal(fg.grad(f)(X), [2.0, 4.0, 6.0])
+    assert_array_equal(fg.vmap(f)(fg.tensor(np.eye(2))), [1.0, 1.0])
+
+
+def test_references_are_balanced() -> None:
+    tree: Any = {"a": [X, 2.5], "b": Layer(np.ones(2), (1, None))}
+    f = native(lambda t, k: (fg.tree.map(lambda x: x + 1, t), fnp.sort(k), k))
+    called_directly(f, tree, k=X)
+    f(1.0, k=X)  # another kind, so that some calls miss
+    held = [tree, tree["a"], tree["b"], X, X._value, Layer, fg.Tensor, np.ndarray, np.dtype(float)]
+    held += [None, f._direct, f._direct[0], MISS, tree["b"].weight, "k"]
+
+    def calls() -> None:
+        for _ in range(3000):
+            f(tree, k=X)
+            f(1.0, k=X)
+            f._direct[0]([], 1)
+
+    calls()
+    gc.collect()
+    before, blocks = [sys.getrefcount(thing) for thing in held], sys.getallocatedblocks()
+    calls()
+    gc.collect()
+    after = [sys.getrefcount(thing) for thing in held]
+    assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 50
+    assert abs(sys.getallocatedblocks() - blocks) < 500
+
+
+OUTCOME: list[BaseException | None] = [None]
+
+
+def checked(x: Any) -> Any:
+    if OUTCOME[0] is not None:
+        raise OUTCOME[0]
+    return np.array(x)
+
+
+check = fg.extend.Primitive(
+    "check",
+    checked,
+    lambda x: x,
+    fg.extend.DISCRETE,
+    lambda primitive, size, args, batched, params: primitive(*args),
+)
+
+
+def test_errors_in_callbacks_are_evaluation_s_and_interrupts_go_through() -> None:
+    f = native(lambda x: fg.extend.apply(check, x + 0.0) * 2.0)
+    assert_array_equal(called_directly(f, X), [2.0, 4.0, 6.0])
+    try:
+        OUTCOME[0] = ValueError("no")
+        with pytest.raises(ValueError, match="no"):
+            f(X)
+        OUTCOME[0] = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            f(X)
+    finally:
+        OUTCOME[0] = None
+    assert_array_equal(f(X), [2.0, 4.0, 6.0])
+
+
+def test_threads_share_a_function_while_it_improves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("funcgrad.backends.native.kernels._PATIENCE", 100_000)
+    f = native(lambda x: fnp.sum(fnp.sort(fnp.tanh(x)) * x))
+    inputs = [fg.tensor(np.linspace(0.1, k, 50)) for k in range(1, 9)]
+    expected = [float(f(x)) for x in inputs]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(400):
+            if float(f(inputs[k])) != expected[k]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
