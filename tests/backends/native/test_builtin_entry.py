@@ -38,11 +38,11 @@ class Layer:
     name: str = fg.static_field(default="layer")
 
 
-def native(f: Callable[..., Any]) -> Jitted[..., Any]:
+def native(f: Callable[..., Any]) -> Any:
     return fg.jit(f, backend="native")
 
 
-def called_directly(f: Jitted[..., Any], *args: Any, **kwargs: Any) -> Any:
+def called_directly(f: Any, *args: Any, **kwargs: Any) -> Any:
     """The answer of machine code to a call that the function knows."""
     for _ in range(2):  # the first call stages the function, the second makes machine code ask it
         f(*args, **kwargs)
@@ -100,7 +100,7 @@ def test_other_arguments_are_left_to_others() -> None:
     assert_array_equal(answer["sum"], [1.0, 3.0, 5.0])
     direct = f._direct[0]
     many = np.arange(6)[::2]
-    for args, kwargs in [
+    others: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         (({"a": X},), {"k": 2}),
         (({"a": X}, y, 1), {"k": 2}),
         (({"a": X}, y), {}),
@@ -118,7 +118,8 @@ def test_other_arguments_are_left_to_others() -> None:
         (({"a": X}, y), {"k": 2.0}),
         (({"a": X}, y), {"k": True}),
         (({"a": X}, y), {"k": 2**70}),
-    ]:
+    ]
+    for args, kwargs in others:
         assert direct(*args, **kwargs) is MISS
     assert direct({"a": X}, y, k=-1) is not MISS
     assert_array_equal(f({"a": X}, many, k=2)["sum"], [1.0, 4.0, 7.0])
@@ -193,10 +194,11 @@ def test_a_jitted_function_stays_what_it_was() -> None:
 
     g, plain = native(f), fg.jit(f, backend="numpy")
     called_directly(g, X)
-    for jitted in (g, plain):
-        plain(X)
+    both: list[Any] = [g, plain]
+    for jitted in both:
+        jitted(X)
         assert isinstance(jitted, Jitted)
-        assert (jitted.__name__, jitted.__doc__, jitted.__wrapped__) == ("f", "Add.", f)
+        assert (jitted.__name__, jitted.__doc__, inspect.unwrap(jitted)) == ("f", "Add.", f)
         assert inspect.signature(jitted) == inspect.signature(f)
         assert repr(jitted) == f"jit({f!r})"
     assert type(g).__qualname__ == type(plain).__qualname__
