@@ -3,6 +3,7 @@
 Compiling at LLVM's level 0 takes a third of the time of level 2, and makes code that is some times
 slower, with the same bits. So a program's first code is of level 0. When that has run for some
 milliseconds, a thread compiles it at level 2, and calls that begin from then on run the new code.
+Code that is on disk at level 2 is used at once.
 """
 
 from __future__ import annotations
@@ -66,13 +67,17 @@ def kernel_of(
     """
     words = np.zeros(3, np.int64)
 
-    def use(level: int) -> None:
-        code = tools.linked(tools.object_code(text, level), symbols, ["kernel"])
+    def use(made: bytes) -> None:
+        code = tools.linked(made, symbols, ["kernel"])
         referents.append(code)
         words[0] = code.addresses["kernel"]
 
-    use(FIRST)
-    improve = _in_a_thread(lambda: use(BEST))
+    best = tools.known_code(text, BEST)
+    if best is not None:
+        use(best)
+        return Kernel(words, size, referents)
+    use(tools.object_code(text, FIRST))
+    improve = _in_a_thread(lambda: use(tools.object_code(text, BEST)))
     words[1:] = _PATIENCE, id(improve)
     return Kernel(words, size, [referents, improve])
 

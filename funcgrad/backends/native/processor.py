@@ -14,18 +14,24 @@ out is machine code, which lives as long as its ``Code``.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from threading import Lock
 from typing import Any, Final
 
+import llvmlite
 from llvmlite import binding
 
+from funcgrad.backends.native.code_cache import digest, read_code, write_code
 from funcgrad.errors import FuncgradError
 from funcgrad.quick_dataclasses import dataclass
 
 LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
+
+_LONG: Final = 4096
+"""Characters of a text that takes about a millisecond to compile at level 0."""
 
 _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""
@@ -141,6 +147,25 @@ class Toolchain:
         NativeError
             LLVM refuses the text.
         """
+        is_long = len(text) > _LONG  # code of short texts is made as quickly as it is read
+        made = self.known_code(text, level) if is_long else None
+        if made is None:
+            made = self._compiled(text, level, inline)
+            if is_long or level:
+                write_code(self._name(text, level), made)
+        return made
+
+    def known_code(self, text: str, level: int) -> bytes | None:
+        """The object file of a text that some process has compiled; None if it is not on disk."""
+        return read_code(self._name(text, level))
+
+    def _name(self, text: str, level: int) -> str:
+        """A name for everything that an object file depends on."""
+        processor = self.processor
+        versions = [llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform]
+        return digest([text, str(level), processor.cpu, processor.features, *versions])
+
+    def _compiled(self, text: str, level: int, inline: bool) -> bytes:
         with _WORKING:
             _initialize()
             try:

@@ -1,0 +1,106 @@
+"""Machine code on disk, so that a program is compiled once and not in each process.
+
+Files lie in a folder of the user's, ``$XDG_CACHE_HOME/funcgrad`` or ``~/.cache/funcgrad``. A file's
+name is a hash of everything that its code depends on, and it begins with a hash of its contents.
+Code is run as the user, so what others could have written is never read: the folder and the file
+belong to the user, are no links, and nobody else may write to them. Files are written under another
+name first and then renamed, so that processes may share the folder, and be killed at any time.
+
+The environment variable ``FUNCGRAD_CACHE=0`` switches this off. Whatever goes wrong on the disk
+costs time only.
+
+>>> digest(["a", "bc"]) == digest(["ab", "c"])
+False
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+_MOST_FILES: Final = 4096
+_MOST_BYTES: Final = 1 << 26
+
+
+def digest(parts: Sequence[str]) -> str:
+    """A name for texts, which others have with no probability that matters."""
+    state = sha256()
+    for part in parts:
+        data = part.encode()
+        state.update(b"%d:" % len(data) + data)
+    return state.hexdigest()
+
+
+def read_code(name: str) -> bytes | None:
+    """The contents of a file; None where there is none that can be trusted."""
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode) or not _is_private(about):
+                return None
+            data = file.read(_MOST_BYTES)
+    except OSError:
+        return None
+    contents = data[32:]
+    return contents if data[:32] == _seal(name, contents) else None
+
+
+def write_code(name: str, contents: bytes) -> None:
+    """Write a file, if possible."""
+    folder = _folder()
+    if folder is None or len(contents) > _MOST_BYTES - 32:
+        return
+    draft = folder / f"{name}.{token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError):
+        try:
+            with open(os.open(draft, flags, 0o600), "wb") as file:
+                file.write(_seal(name, contents) + contents)
+            draft.rename(folder / name)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        if name.startswith("00"):  # for one file of 256
+            _prune(folder)
+
+
+def _seal(name: str, contents: bytes) -> bytes:
+    return sha256(name.encode() + contents).digest()
+
+
+def _folder() -> Path | None:
+    """The folder; None if there is to be none, or one that others could write to."""
+    if os.environ.get("FUNCGRAD_CACHE") == "0" or not hasattr(os, "getuid"):
+        return None
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        parent = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+        folder = parent / "funcgrad"
+        if not folder.exists():
+            parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        about = folder.lstat()
+    except (OSError, RuntimeError):  # there is no home, or it cannot be written to
+        return None
+    return folder if stat.S_ISDIR(about.st_mode) and _is_private(about) else None
+
+
+def _is_private(about: os.stat_result) -> bool:
+    return about.st_uid == os.getuid() and not about.st_mode & 0o077
+
+
+def _prune(folder: Path) -> None:
+    """Delete the oldest files where there are too many, and what killed processes have left."""
+    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[_MOST_FILES // 2 :] if len(files) > _MOST_FILES else ():
+        file.unlink(missing_ok=True)
