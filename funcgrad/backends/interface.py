@@ -78,14 +78,14 @@ class Direct:
         From ``Unchanged``, or None, to a function ``(*args, **kwargs) -> result``, which does what
         ``Compiled.entry`` does, and returns ``MISS`` where an outside value has changed. It never
         raises what evaluating the program explains better. Or to None, where there can be none.
-    subclass : callable
-        From a class to its subclass, one for each, whose instances machine code calls. The only
-        slot of an instance has a tuple of functions. They are called one after the other, until one
-        does not return ``MISS``; the last one is called as a method.
+    call_natively : callable
+        Has machine code call an instance of a class that the backend's ``directly_callable`` has
+        made. The only slot of an instance has a tuple of functions. They are called one after the
+        other, until one does not return ``MISS``; the last one is called as a method.
     """
 
     function: Callable[[Unchanged | None], Callable[..., Any] | None]
-    subclass: Callable[[type[Any]], type[Any]]
+    call_natively: Callable[[object], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,8 @@ class Compiled:
         writes for all backends calls ``run``.
     direct : Direct, optional
         For a backend whose machine code takes the caller's arguments apart; ``entry`` is None then.
+        Such a backend has one more member, ``directly_callable``: from a class to its subclass
+        whose instances machine code may call.
     """
 
     run: Callable[..., tuple[Any, ...] | None]

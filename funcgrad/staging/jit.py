@@ -24,7 +24,7 @@ from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from threading import Lock
 from types import MethodType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from weakref import WeakMethod
 
 from funcgrad import trees
@@ -68,11 +68,22 @@ class JitWarning(RuntimeWarning):
 class Jitted(Generic[P, R]):
     """A function that is staged when it is first called; see ``jit``.
 
-    Once machine code can call it, its class is a subclass whose ``__call__`` is machine code and
-    goes through the functions in ``_direct``; the last of them is ``Jitted.__call__``.
+    Where a backend has machine code for calls, a function is of a subclass that has room for it.
+    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_direct")  # machine code looks into the last one
+
+    def __new__(
+        cls,
+        f: Callable[P, R],
+        static: frozenset[int | str],
+        backend: Backend,
+        relaxed: bool = False,
+    ) -> Self:
+        subclass = getattr(backend, "directly_callable", None) if cls is Jitted else None
+        made: Self = object.__new__(cls if subclass is None else subclass(cls))
+        return made
 
     def __init__(
         self,
@@ -217,8 +228,8 @@ class Jitted(Generic[P, R]):
         *known, general = self._direct
         others = [function for function in known if function not in variants.direct]
         self._direct = (*(*variants.direct, *others)[:_MOST_ENTRIES], general)
-        if variants.subclass is not None and type(self) is Jitted:
-            self.__class__ = variants.subclass(Jitted)
+        if variants.call_natively is not None and type(self) is not Jitted:
+            variants.call_natively(self)
 
     def _forget_entries(self) -> None:
         self._entries, self._direct = (), self._direct[-1:]

@@ -76,8 +76,8 @@ class Signature:
         The entries that the variants' backend has made.
     direct : tuple of callable
         The variants' functions that machine code calls.
-    subclass : callable or None
-        Makes the class of functions that machine code calls, if there are any.
+    call_natively : callable or None
+        Has machine code call the jitted function, if there are such functions.
     watched : bool
         False once it turned out that the function reads more than can be watched.
     """
@@ -90,9 +90,9 @@ class Signature:
         "_wasted",
         "_wasted_by",
         "attempts",
+        "call_natively",
         "direct",
         "entries",
-        "subclass",
         "watched",
     )
 
@@ -102,7 +102,7 @@ class Signature:
         self.attempts: tuple[Callable[..., Any], ...] = ()
         self.entries: tuple[Callable[[Any, Any], Any], ...] = ()
         self.direct: tuple[Callable[..., Any], ...] = ()
-        self.subclass: Callable[[type[Any]], type[Any]] | None = None
+        self.call_natively: Callable[[object], None] | None = None
         self.watched = True
         self._changes = 0
         self._wasted, self._wasted_by = 0, ""
@@ -178,7 +178,7 @@ class Signature:
             self.direct = tuple([function for function in functions if function is not None])
             for variant in variants:
                 if variant.compiled.direct is not None:
-                    self.subclass = variant.compiled.direct.subclass
+                    self.call_natively = variant.compiled.direct.call_natively
         self._variants = tuple(variants)
         self.attempts = tuple([variant.attempt for variant in variants])
 

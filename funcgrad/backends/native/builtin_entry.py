@@ -8,12 +8,10 @@ A program has two: one for raw values, and one for the caller's own arguments, t
 from __future__ import annotations
 
 import ctypes
-import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from platform import machine
-from threading import Lock
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
@@ -28,6 +26,7 @@ from funcgrad.backends.native.cpython import (
     TUPLE_ITEMS,
     WRITABLE,
     ArrayLayout,
+    choose_code,
     offset_of,
     symbols,
 )
@@ -100,9 +99,6 @@ class Runtime:
         self._objects = objects
         flags = 0x0082  # METH_FASTCALL | METH_KEYWORDS
         self._run = _Definition(b"run", self.code.addresses["run"], flags, None)
-        self._call = _Definition(b"__call__", self.code.addresses["dispatch"], flags, None)
-        self._classes: dict[type[Any], type[Any]] = {}
-        self._lock = Lock()
 
     def raw_run(self, program: Program, kernel: Kernel) -> Callable[..., Any]:
         """The program as a function of raw values, which returns a tuple of raw values."""
@@ -160,27 +156,14 @@ class Runtime:
         function: Callable[..., Any] = make(ctypes.addressof(self._run), held, None)
         return function
 
-    def subclass(self, kind: type[Any]) -> type[Any]:
-        """The subclass of a class whose instances are called natively.
+    def call_natively(self, instance: object) -> None:
+        """Have an instance of a class that ``directly_callable`` has made be called natively.
 
-        The only slot of an instance has a tuple of functions. They are called one after the other,
-        until one does not answer ``MISS``; the last one is called with the instance before the
-        arguments, and its answer is returned.
+        Its slot has a tuple of functions. They are called one after the other, until one does not
+        answer ``MISS``; the last one is called with the instance before the arguments, and its
+        answer is returned.
         """
-        with self._lock:
-            if kind not in self._classes:
-                self._classes[kind] = self._subclass(kind)
-            return self._classes[kind]
-
-    def _subclass(self, kind: type[Any]) -> type[Any]:
-        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__slots__": ()}
-        made = types.new_class(
-            kind.__name__, (kind,), {}, lambda space: space.update(names, __doc__=kind.__doc__)
-        )
-        describe = ctypes.pythonapi.PyDescr_NewMethod
-        describe.restype, describe.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
-        type.__setattr__(made, "__call__", describe(made, ctypes.addressof(self._call)))
-        return made
+        choose_code(instance, self.code.addresses["dispatch"])
 
 
 class _Table:

@@ -123,6 +123,64 @@ class _Slotted:
         self.slot = value
 
 
+class _Definition(ctypes.Structure):
+    """CPython's PyMemberDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+class _TypeSlot(ctypes.Structure):
+    """CPython's PyType_Slot."""
+
+    _fields_ = (("number", ctypes.c_int), ("content", ctypes.c_void_p))
+
+
+class _TypeSpec(ctypes.Structure):
+    """CPython's PyType_Spec."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("size", ctypes.c_int),
+        ("item_size", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_TypeSlot)),
+    )
+
+
+def directly_callable(kind: type[Any]) -> type[Any]:
+    """The subclass of a class whose instances have room for the code that calls them.
+
+    It is a class of the kind that PEP 590 describes. Until an instance has code, it is called as
+    those of the class are.
+    """
+    size = kind.__basicsize__
+    members = (_Definition * 2)(
+        _Definition(b"__vectorcalloffset__", 19, size, 1, None), _Definition()
+    )
+    content = ctypes.cast(members, ctypes.c_void_p)
+    slots = (_TypeSlot * 2)(_TypeSlot(72, content), _TypeSlot())  # 72 is Py_tp_members
+    name = f"{kind.__module__}.{kind.__qualname__}".encode()
+    spec = _TypeSpec(name, size + 8, 0, 1 << 11, slots)  # Py_TPFLAGS_HAVE_VECTORCALL
+    make = ctypes.pythonapi.PyType_FromSpecWithBases
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
+    made: type[Any] = make(ctypes.addressof(spec), (kind,))
+    made.__doc__ = kind.__doc__
+    made._definitions = members, name  # which CPython refers to as long as the class lives
+    return made
+
+
+def choose_code(instance: object, address: int) -> None:
+    """Set the code that calls an instance of a class that ``directly_callable`` has made."""
+    offset = type(instance).__basicsize__ - 8
+    ctypes.c_void_p.from_address(id(instance) + offset).value = address
+
+
 def offset_of(holder: object, value: object) -> int:
     """Where a slot of an object is, in bytes from its address, by the value that is in it.
 

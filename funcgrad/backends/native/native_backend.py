@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from funcgrad.backends.control_forms import written_out
 from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
 from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
-from funcgrad.backends.native.cpython import checked, symbols
+from funcgrad.backends.native.cpython import checked, directly_callable, symbols
 from funcgrad.backends.native.functions import write_function, write_kernel
 from funcgrad.backends.native.kernels import BEST, kernel_of
 from funcgrad.backends.native.native_module import Function, NativeModule
@@ -46,6 +47,8 @@ class NativeBackend:
     def __init__(self) -> None:
         self.name: Final = "native"
         self._tools = Toolchain()
+        self._classes: dict[type[Any], type[Any]] = {}
+        self._lock = Lock()
 
     def __reduce__(self) -> str:
         return "NATIVE"
@@ -57,6 +60,13 @@ class NativeBackend:
     def _runtime(self) -> Runtime:
         made = self._tools.object_code(runtime_text(), BEST, inline=True)
         return Runtime(self._tools, made)
+
+    def directly_callable(self, kind: type[Any]) -> type[Any]:
+        """The subclass of a class, with one slot, whose instances machine code may call."""
+        with self._lock:
+            if kind not in self._classes:
+                self._classes[kind] = directly_callable(kind)
+            return self._classes[kind]
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: unless that closes over a tracer."""
@@ -94,7 +104,7 @@ class NativeBackend:
         def direct(check: Unchanged | None) -> Callable[..., Any] | None:
             return runtime.tree_run(program, kernel, check)
 
-        return Compiled(run, direct=Direct(direct, runtime.subclass))
+        return Compiled(run, direct=Direct(direct, runtime.call_natively))
 
     def inspect(self, program: Program) -> str:
         """The text of the LLVM module."""

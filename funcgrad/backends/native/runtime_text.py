@@ -8,7 +8,7 @@ The functions that others call:
 
 - ``run(self, args, count, names)``, of the kind METH_FASTCALL | METH_KEYWORDS: calls a program by
   its table, which is in ``self``, a tuple. It answers ``MISS`` to arguments of other programs.
-- ``dispatch(self, args, count, names)``, a method: calls the functions in the first slot of
+- ``dispatch(self, args, count, names)``, a ``vectorcallfunc``: calls the functions in the slot of
   ``self`` until one does not answer ``MISS``. They are builtins whose code is ``run``, but the last
   one, which is any function of Python's and is called with ``self``.
 - ``call_back``, which ``callback_text.py`` has.
@@ -370,8 +370,9 @@ miss:
   ret ptr @MISS
 }
 
-define ptr @dispatch(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
+define ptr @dispatch(ptr %self, ptr %args, i64 %flagged, ptr %names) nounwind {
 entry:
+  %count = and i64 %flagged, 9223372036854775807  ; the highest bit is a flag
   %slot = getelementptr i8, ptr %self, i64 $head
   %functions = load ptr, ptr %slot
   call void @Py_IncRef(ptr %functions)  ; another thread may put others there
