@@ -82,8 +82,8 @@ class Jitted(Generic[P, R]):
         relaxed: bool = False,
     ) -> Self:
         subclass = getattr(backend, "directly_callable", None) if cls is Jitted else None
-        made: Self = object.__new__(cls if subclass is None else subclass(cls))
-        return made
+        kind: type[Self] = cls if subclass is None else subclass(cls)
+        return object.__new__(kind)
 
     def __init__(
         self,
