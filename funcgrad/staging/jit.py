@@ -81,9 +81,10 @@ class Jitted(Generic[P, R]):
         backend: Backend,
         relaxed: bool = False,
     ) -> Self:
-        subclass = getattr(backend, "directly_callable", None) if cls is Jitted else None
-        kind: type[Self] = cls if subclass is None else subclass(cls)
-        return object.__new__(kind)
+        subclass: Callable[[type[Self]], type[Self]] | None = None
+        if cls is Jitted:
+            subclass = getattr(backend, "directly_callable", None)
+        return object.__new__(cls if subclass is None else subclass(cls))
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ class NativeBackend:
     def __init__(self) -> None:
         self.name: Final = "native"
         self._tools = Toolchain()
+        self._tools.wait_before_forks()
         self._classes: dict[type[Any], type[Any]] = {}
         self._lock = Lock()
 

@@ -37,16 +37,6 @@ _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""
 
 
-_WORKING: Final = Lock()
-"""Held while LLVM works. A process forks only when nobody does, since its child would wait for ever
-for what the other threads of its parent hold."""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_WORKING.acquire, after_in_parent=_WORKING.release, after_in_child=_WORKING.release
-    )
-
-
 class NativeError(FuncgradError):
     """A program cannot be compiled to machine code."""
 
@@ -116,6 +106,18 @@ class Toolchain:
         self._machines: dict[int, Any] = {}
         self._linker: Any = None
         self._names = count()
+        self._lock = Lock()  # held while LLVM works
+
+    def wait_before_forks(self) -> None:
+        """Have the process fork only when LLVM does not work for this object.
+
+        The child would wait for ever for what other threads of its parent hold.
+        """
+        if hasattr(os, "register_at_fork"):
+            release = self._lock.release
+            os.register_at_fork(
+                before=self._lock.acquire, after_in_parent=release, after_in_child=release
+            )
 
     @cached_property
     def processor(self) -> Processor:
@@ -166,7 +168,7 @@ class Toolchain:
         return digest([text, str(level), processor.cpu, processor.features, *versions])
 
     def _compiled(self, text: str, level: int, inline: bool) -> bytes:
-        with _WORKING:
+        with self._lock:
             _initialize()
             try:
                 module = LLVM.parse_assembly(text)
@@ -203,7 +205,7 @@ class Toolchain:
             library.import_symbol(name, address)
         for name in names:
             library.export_symbol(name)
-        with _WORKING:
+        with self._lock:
             _initialize()
             number = next(self._names)
             if self._linker is None or number % _LIBRARIES == 0:
