@@ -1,4 +1,4 @@
-"""What became of a function: the programs that run for it, and those that could not be compiled."""
+"""Records of jitted functions: the programs that run, and those that could not be compiled."""
 
 from __future__ import annotations
 

@@ -65,12 +65,13 @@ class Watch:
     def parts(self, function: Callable[[], bool]) -> Unchanged:
         """That function with the parts that machine code can look at."""
         others = [text for text in self._conditions if text not in self._parts]
-        parts = [part for text, part in self._parts.items() if text in self._conditions]
+        places = [place for text, place in self._parts.items() if text in self._conditions]
+        triples = [place for place in places if len(place) == 3]
         return Unchanged(
             function,
-            tuple([part for part in parts if len(part) == 3 and type(part[0]) is not dict]),
-            tuple([part for part in parts if len(part) == 3 and type(part[0]) is dict]),
-            tuple([part[0] for part in parts if len(part) == 1]),
+            tuple([triple for triple in triples if type(triple[0]) is not dict]),
+            tuple([triple for triple in triples if type(triple[0]) is dict]),
+            tuple([place[0] for place in places if len(place) == 1]),
             self._function(others),
         )
 

@@ -1,7 +1,7 @@
 """Builtins of Python that run programs, from Python's objects to pointers and back.
 
 A builtin is the code of ``runtime_text.py`` with a table of its own: what arguments it takes, by
-exact types, which kernel it runs, and which results it makes. It answers ``MISS`` to others.
+exact types, which code it runs, and which results it makes. It answers ``MISS`` to others.
 A program has two: one for raw values, and one for the caller's own arguments, trees of tensors.
 """
 
@@ -30,7 +30,7 @@ from funcgrad.backends.native.cpython import (
     offset_of,
     symbols,
 )
-from funcgrad.backends.native.kernels import Kernel
+from funcgrad.backends.native.native_code import NativeCode
 from funcgrad.backends.native.processor import Code, Toolchain
 from funcgrad.backends.native.runtime_text import RUNTIME
 from funcgrad.floating_errors import ERROR_STATE
@@ -51,7 +51,7 @@ class _Word(IntEnum):
 class _Place(IntEnum):
     """The places of a table."""
 
-    KERNEL, INPUTS, OUTPUTS, POSITIONAL, NAMED, KEYS = range(6)
+    PROGRAM, INPUTS, OUTPUTS, POSITIONAL, NAMED, KEYS = range(6)
     TREE, RESULTS, RESULT_TREE, BYTES, IS_RAW = range(6, 11)
     CHECK, PLACES, OTHERS = range(11, 14)
 
@@ -98,11 +98,11 @@ class Runtime:
         self.code: Code = tools.linked(made, {**symbols(), **addresses}, names)
         self._objects = objects
         flags = 0x0082  # METH_FASTCALL | METH_KEYWORDS
-        self._run = _Definition(b"run", self.code.addresses["run"], flags, None)
+        self._run = _BuiltinDefinition(b"run", self.code.addresses["run"], flags, None)
 
-    def raw_run(self, program: Program, kernel: Kernel) -> Callable[..., Any]:
+    def raw_run(self, program: Program, code: NativeCode) -> Callable[..., Any]:
         """The program as a function of raw values, which returns a tuple of raw values."""
-        table = _Table(program, kernel)
+        table = _Table(program, code)
         table.words[_Place.POSITIONAL] = len(program.inputs)
         table.words[_Place.IS_RAW] = 1
         table.words[_Place.TREE] = table.put(
@@ -115,21 +115,21 @@ class Runtime:
         return self._builtin(table)
 
     def tree_run(
-        self, program: Program, kernel: Kernel, check: Unchanged | None
+        self, program: Program, code: NativeCode, check: Unchanged | None
     ) -> Callable[..., Any] | None:
         """The program as a function of its users' arguments; None where these are no plain trees.
 
         Parameters
         ----------
         program : Program
-        kernel : Kernel
+        code : NativeCode
         check : Unchanged or None
             Whether everything that the program relies on, besides its inputs, is unchanged.
         """
         tokens, result = program.arguments.tokens, program.result.tokens
         if not _is_plain(tokens) or not _is_plain(result):
             return None
-        table = _Table(program, kernel)
+        table = _Table(program, code)
         count = tokens[1][1]  # type: ignore[index]  # after the pair of (args, kwargs) come args
         behind = _behind(tokens, 2, count)
         keys = tokens[behind][2]  # type: ignore[index]  # kwargs
@@ -179,18 +179,18 @@ class _Table:
         The objects that they refer to.
     """
 
-    def __init__(self, program: Program, kernel: Kernel) -> None:
-        self.arrays: list[Any] = [kernel.words]
-        self.referents: list[Any] = [program, kernel]
+    def __init__(self, program: Program, code: NativeCode) -> None:
+        self.arrays: list[Any] = [code.words]
+        self.referents: list[Any] = [program, code]
         specs = program.specs()
         outputs = [specs[variable] for variable in program.outputs]
         self.words = np.zeros(len(_Place), np.int64)
-        self.words[_Place.KERNEL] = kernel.words.ctypes.data
+        self.words[_Place.PROGRAM] = code.words.ctypes.data
         self.words[_Place.INPUTS] = len(program.inputs)
         self.words[_Place.OUTPUTS] = len(outputs)
         self.words[_Place.RESULTS] = self.put([word for o in outputs for word in self._result(o)])
         # Three words for an input, two and a number for a result; then the arena, which is aligned.
-        self.words[_Place.BYTES] = 24 * len(program.inputs) + 32 * len(outputs) + 64 + kernel.size
+        self.words[_Place.BYTES] = 24 * len(program.inputs) + 32 * len(outputs) + 64 + code.size
 
     def put(self, words: Sequence[int]) -> int:
         """The address of words."""
@@ -238,7 +238,7 @@ class _Table:
         if check.others is not None:
             self.words[_Place.OTHERS] = self.address(check.others)
 
-    def _field(self, owner: Any, name: str, value: object) -> tuple[int, int, int]:
+    def _field(self, owner: object, name: str, value: object) -> tuple[int, int, int]:
         """Where an attribute lies, and what should be there; None is no object there."""
         there = 0 if value is None and name != "cell_contents" else self.address(value)
         return self.address(owner), FIELDS[name], there
@@ -316,7 +316,7 @@ def _is_plain_container(node: Node) -> bool:
     return base is object and all(c.__flags__ & _HEAP_TYPE for c in classes)
 
 
-class _Definition(ctypes.Structure):
+class _BuiltinDefinition(ctypes.Structure):
     """CPython's PyMethodDef."""
 
     _fields_ = (

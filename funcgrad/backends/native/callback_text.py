@@ -1,4 +1,4 @@
-"""The part of the runtime's text by which kernels call Python's functions.
+"""The part of the runtime's text by which programs call Python's functions.
 
 ``call_back(step, pointers, words)`` calls a function with arrays over native memory, which lies at
 the pointers. The words are how many there are, and for each its dtype, its rank and its sizes. It

@@ -28,11 +28,11 @@ _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 26
 
 
-def digest(parts: Sequence[str]) -> str:
+def digest(texts: Sequence[str]) -> str:
     """A name for texts, which others have with no probability that matters."""
     state = sha256()
-    for part in parts:
-        data = part.encode()
+    for text in texts:
+        data = text.encode()
         state.update(b"%d:" % len(data) + data)
     return state.hexdigest()
 

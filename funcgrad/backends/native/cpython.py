@@ -123,7 +123,7 @@ class _Slotted:
         self.slot = value
 
 
-class _Definition(ctypes.Structure):
+class _MemberDefinition(ctypes.Structure):
     """CPython's PyMemberDef."""
 
     _fields_ = (
@@ -160,8 +160,8 @@ def directly_callable(kind: type[Any]) -> type[Any]:
     those of the class are.
     """
     size = kind.__basicsize__
-    members = (_Definition * 2)(
-        _Definition(b"__vectorcalloffset__", 19, size, 1, None), _Definition()
+    members = (_MemberDefinition * 2)(
+        _MemberDefinition(b"__vectorcalloffset__", 19, size, 1, None), _MemberDefinition()
     )
     content = ctypes.cast(members, ctypes.c_void_p)
     slots = (_TypeSlot * 2)(_TypeSlot(72, content), _TypeSlot())  # 72 is Py_tp_members

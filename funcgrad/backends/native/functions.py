@@ -47,8 +47,8 @@ def write_function(module: NativeModule, program: Program, name: str) -> Functio
     return Function(name, program, site.size, site.work)
 
 
-def write_kernel(module: NativeModule, program: Program) -> Function:
-    """Write the function ``kernel``, which takes tables of the addresses of inputs and outputs."""
+def write_module(module: NativeModule, program: Program) -> Function:
+    """Write the function ``program``, which takes tables of the addresses of inputs and outputs."""
     function, lines = module.function(program), FunctionText()
     arguments = [
         lines.op(f"load ptr, ptr {lines.address(table, place, 'ptr')}")
@@ -57,7 +57,7 @@ def write_kernel(module: NativeModule, program: Program) -> Function:
     ]
     pointers = ", ".join([f"ptr {pointer}" for pointer in (*arguments, "%arena")])
     lines.emit(f"ret i32 {lines.op(f'call i32 @{function.name}({pointers})')}")
-    head = "define i32 @kernel(ptr %ins, ptr %outs, ptr %arena) nounwind"
+    head = "define i32 @program(ptr %ins, ptr %outs, ptr %arena) nounwind"
     module.texts.append(lines.function(head))
     return function
 

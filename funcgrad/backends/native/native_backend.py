@@ -22,8 +22,8 @@ from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
 from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
 from funcgrad.backends.native.cpython import checked, directly_callable, symbols
-from funcgrad.backends.native.functions import write_function, write_kernel
-from funcgrad.backends.native.kernels import BEST, kernel_of
+from funcgrad.backends.native.functions import write_function, write_module
+from funcgrad.backends.native.native_code import BEST, native_code_of
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import Toolchain, host
 from funcgrad.floating_errors import notices_errors
@@ -90,8 +90,8 @@ class NativeBackend:
         known = {**symbols(), "call_back": runtime.code.addresses["call_back"]}
         addresses = module.addresses(known)
         referents = [*module.referents]
-        kernel = kernel_of(self._tools, module.text, addresses, function.size, referents)
-        native, plain = runtime.raw_run(program, kernel), evaluated(program).run
+        code = native_code_of(self._tools, module.text, addresses, function.size, referents)
+        native, plain = runtime.raw_run(program, code), evaluated(program).run
         inputs = program.inputs
 
         def run(*values: Raw) -> tuple[Any, ...] | None:
@@ -103,7 +103,7 @@ class NativeBackend:
             return plain(*values) if outputs is MISS else outputs
 
         def direct(check: Unchanged | None) -> Callable[..., Any] | None:
-            return runtime.tree_run(program, kernel, check)
+            return runtime.tree_run(program, code, check)
 
         return Compiled(run, direct=Direct(direct, runtime.call_natively))
 
@@ -126,7 +126,7 @@ class NativeBackend:
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
         module = NativeModule(self._tools.processor.bits, write_function)
-        return module, write_kernel(module, program)
+        return module, write_module(module, program)
 
 
 def _lacks(operation: Primitive) -> bool:

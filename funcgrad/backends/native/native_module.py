@@ -87,12 +87,12 @@ class NativeModule:
         """
         names = [declaration.split("@")[1] for declaration in self.declarations]
         names = [name.partition("(")[0].partition(" ")[0] for name in names]
-        found = {**known, **self.symbols}
+        addresses = {**known, **self.symbols}
         needed = [name for name in names if not name.startswith("llvm.")]
         for name in needed:
-            if name not in found:
+            if name not in addresses:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
-        return {name: found[name] for name in needed}
+        return {name: addresses[name] for name in needed}
 
     def symbol(self, word: str, address: int, referents: Any) -> str:
         """Name an address; what lies there is referents alive."""

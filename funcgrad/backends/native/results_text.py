@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 RESULTS: Final = """
-; An array for each result that has axes, and room for the others; their data go to the kernel.
+; An array for each result that has axes, and room for the others; their data go to the program.
 define internal i1 @allocate(ptr %state, i64 %count, ptr %outs) nounwind {
 entry:
   %words_field = getelementptr %State, ptr %state, i64 0, i32 9
@@ -283,4 +283,4 @@ failed:
 }
 
 """
-"""``allocate``, before the kernel runs, and ``make``, afterwards."""
+"""``allocate``, before the program runs, and ``make``, afterwards."""

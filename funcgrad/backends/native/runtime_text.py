@@ -2,7 +2,7 @@
 
 It is compiled once a process. What differs from program to program is in *tables*, arrays of
 integers and addresses that ``builtin_entry.py`` makes and this code goes through: how arguments
-come apart, what the kernel is (the code of the program), which results there are, and their tree.
+come apart, what the program's code is, which results there are, and their tree.
 
 The functions that others call:
 
@@ -160,11 +160,11 @@ no:
 """
 
 _CALLS: Final = """
-; Run the kernel; while it is not at its best, count the ticks of the clock that it has taken.
-define internal i32 @run_kernel(ptr %kernel, ptr %ins, ptr %outs, ptr %arena) nounwind {
+; Run the program; while it is not at its best, count the ticks of the clock that it has taken.
+define internal i32 @run_program(ptr %program, ptr %ins, ptr %outs, ptr %arena) nounwind {
 entry:
-  %code = load ptr, ptr %kernel
-  %patience_place = getelementptr i64, ptr %kernel, i64 1
+  %code = load ptr, ptr %program
+  %patience_place = getelementptr i64, ptr %program, i64 1
   %patience = load i64, ptr %patience_place
   %is_timed = icmp sgt i64 %patience, 0
   br i1 %is_timed, label %timed, label %plain
@@ -186,7 +186,7 @@ timed:
   %all = and i1 %over, %was_first
   br i1 %all, label %improve, label %done
 improve:
-  %improver = call ptr @address_in(ptr %kernel, i64 2)
+  %improver = call ptr @address_in(ptr %program, i64 2)
   br i1 %went_well, label %ask, label %later
 later:
   store i64 1, ptr %patience_place
@@ -318,8 +318,8 @@ not_allocated:
   call void @release(ptr %arrays, i64 %some)
   br label %release_inputs
 go:
-  %kernel = call ptr @address_in(ptr %table, i64 $kernel)
-  %status = call i32 @run_kernel(ptr %kernel, ptr %room, ptr %outs, ptr %arena)
+  %program = call ptr @address_in(ptr %table, i64 $program)
+  %status = call i32 @run_program(ptr %program, ptr %room, ptr %outs, ptr %arena)
   %succeeded = icmp eq i32 %status, 0
   br i1 %succeeded, label %build, label %release_outputs
 build:

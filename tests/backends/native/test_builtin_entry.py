@@ -304,7 +304,7 @@ def test_errors_in_callbacks_are_evaluation_s_and_interrupts_go_through() -> Non
 
 
 def test_threads_share_a_function_while_it_improves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funcgrad.backends.native.kernels._PATIENCE", 100_000)
+    monkeypatch.setattr("funcgrad.backends.native.native_code._PATIENCE", 100_000)
     f = native(lambda x: fnp.sum(fnp.sort(fnp.tanh(x)) * x))
     inputs = [fg.tensor(np.linspace(0.1, k, 50)) for k in range(1, 9)]
     expected = [float(f(x)) for x in inputs]

@@ -19,7 +19,7 @@ from funcgrad.backends.native.code_cache import digest, read_code, write_code
 pytest.importorskip("llvmlite")
 
 from funcgrad.backends.native import processor
-from funcgrad.backends.native.kernels import BEST
+from funcgrad.backends.native.native_code import BEST
 from funcgrad.backends.native.processor import Toolchain
 
 NAME = digest(["some", "code"])

@@ -1,4 +1,4 @@
-"""Kernels: the code of programs in memory, quickly made at first and better where that pays.
+"""The code of programs in memory, quickly made at first and better where that pays.
 
 Compiling at LLVM's level 0 takes a third of the time of level 2, and makes code that is some times
 slower, with the same bits. So a program's first code is of level 0. When that has run for some
@@ -25,7 +25,7 @@ FIRST, BEST = 0, 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class NativeCode:
     """The code of a program, as the runtime calls it.
 
     Attributes
@@ -36,7 +36,7 @@ class Kernel:
     size : int
         The bytes of its arena.
     referents : list
-        Everything that must not go before the kernel does.
+        Everything that must not go before the code does.
     """
 
     words: np.ndarray[Any, Any]
@@ -44,10 +44,10 @@ class Kernel:
     referents: list[Any]
 
 
-def kernel_of(
+def native_code_of(
     tools: Toolchain, text: str, symbols: Mapping[str, int], size: int, referents: list[Any]
-) -> Kernel:
-    """Compile a module that has the function ``kernel``.
+) -> NativeCode:
+    """Compile a module that has the function ``program``.
 
     Parameters
     ----------
@@ -68,18 +68,18 @@ def kernel_of(
     words = np.zeros(3, np.int64)
 
     def use(made: bytes) -> None:
-        code = tools.linked(made, symbols, ["kernel"])
+        code = tools.linked(made, symbols, ["program"])
         referents.append(code)
-        words[0] = code.addresses["kernel"]
+        words[0] = code.addresses["program"]
 
     best = tools.known_code(text, BEST)
     if best is not None:
         use(best)
-        return Kernel(words, size, referents)
+        return NativeCode(words, size, referents)
     use(tools.object_code(text, FIRST))
     improve = _in_a_thread(lambda: use(tools.object_code(text, BEST)))
     words[1:] = _PATIENCE, id(improve)
-    return Kernel(words, size, [referents, improve])
+    return NativeCode(words, size, [referents, improve])
 
 
 def _in_a_thread(work: Callable[[], None]) -> Callable[[], None]:
