@@ -28,8 +28,11 @@ to be saved at the top of a module.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from functools import update_wrapper, wraps
+from typing import Any, TypeVar
+
+import numpy as np
 
 from funcgrad import folds
 from funcgrad.factorizations import Factorization, Factors, FromFactors
@@ -57,9 +60,10 @@ from funcgrad.primitives.elementwise import (
 )
 from funcgrad.primitives.movement import movement
 from funcgrad.primitives.recurrence import batch_along_axis
-from funcgrad.primitives.reduction import batch_reduction, numbers, reduction
+from funcgrad.primitives.reduction import batch_reduction, numbers
+from funcgrad.primitives.reduction import reduction as _reduction
 from funcgrad.programs.origins import operations_line
-from funcgrad.shape import Spec
+from funcgrad.shape import Spec, check_axes
 from funcgrad.structure import (
     COMMUTATIVE,
     CONVERTS,
@@ -87,7 +91,7 @@ from funcgrad.structure import (
     Trait,
 )
 from funcgrad.tensor import Tensor, apply, wrap
-from funcgrad.trace import Trace, begin_level, bind
+from funcgrad.trace import Raw, Trace, begin_level, bind
 from funcgrad.transforms.tracer import Tracer
 from funcgrad.users_values import ArrayLike
 
@@ -154,6 +158,27 @@ __all__ = [
     "reals",
     "reduction",
 ]
+
+
+_Declaring = TypeVar("_Declaring", bound=Callable[..., Primitive])
+
+
+def _checking_axes(declare: _Declaring) -> _Declaring:
+    """Let reductions refuse axes that their rules could not read: no tuple, or negative ones."""
+
+    def declared(name: str, evaluate: Callable[..., Raw], **options: object) -> Primitive:
+        @wraps(evaluate)
+        def checked(x: Raw, axis: object, keepdims: bool, **params: Hashable) -> Raw:
+            check_axes(name, axis, np.ndim(x))
+            return evaluate(x, axis=axis, keepdims=keepdims, **params)
+
+        return declare(name, checked, **options)
+
+    checking: Any = update_wrapper(declared, declare)
+    return checking  # type: ignore[no-any-return]  # the wrapped function's signature
+
+
+reduction = _checking_axes(_reduction)
 
 
 def apply_several(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> tuple[Tensor, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError
+from funcgrad.errors import ArgumentError, AxisError, DtypeError, FuncgradError, ShapeError
 from funcgrad.quick_dataclasses import dataclass
 
 Shape: TypeAlias = tuple[int, ...]
@@ -152,6 +152,15 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def check_axes(operation: str, axes: object, rank: int) -> None:
+    """Refuse axes that the rules of a reduction could not read: no tuple, or negative ones."""
+    if not isinstance(axes, tuple) or any(axis not in range(rank) for axis in axes):
+        raise ArgumentError(
+            f"{operation}: axis has to be a tuple of axes from 0 up to {rank} exclusively, such as"
+            f" (0,), got {axes!r}."
+        )
 
 
 def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:

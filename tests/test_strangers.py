@@ -17,8 +17,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad import extend, trees
 from funcgrad.backends.numpy.rows_last import put_rows_last
+from funcgrad.errors import ArgumentError
 from funcgrad.passes.costs import costs
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.equation import Constant
@@ -336,3 +337,34 @@ def test_several_results_need_a_pushforward() -> None:
     )
     with pytest.raises(fg.errors.DifferentiationError, match="parts: an operation with several"):
         fg.grad(lambda x: fnp.sum(fg.extend.apply_several(parts, x)[0]))(np.ones(3))
+
+
+mean_of_squares = extend.reduction(
+    "mean_of_squares",
+    lambda x, axis, keepdims: np.mean(np.square(x), axis, keepdims=keepdims),
+    factor=lambda _, x, axis, **options: 2.0 * x / np.prod([x.shape[a] for a in axis]),
+)
+WAYS: dict[str, Callable[[Function], Function]] = {
+    "eager": lambda f: f,
+    "grad": lambda f: fg.grad(lambda x: fnp.sum(f(x))),
+    "vmap": lambda f: lambda x: fg.vmap(f)(x[None]),
+    "jit": fg.jit,
+}
+
+
+@pytest.mark.parametrize("axis", [0, (-1,), (2,), [0], None, "0"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_reduction_refuses_axes_that_its_rules_could_not_read(way: Any, axis: Any) -> None:
+    f = way(lambda x: extend.apply(mean_of_squares, x, axis=axis, keepdims=False))
+    expected = "mean_of_squares: axis has to be a tuple of axes from 0 up to 2 exclusively, such as"
+    with pytest.raises(ArgumentError, match=expected) as caught:
+        f(X)
+    assert repr(axis) in str(caught.value)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_reduction_takes_any_axes_of_its_operand(way: Any) -> None:
+    for axis in ((), (0,), (1,), (0, 1)):
+        f = way(lambda x, axis=axis: extend.apply(mean_of_squares, x, axis=axis, keepdims=False))
+        g = way(lambda x, axis=axis: fnp.mean(fnp.square(x), axis=axis))
+        assert_allclose(f(X), g(X))

@@ -36,7 +36,7 @@ from funcgrad.primitives.rows import extremum, many_rows, total
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape, unfollowed, view
 from funcgrad.primitives.transcendental import exp, sqrt
-from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, reduced_shape, shape_of
+from funcgrad.shape import Shape, Spec, check_axes, dtype_of, is_inexact, reduced_shape, shape_of
 from funcgrad.structure import TRANSCENDENTAL, Reduction, Trait
 from funcgrad.trace import RAW, Raw, Value
 
@@ -125,6 +125,7 @@ def batch_reduction(
     params: dict[str, Any],
 ) -> Value:
     """Every axis is one further back."""
+    check_axes(primitive.name, params["axis"], len(shape_of(args[0])) - 1)
     axis = tuple([a + 1 for a in params["axis"]])
     return primitive(args[0], **{**params, "axis": axis})
 

@@ -33,14 +33,14 @@ from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegate, delegated
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
-from funcgrad.transforms.explicit import has_rules
+from funcgrad.transforms.explicit import has_linear_rules, has_rules
 from funcgrad.transforms.flat_functions import call_primitive
 from funcgrad.transforms.linear import LinearRecorder
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
-from funcgrad.transforms.whole import meet
+from funcgrad.transforms.whole import innermost_trace, meet
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,6 +48,13 @@ R = TypeVar("R")
 
 def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
     running = running_traces()
+    if body.is_raw:
+        # Traces inside of those that the values belong to have nothing to do with it: a loop that a
+        # stager runs to know its numbers may have it in its body.
+        trace: Trace | None = innermost_trace(values)
+        while deputy := delegate(trace, has_linear_rules(body)):  # as within a staged branch
+            trace = deputy
+        running = [other for other in running if trace is not None and other.level <= trace.level]
     if not running:
         return body.evaluate(values)
     staged = _staged(running, body.evaluate, values)

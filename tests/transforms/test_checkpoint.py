@@ -726,3 +726,53 @@ def test_examples_choose_branches_within_checkpoints_and_around_them(
     assert_same(fg.vmap(fg.grad(f))(xs), expected)
     assert_same(fg.jit(fg.vmap(fg.grad(f)))(xs), expected)
     assert_same(fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))(xs), expected)
+
+
+def fixed(f: Callable[..., Any], a: Any) -> Any:
+    """The fixed point of cos(a x), from iterations of a function that may be checkpointed."""
+    return fg.fixed_point(f, 1.0, a)
+
+
+def summed(f: Callable[..., Any], a: Any) -> Any:
+    """Four steps of x = cos(a x), in a loop of known length."""
+    return fg.scan(lambda x, _: (f(x, a), x), 1.0, length=4)[0]
+
+
+def repeated(f: Callable[..., Any], a: Any) -> Any:
+    """The same steps, in a loop whose length depends on the data."""
+    return fg.while_loop(lambda s: s[1] < 4, lambda s: (f(s[0], a), s[1] + 1), (1.0, 0))[0]
+
+
+def chosen(f: Callable[..., Any], a: Any) -> Any:
+    """A branch whose predicate depends on the data."""
+    return fg.cond(a > 0.0, lambda x: f(f(x, a), a), lambda x: x, 1.0 + 0.0 * a)
+
+
+MODES = {
+    "grad": fg.grad,
+    "grad in jit": lambda f: fg.jit(fg.grad(f)),
+    "grad of jit": lambda f: fg.grad(fg.jit(f)),
+    "grad of program": lambda f: lambda a: fg.grad(fg.program(f)(a))(a),
+    "vmap": lambda f: lambda a: fg.vmap(fg.grad(f))(fnp.stack([a, 2.0 * a]))[0],
+    "grad of vmap": lambda f: fg.grad(lambda a: fg.vmap(f)(fnp.stack([a, a]))[0]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("inside", [fixed, summed, repeated, chosen])
+def test_a_checkpoint_may_hold_a_loop_or_a_solution_that_holds_a_checkpoint(
+    inside: Any, mode: Any
+) -> None:
+    """A loop in it runs on numbers that no transformation follows; those count as such."""
+
+    def cosine(x: Any, a: Any) -> Any:
+        return fnp.cos(a * x)
+
+    plain = fg.grad(lambda a: inside(cosine, a))(0.8)
+    assert plain != 0.0
+    again = mode(lambda a: fg.checkpoint(lambda a: inside(fg.checkpoint(cosine), a))(a))
+    np.testing.assert_allclose(again(fg.tensor(0.8)), plain, rtol=1e-12)
+    closing = mode(
+        lambda a: fg.checkpoint(lambda: inside(fg.checkpoint(lambda x, _: cosine(x, a)), a))()
+    )
+    np.testing.assert_allclose(closing(fg.tensor(0.8)), plain, rtol=1e-12)
