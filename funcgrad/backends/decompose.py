@@ -31,6 +31,9 @@ from funcgrad.shape import stand_in
 from funcgrad.tensor import Tensor
 from funcgrad.trace import Raw, Trace, Value, concrete
 
+_DEEPEST: Final = 20
+"""So many bodies within bodies are written; of more, one has an operation that it stands for."""
+
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
     """Replace operations by their bodies, again and again until the compiler has all of them.
@@ -47,14 +50,17 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
         The same object if nothing has changed. A body is not used where it branches on numbers,
         or where its result has another dtype for these operands.
     """
-    written: set[Primitive] = set()
-    while True:
+    tried: set[Primitive] = set()  # and still there: a body cannot be written for some operands
+    for _ in range(_DEEPEST):
         bodies = bodies_for(program, lacks)
-        rules = {operation: bodies[operation] for operation in bodies if operation not in written}
+        rules = {operation: bodies[operation] for operation in bodies if operation not in tried}
         if not rules:
-            return program
+            break
         program = improve(program, rules)
-        written |= {*rules}
+        tried |= {
+            equation.operation for equation in program.equations if equation.operation in rules
+        }
+    return program
 
 
 def bodies_for(program: Program, lacks: Callable[[Primitive], bool]) -> Rules:

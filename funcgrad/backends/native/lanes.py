@@ -411,6 +411,12 @@ class Lanes:
             f"select {mask.kind} {mask.text}, {a.kind} {a.text}, {b.kind} {b.text}", dtype
         )
 
+    def real(self, x: Scalar) -> Value:
+        return self.astype(x, np.result_type(_example(x)))  # complex numbers have no lanes
+
+    def imag(self, x: Scalar) -> Value:
+        return self.constant(0, np.result_type(_example(x)))
+
     # ---------------------------------------------------------------------------------------- bits
 
     def bitwise(self, ufunc: np.ufunc, word: str, x: Scalar, y: Scalar) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +34,12 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if structure.formula is None:
         return False
     formula = partial(_with_params, structure.formula, dict(equation.params))
-    dtype = plan.specs[variable].dtype
+    dtype, specs = (
+        plan.specs[variable].dtype,
+        [plan.specs[operand] for operand in equation.operands],
+    )
+    if dtype.kind != "b" and all(spec.weak and spec.dtype.kind == "b" for spec in specs):
+        return False  # Python adds its truth values up as integers, NumPy does not
     if not _can_be_written(
         formula, [_operand(plan, operand) for operand in equation.operands], dtype
     ):
@@ -71,7 +76,10 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
 
 
 def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
-    """Plan a small sum of products as a nest; for large ones NumPy's products are quicker."""
+    """Plan a sum of products as a nest, if it is small or reads each number once.
+
+    NumPy's products are quicker where numbers that have been read are read again.
+    """
     letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
     operands = equation.operands
     if letters is None or spec.dtype.kind not in "fiu":
@@ -87,7 +95,8 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     }
     order = [*out, *[letter for letter in sizes if letter not in out]]
     shape = tuple([sizes[letter] for letter in order])
-    if not 0 < prod(shape) <= _SMALL_PRODUCT:
+    reads_again = any(len(text) < len(order) for text in factors)
+    if not 0 < prod(shape) <= (_SMALL_PRODUCT if reads_again else inf):
         return False
     spread = []
     for text, operand in zip(factors, operands, strict=True):

@@ -1,0 +1,55 @@
+"""What becomes loop nests: parts of numbers, truth values, sums of products, pieces that meet."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+pytest.importorskip("llvmlite")
+
+
+def run_natively(f: Any, *args: Any) -> Any:
+    """The result of machine code, in which nothing is called back."""
+    jitted = fg.jit(f, backend="native")
+    assert jitted.lower(*args).source.startswith("; called back: nothing")
+    return jitted(*args)
+
+
+@pytest.mark.parametrize("char", "?bBlfd")
+def test_parts_of_real_numbers(char: str) -> None:
+    x = np.array([0, 1, 3], char)
+    for f in (fnp.real, fnp.imag):
+        result = run_natively(f, x)
+        assert result.dtype == f(x).dtype
+        assert_array_equal(result, f(x))
+
+
+def test_truth_values_of_python_count_as_in_python() -> None:
+    x = np.array([1.5, -2.0])
+    for f in (lambda x, b: (b + b) * x, lambda x, b: (~b) * x, lambda x, b: (b & b) * x):
+        assert_array_equal(fg.jit(f, backend="native")(x, True), f(x, True))
+
+
+def test_sums_of_products_that_read_each_number_once() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 70, 80))
+    for subscripts in ("ij,ij->", "ij,ij->i", "ij,ij->j", "ij,ij->ji"):
+        result = run_natively(lambda x, y, s=subscripts: fnp.einsum(s, x, y), x, y)
+        np.testing.assert_allclose(result, np.einsum(subscripts, x, y), rtol=1e-12, atol=1e-12)
+
+
+def test_operations_that_bodies_bring_are_written_too() -> None:
+    x = np.random.default_rng(0).standard_normal((5, 6))
+    result = run_natively(lambda x: (x - fnp.mean(x)) / fnp.std(x), x)  # of which std has a mean
+    np.testing.assert_allclose(result, (x - x.mean()) / x.std(), rtol=1e-12)
+
+
+def test_pieces_that_meet_are_added_in_order() -> None:
+    x = np.random.default_rng(0).standard_normal(9)
+    slope = fg.grad(lambda x: fnp.sum(x[1:] ** 2 * x[:-1] + x[::2].sum() * x[4]))
+    np.testing.assert_allclose(run_natively(slope, x), slope(x), rtol=1e-13)
+    result = run_natively(fg.grad(lambda x: x[0] * 2 + x[0] * 3 + x[5] * 4), x)
+    assert_array_equal(result, [5, 0, 0, 0, 0, 4, 0, 0, 0])
