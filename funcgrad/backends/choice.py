@@ -18,7 +18,7 @@ _NAMES: Final = ("numpy", "native")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
-def chosen_backend(backend: Any, operation: str) -> Backend:
+def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend:
     """Find the backend of a name; None means the default, and a backend is returned unchanged.
 
     Parameters
@@ -26,16 +26,18 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
     backend : Backend, str or None
     operation : str
         The function that received the option, for error messages.
+    exact : bool
+        Whether elementwise operations are to have NumPy's bits.
 
     Raises
     ------
     ArgumentError
-        There is no backend of that name, or the object is no backend.
+        There is no backend of that name, the object is no backend, or it is not exact.
     """
     if backend is None:
         backend = DEFAULT
     if isinstance(backend, str) and backend in _NAMES:
-        return NUMPY if backend == NUMPY.name else _native(operation)
+        return NUMPY if backend == NUMPY.name else _native(operation, exact)
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
         raise ArgumentError(
@@ -49,14 +51,19 @@ def chosen_backend(backend: Any, operation: str) -> Backend:
             f"{operation}: backend={backend!r} is no backend: it {lack}. Pass one of the names"
             f" {names}, or an object with the members {', '.join(_MEMBERS)}."
         )
+    if exact and backend is not NUMPY and not getattr(backend, "exact", False):
+        raise ArgumentError(
+            f"{operation}: exact=True cannot make the backend {backend.name!r} exact. A backend"
+            " that is passed as a value has the attribute `exact`; or pass the name of one."
+        )
     users_backend: Backend = backend
     return users_backend
 
 
-def _native(operation: str) -> Backend:
+def _native(operation: str, exact: bool) -> Backend:
     """The native backend; NumPy's, with a warning, where this machine cannot have it."""
     try:
-        from funcgrad.backends.native.native_backend import NATIVE
+        from funcgrad.backends.native.native_backend import EXACT, NATIVE
 
         NATIVE.check_machine()
     except (ImportError, FuncgradError) as error:
@@ -68,4 +75,4 @@ def _native(operation: str) -> Backend:
             RuntimeWarning,
         )
         return NUMPY
-    return NATIVE
+    return EXACT if exact else NATIVE

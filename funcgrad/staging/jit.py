@@ -398,6 +398,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     backend: Backend | str | None = None,
     relaxed: bool = False,
+    exact: bool = False,
 ) -> Jitted[P, R]:
     """Make a function that is staged on its first call and runs as a program from then on.
 
@@ -417,6 +418,9 @@ def jit(
         Whether results may differ in their last digits where that saves work: factors are grouped,
         shared, and moved out of sums. Otherwise only sums and matrix products, and the derivatives
         of ``prod``, may be done in another order.
+    exact : bool
+        Whether elementwise operations have NumPy's bits with every backend. Machine code otherwise
+        has exponentials, angles and the like of its own, within 2 units in the last place.
 
     Returns
     -------
@@ -428,7 +432,7 @@ def jit(
     Raises
     ------
     ArgumentError
-        ``f`` has no such argument, or there is no such backend.
+        ``f`` has no such argument, or there is no such backend; it is to be exact and cannot be.
 
     Warns
     -----
@@ -462,7 +466,9 @@ def jit(
             " only begin to run. Return the arrays, in a list if there are many."
         )
     places = static_places(f, static_argnums, static_argnames)
-    return Jitted(f, places, chosen_backend(backend, "jit"), relaxed)
+    if exact and relaxed:
+        raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
+    return Jitted(f, places, chosen_backend(backend, "jit", exact), relaxed)
 
 
 def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:

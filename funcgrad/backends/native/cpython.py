@@ -225,7 +225,7 @@ def symbols() -> Mapping[str, int]:
     library = ctypes.pythonapi
     known = {
         name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        for name in (*_FUNCTIONS, "malloc", "realloc", "free", "memset", "memcpy")
+        for name in (*_FUNCTIONS, "malloc", "realloc", "free", "memset", "memcpy", "fmod", "fmodf")
     }
     known["PyArray_Scalar"] = table[_SCALAR]
     known["PyArray_NewFromDescr"] = table[_NEW_FROM_DESCR]

@@ -68,7 +68,7 @@ class FunctionSite:
 
     def __init__(self, module: NativeModule, plan: NativePlan) -> None:
         self.module, self.plan = module, plan
-        self.lines = FunctionText()
+        self.lines = FunctionText(module.arithmetic, module.definitions)
         self.pointers: dict[int, str] = {}
         self.size = self.work = 0
         self.leaves = False

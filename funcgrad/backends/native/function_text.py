@@ -16,10 +16,44 @@ start:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
+
+from funcgrad.quick_dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How numbers are computed.
+
+    Attributes
+    ----------
+    fuses : bool
+        Whether the processor multiplies and adds with one rounding.
+    exact : bool
+        Whether elements have NumPy's bits, so that transcendental functions are NumPy's.
+    scales : bool
+        Whether the processor multiplies by powers of two in one instruction (AVX-512).
+    """
+
+    fuses: bool = False
+    exact: bool = False
+    scales: bool = False
+
+
+PLAIN: Final = Arithmetic()
+"""Without anything that not every processor has."""
 
 
 class FunctionText:
     """The lines of one unfinished function.
+
+    Parameters
+    ----------
+    arithmetic : Arithmetic
+    definitions : dict
+        The module's texts of mathematical functions, by name.
+    is_draft : bool
+        Whether nobody reads the text, which is written to see whether it can be.
 
     Attributes
     ----------
@@ -29,14 +63,37 @@ class FunctionText:
         The label of the block that the next line belongs to, as a ``phi`` needs it.
     """
 
-    __slots__ = ("_count", "_lines", "_rooms", "block", "declarations")
+    __slots__ = (
+        "_count",
+        "_lines",
+        "_rooms",
+        "_shared",
+        "arithmetic",
+        "block",
+        "declarations",
+        "definitions",
+        "is_draft",
+    )
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        arithmetic: Arithmetic = PLAIN,
+        definitions: dict[str, str] | None = None,
+        is_draft: bool = False,
+    ) -> None:
+        self.is_draft = is_draft
+        self.arithmetic = arithmetic
+        self.definitions = {} if definitions is None else definitions
         self.declarations: set[str] = set()
         self.block = "start"
+        self._shared: dict[str, str] = {}
         self._lines: list[str] = []
         self._rooms: list[str] = []
         self._count = 0
+
+    def fresh(self) -> FunctionText:
+        """Begin another function of the same module."""
+        return FunctionText(self.arithmetic, self.definitions)
 
     def name(self) -> str:
         """A fresh name of a value."""
@@ -56,6 +113,13 @@ class FunctionText:
         """Write an instruction, and return the name of its result."""
         result = self.name()
         self.emit(f"{result} = {instruction}")
+        return result
+
+    def shared(self, instruction: str) -> str:
+        """Write an instruction that only computes: once in a block."""
+        result = self._shared.get(instruction)
+        if result is None:
+            result = self._shared[instruction] = self.op(instruction)
         return result
 
     def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
@@ -81,6 +145,7 @@ class FunctionText:
         """Begin a block."""
         self._lines.append(f"{label}:")
         self.block = label
+        self._shared.clear()
 
     def jump(self, label: str) -> None:
         """Go on in a block."""

@@ -28,7 +28,7 @@ from funcgrad.programs.program import Program
 
 def write_function(module: NativeModule, program: Program, name: str) -> Function:
     """Write the function of a program into a module."""
-    site = FunctionSite(module, plan_of(program))
+    site = FunctionSite(module, plan_of(program, module.arithmetic))
     inputs = [f"%i{k}" for k in range(len(program.inputs))]
     outputs = [f"%o{k}" for k in range(len(site.plan.outputs))]
     site.pointers.update(enumerate(inputs))

@@ -123,7 +123,10 @@ class Value:
     def __pow__(self, other: Scalar) -> Value:
         if type(other) is int and other == 2:
             return self.lanes.square(self)
-        raise NotEmitted("power")
+        return self.lanes.power(self, other)
+
+    def __rpow__(self, other: Scalar) -> Value:
+        return self.lanes.power(other, self)
 
     def __pos__(self) -> Value:
         return self
@@ -161,9 +164,15 @@ class Value:
         return self.lanes.shifted(np.right_shift, other, self)
 
     def __floordiv__(self, other: Scalar) -> Value:
-        raise NotEmitted("a quotient of integers")
+        return self.lanes.floor_divide(self, other)
 
-    __rfloordiv__ = __mod__ = __rmod__ = __rpow__ = __floordiv__
+    def __rfloordiv__(self, other: Scalar) -> Value:
+        return self.lanes.floor_divide(other, self)
+
+    def __mod__(self, other: Scalar) -> Value:
+        raise NotEmitted("a remainder that is not that of a formula")
+
+    __rmod__ = __mod__
 
     def __lt__(self, other: Scalar) -> Value:
         return self.lanes.compare(np.less, self, other)
@@ -241,14 +250,16 @@ class Lanes:
 
     def value(self, instruction: str, dtype: np.dtype[Any]) -> Value:
         """Write an instruction whose result is a value."""
-        return Value(self.lines.op(instruction), dtype, self)
+        return Value(self.lines.shared(instruction), dtype, self)
 
     def intrinsic(self, name: str, *values: Value) -> Value:
         """Call a function of LLVM's, of values of one dtype, which its result has as well."""
         kind = values[0].kind
         function = f"llvm.{name}.{self.suffix(values[0].dtype)}"
-        arguments = [(kind, value.text) for value in values]
-        return Value(self.lines.call(kind, function, *arguments), values[0].dtype, self)
+        types = ", ".join([kind] * len(values))
+        self.lines.declarations.add(f"declare {kind} @{function}({types})")
+        arguments = ", ".join([f"{kind} {value.text}" for value in values])
+        return self.value(f"call {kind} @{function}({arguments})", values[0].dtype)
 
     # --------------------------------------------------------------------------------- promotion
 
@@ -366,10 +377,19 @@ class Lanes:
         of_floats, signed, unsigned = _PREDICATES[ufunc]
         if a.dtype.kind == "f":
             return self.value(f"fcmp {of_floats} {a.kind} {a.text}, {b.text}", _BOOL)
-        if a.dtype != b.dtype:  # of integers with and without sign, which NumPy compares exactly
-            raise NotEmitted("a comparison of integers with and without sign")
+        if a.dtype != b.dtype:
+            return self._compare_mixed(ufunc, a, b)
         word = signed if a.dtype.kind == "i" else unsigned
         return self.value(f"icmp {word} {a.kind} {a.text}, {b.text}", _BOOL)
+
+    def _compare_mixed(self, ufunc: np.ufunc, a: Value, b: Value) -> Value:
+        """Compare integers with and without sign: numbers below 0 are less than all others."""
+        word = _PREDICATES[ufunc][2]
+        plain = self.value(f"icmp {word} {a.kind} {a.text}, {b.text}", _BOOL)
+        signed = a if a.dtype.kind == "i" else b
+        negative = self.compare(np.less, signed, self.constant(0, signed.dtype))
+        answer = bool(ufunc(-1, 0) if signed is a else ufunc(0, -1))
+        return self.where(negative, self.constant(answer, _BOOL), plain)
 
     def equal(self, x: Scalar, y: Scalar) -> Value:
         return self.compare(np.equal, x, y)
@@ -405,7 +425,10 @@ class Lanes:
         return self._extremum(np.minimum, np.less_equal, x, y)
 
     def where(self, condition: Scalar, x: Scalar, y: Scalar) -> Value:
-        dtype = np.result_type(*[_example(operand) for operand in (x, y)])
+        if isinstance(x, Value) and isinstance(y, Value) and x.dtype == y.dtype:
+            dtype = x.dtype
+        else:
+            dtype = np.result_type(*[_example(operand) for operand in (x, y)])
         mask, a, b = self.astype(condition, _BOOL), self.astype(x, dtype), self.astype(y, dtype)
         return self.value(
             f"select {mask.kind} {mask.text}, {a.kind} {a.text}, {b.kind} {b.text}", dtype

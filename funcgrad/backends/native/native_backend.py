@@ -22,6 +22,7 @@ from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
 from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
 from funcgrad.backends.native.cpython import checked, directly_callable, symbols
+from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.functions import write_function, write_module
 from funcgrad.backends.native.native_code import BEST, native_code_of
 from funcgrad.backends.native.native_module import Function, NativeModule
@@ -42,9 +43,13 @@ class NativeBackend:
     Attributes
     ----------
     name : str
+    exact : bool
+        Whether elementwise operations have NumPy's bits. Otherwise transcendental functions are
+        polynomials in registers, within 2 units in the last place.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = False) -> None:
+        self.exact: Final = exact
         self.name: Final = "native"
         self._tools = Toolchain()
         self._tools.wait_before_forks()
@@ -52,10 +57,10 @@ class NativeBackend:
         self._lock = Lock()
 
     def __reduce__(self) -> str:
-        return "NATIVE"
+        return "EXACT" if self.exact else "NATIVE"
 
     def __repr__(self) -> str:
-        return "NativeBackend()"
+        return f"NativeBackend(exact={self.exact})"
 
     @cached_property
     def _runtime(self) -> Runtime:
@@ -125,7 +130,9 @@ class NativeBackend:
         host()
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
-        module = NativeModule(self._tools.processor.bits, write_function)
+        machine = self._tools.processor
+        arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales)
+        module = NativeModule(machine.bits, arithmetic, write_function)
         return module, write_module(module, program)
 
 
@@ -147,3 +154,6 @@ def _in_order(value: Raw, spec: Spec) -> Raw:
 
 
 NATIVE: Final = NativeBackend()
+
+EXACT: Final = NativeBackend(exact=True)
+"""With NumPy's bits."""

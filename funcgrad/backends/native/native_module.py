@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.processor import NativeError
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -43,18 +44,23 @@ class NativeModule:
         The objects at these addresses.
     bits : int
         The width of a register.
+    arithmetic : Arithmetic
+    definitions : dict
+        The texts of mathematical functions, by name.
     callbacks : list of str
         The names of the operations that NumPy evaluates.
 
     Parameters
     ----------
     bits : int
+    arithmetic : Arithmetic
     write : callable
         ``(module, program, name) -> Function``: writes the function of a program.
     """
 
-    def __init__(self, bits: int, write: WriteFunction) -> None:
-        self.bits = bits
+    def __init__(self, bits: int, arithmetic: Arithmetic, write: WriteFunction) -> None:
+        self.bits, self.arithmetic = bits, arithmetic
+        self.definitions: dict[str, str] = {}
         self._write = write
         self.texts: list[str] = []
         self.declarations: set[str] = set()
@@ -75,7 +81,7 @@ class NativeModule:
     @property
     def text(self) -> str:
         """The module's text."""
-        return "\n".join([*sorted(self.declarations), *self.texts])
+        return "\n".join([*sorted(self.declarations), *self.definitions.values(), *self.texts])
 
     def addresses(self, known: Mapping[str, int]) -> dict[str, int]:
         """The addresses of what the module refers to and does not define.

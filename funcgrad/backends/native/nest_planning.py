@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.backends.native.function_text import FunctionText
+from funcgrad.backends.native.function_text import Arithmetic, FunctionText
 from funcgrad.backends.native.lanes import Lanes, NotEmitted, Value
 from funcgrad.backends.native.plan_steps import Fill, Folded, Formula, Member, Nest
+from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad.backends.native.views import View, whole
 from funcgrad.folds import SUM, Fold
@@ -31,7 +32,7 @@ _SMALL_PRODUCT: Final = 2048
 def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     """Plan an elementwise operation that has instructions; returns whether it has."""
     structure: Any = equation.operation.structure
-    if structure.formula is None:
+    if structure.formula is None or (structure.ulps and plan.arithmetic.exact):
         return False
     formula = partial(_with_params, structure.formula, dict(equation.params))
     dtype, specs = (
@@ -41,7 +42,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if dtype.kind != "b" and all(spec.weak and spec.dtype.kind == "b" for spec in specs):
         return False  # Python adds its truth values up as integers, NumPy does not
     if not _can_be_written(
-        formula, [_operand(plan, operand) for operand in equation.operands], dtype
+        plan.arithmetic, formula, [_operand(plan, operand) for operand in equation.operands], dtype
     ):
         return False
     if 0 in plan.specs[variable].shape:
@@ -67,7 +68,7 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
     formula = partial(_first_state, fold, dtype)
     if 0 in shape or not params["axis"]:
         return False
-    if not _can_be_written(formula, [_operand(plan, operand)], dtype):
+    if not _can_be_written(plan.arithmetic, formula, [_operand(plan, operand)], dtype):
         return False
     axes = frozenset([axis % len(shape) for axis in params["axis"]])
     folded = Folded(axes, fold, neutral_of(fold, dtype))
@@ -158,9 +159,11 @@ def _with_params(formula: Formula, params: dict[str, Any], m: Lanes, *operands: 
     return formula(m, *operands, **params)
 
 
-def _can_be_written(formula: Formula, operands: Sequence[Any], dtype: np.dtype[Any]) -> bool:
+def _can_be_written(
+    arithmetic: Arithmetic, formula: Formula, operands: Sequence[Any], dtype: np.dtype[Any]
+) -> bool:
     """Whether there are instructions for a formula: it is written once, for nobody."""
-    lanes = Lanes(FunctionText(), 1)
+    lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
     values = [
         Value("%x", operand.dtype, lanes, operand.weak) if isinstance(operand, Spec) else operand
         for operand in operands

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad.backends.control_forms import form_of
+from funcgrad.backends.native.function_text import PLAIN, Arithmetic
 from funcgrad.backends.native.movement_planning import moves
 from funcgrad.backends.native.nest_planning import computes, contracts, reduces
 from funcgrad.backends.native.plan_steps import Callback, NativePlan, Run, Sweep
@@ -33,9 +34,9 @@ from funcgrad.structure import (
 )
 
 
-def plan_of(program: Program) -> NativePlan:
+def plan_of(program: Program, arithmetic: Arithmetic = PLAIN) -> NativePlan:
     """NativePlan how a program runs."""
-    plan = UnfinishedPlan(program)
+    plan = UnfinishedPlan(program, arithmetic)
     for equation, results in zip(program.equations, program.index.results, strict=True):
         _add(plan, equation, results)
     return plan.finished()

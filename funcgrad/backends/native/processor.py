@@ -59,6 +59,16 @@ class Processor:
     features: str
     bits: int
 
+    @property
+    def fuses(self) -> bool:
+        """Whether it multiplies and adds with one rounding."""
+        return "+fma" in self.features.split(",")
+
+    @property
+    def scales(self) -> bool:
+        """Whether it multiplies vectors by powers of two in one instruction."""
+        return self.bits == 512
+
 
 def host() -> Processor:
     """The processor that this runs on."""

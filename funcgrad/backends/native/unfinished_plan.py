@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.lanes import NotEmitted, element_type
 from funcgrad.backends.native.plan_steps import (
     Fill,
@@ -29,6 +30,7 @@ class UnfinishedPlan:
     Attributes
     ----------
     program : Program
+    arithmetic : Arithmetic
     specs : list of Spec
         Of the program's variables, and of those that the plan has added.
     constants : dict
@@ -40,8 +42,8 @@ class UnfinishedPlan:
     steps : list of steps
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, arithmetic: Arithmetic) -> None:
+        self.program, self.arithmetic = program, arithmetic
         self.specs = list(program.specs())
         count = program.index.first_result
         self.constants = dict(
