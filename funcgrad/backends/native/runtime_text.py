@@ -196,8 +196,15 @@ ask:
   %failed = icmp eq ptr %answer, null
   br i1 %failed, label %tell, label %drop
 tell:
+  %matches = call i32 @PyErr_ExceptionMatches(ptr @Exception)
+  %is_usual = icmp ne i32 %matches, 0
+  br i1 %is_usual, label %write, label %interrupted
+write:
   call void @PyErr_WriteUnraisable(ptr %improver)
   br label %done
+interrupted:  ; while Python began a thread: the call is, and the next one asks again
+  store i64 1, ptr %patience_place
+  ret i32 1
 drop:
   call void @Py_DecRef(ptr %answer)
   br label %done
