@@ -599,7 +599,8 @@ def operations_by_name(source: Source) -> Iterator[str]:
         elif isinstance(node, ast.Set):
             asked = [*node.elts]
         if any(is_primitive(inner) for inner in asked):
-            yield f"{source.name}:{getattr(node, 'lineno', 0)} asks for a particular operation"
+            line = getattr(node, "lineno", 0)
+            yield f"{source.name}:{line} asks for a particular operation; LAWS has the exceptions"
 
 
 def primitives_in(source: Source) -> tuple[set[str], set[str]]:

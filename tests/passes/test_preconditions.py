@@ -72,7 +72,10 @@ EXACT: Rules = MappingProxyType(
 
 
 def test_every_rule_has_a_form() -> None:
-    assert {*FORMS} == {*TABLE} - {OF_IDENTITY}
+    without = {*TABLE} - {*FORMS} - {OF_IDENTITY}
+    assert not without, f"{without}: add an expression that it applies to in forms_of_*.py"
+    needless = {*FORMS} - {*TABLE}
+    assert not needless, f"{needless}: there is no such rule"
 
 
 @pytest.mark.slow
@@ -115,7 +118,10 @@ PASSES: dict[str, Callable[[Program], Program]] = {**every_pass(), "inlined": in
 
 
 def test_every_pass_has_grounds() -> None:
-    assert {*GROUNDS} == {*PASSES} - passes_with_rules()
+    without = {*PASSES} - passes_with_rules() - {*GROUNDS}
+    assert not without, f"{without}: add programs that it applies to in GROUNDS, or rules"
+    needless = {*GROUNDS} - ({*PASSES} - passes_with_rules())
+    assert not needless, f"{needless}: there is no such pass without rules"
 
 
 @pytest.fixture
