@@ -10,8 +10,6 @@ branch and whole in another becomes a whole one with a mask of a single truth va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from funcgrad.primitives.broadcasting import broadcast_to
@@ -19,8 +17,6 @@ from funcgrad.shape import Spec, shape_of, stand_in
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.layout import CotangentKind, kind_of
 from funcgrad.transforms.masked import Cotangent, Masked, broadcast, fit, merged
-
-_BOOL = np.dtype(np.bool_)
 
 
 def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
@@ -58,21 +54,6 @@ def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
     if kind is CotangentKind.MASKED and spec.shape != shape_of(ct.mask):
         ct = Masked(ct.value, broadcast_to(ct.mask, shape=spec.shape))
     return ct
-
-
-def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cotangent]:
-    """Return stand-ins for cotangents of some kinds, which take neither time nor memory."""
-    cts: list[Cotangent] = []
-    for kind, spec in zip(kinds, specs, strict=True):
-        strong = Spec(spec.shape, spec.dtype)
-        if kind is CotangentKind.ABSENT:
-            cts.append(None)
-        elif kind is CotangentKind.WHOLE:
-            cts.append(stand_in(strong))
-        else:
-            shape = spec.shape if kind is CotangentKind.MASKED else ()
-            cts.append(Masked(stand_in(strong), stand_in(Spec(shape, _BOOL))))
-    return cts
 
 
 def total(first: Cotangent, second: Cotangent) -> Cotangent:

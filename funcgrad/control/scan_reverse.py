@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
-from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins, total
+from funcgrad.control.cotangents import fitted, in_kind, joined, total
 from funcgrad.control.invariants import invariant_variables
 from funcgrad.control.operation import Values
 from funcgrad.control.values import specs_inside, strong, tangent_in
@@ -54,7 +54,6 @@ class ScanRecording:
         "_args",
         "_length",
         "_loop",
-        "_pullbacks",
         "_residuals",
         "_taken",
         "_values",
@@ -80,7 +79,6 @@ class ScanRecording:
         _, self._taken = closure(start, linearized)
         self.connected = self._taken.connected
         self._residuals: dict[int, Value] = {}
-        self._pullbacks: dict[tuple[CotangentKind, ...], LinearPart] = {}
         self.outs = self._keep(sorted({*self._taken.first.reads}))
 
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
@@ -261,14 +259,8 @@ class ScanRecording:
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
     ) -> LinearPart:
         """Return the pullback of the body for cotangents of these kinds."""
-        loop, every = self._loop, (*kinds, *seed_kinds)
-        if all(every[k] is CotangentKind.WHOLE for k in self.connected):
-            return self._taken.first
-        if every not in self._pullbacks:
-            cts = stand_ins(every, [*loop.parts(loop.body.inputs)[1], *self._ys])
-            connected_cts = [ct if k in self.connected else None for k, ct in enumerate(cts)]
-            self._pullbacks[every] = self._taken.pullback(self._args, connected_cts)
-        return self._pullbacks[every]
+        specs = self._loop.body.output_specs
+        return self._taken.pullback_for(self._args, [*kinds, *seed_kinds], specs)
 
     def push(self, tangents: Values) -> list[Value]:
         loop = self._loop

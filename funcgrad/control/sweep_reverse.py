@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from funcgrad.control.closure import closure
 from funcgrad.control.connections import settled
-from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins, total
+from funcgrad.control.cotangents import fitted, in_kind, joined, total
 from funcgrad.control.sweeps import Sweeps
 from funcgrad.control.values import specs_inside
 from funcgrad.primitives.selection import where
@@ -24,7 +24,7 @@ from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, restored
+from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, restored, stand_ins
 from funcgrad.transforms.masked import Cotangent, Masked
 from funcgrad.transforms.numberless import applied, flat_program
 from funcgrad.transforms.with_derivative import with_pullback

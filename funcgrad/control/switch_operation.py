@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from funcgrad.control.cotangents import fitted, in_kind, joined, stand_ins
+from funcgrad.control.cotangents import fitted, in_kind, joined
 from funcgrad.control.examples import may_refuse, taking_part
 from funcgrad.control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad.control.values import (
@@ -193,9 +193,7 @@ class SwitchRecording:
             for k, (ct, spec) in enumerate(zip(cts, specs, strict=True))
         ]
         kinds = [*map(kind_of, fitted_cts)]
-        pullbacks = [
-            self._pullback_for(linearization, kinds, specs) for linearization in self._taken
-        ]
+        pullbacks = [taken.pullback_for(self._args, kinds, specs) for taken in self._taken]
         kinds_by_branch = [pullback.layout for pullback in pullbacks]
         wanted = [_common_kind(column) for column in zip(*kinds_by_branch, strict=True)]
 
@@ -226,16 +224,6 @@ class SwitchRecording:
             return moved.filled(self._apply_linear(pushforwards[branch], branch, values, incoming))
 
         return moved.spread(self._switch(forth, flat(tangents[1:])))
-
-    def _pullback_for(
-        self, taken: Linearization, kinds: Sequence[CotangentKind], specs: Sequence[Spec]
-    ) -> LinearPart:
-        """Return the pullback of a branch for cotangents of these kinds."""
-        if all(kinds[k] is CotangentKind.WHOLE for k in taken.connected):
-            return taken.first
-        cts = stand_ins(kinds, specs)
-        connected_cts = [ct if k in taken.connected else None for k, ct in enumerate(cts)]
-        return taken.pullback(self._args, connected_cts)
 
     def _apply_linear(
         self, linear: LinearPart, branch: int, values: Values, incoming: Sequence[Cotangent]

@@ -16,7 +16,9 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
-from funcgrad.shape import shape_of
+import numpy as np
+
+from funcgrad.shape import Spec, shape_of, stand_in
 from funcgrad.trace import Value
 from funcgrad.transforms.masked import Cotangent, Masked
 
@@ -79,3 +81,18 @@ def restored(layout: Sequence[CotangentKind], values: Iterable[Value]) -> list[C
 def present(layout: Sequence[CotangentKind]) -> list[bool]:
     """Flags of the cotangents or tangents that are not absent."""
     return [kind is not CotangentKind.ABSENT for kind in layout]
+
+
+def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cotangent]:
+    """Stand-ins for cotangents of some kinds, which take neither time nor memory."""
+    cts: list[Cotangent] = []
+    for kind, spec in zip(kinds, specs, strict=True):
+        strong = Spec(spec.shape, spec.dtype)
+        if kind is CotangentKind.ABSENT:
+            cts.append(None)
+        elif kind is CotangentKind.WHOLE:
+            cts.append(stand_in(strong))
+        else:
+            shape = spec.shape if kind is CotangentKind.MASKED else ()
+            cts.append(Masked(stand_in(strong), stand_in(Spec(shape, np.dtype(np.bool_)))))
+    return cts

@@ -26,7 +26,7 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.trace import Value
 from funcgrad.transforms.flat_functions import FlatFunction
-from funcgrad.transforms.layout import Layout, flat, restored
+from funcgrad.transforms.layout import CotangentKind, Layout, flat, restored, stand_ins
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import applied
 from funcgrad.transforms.with_derivative import WithDerivative, with_pullback, with_pushforward
@@ -84,6 +84,7 @@ class Linearization:
     """
 
     __slots__ = (
+        "_by_kinds",
         "_checked",
         "_followed",
         "_has_numbers",
@@ -105,6 +106,7 @@ class Linearization:
         self._program = program
         self._followed = followed
         self._has_numbers = numbers
+        self._by_kinds: dict[tuple[CotangentKind, ...], LinearPart] = {}
         specs = program.specs()
         cts = [whole_cotangent(specs[variable]) for variable in program.outputs]
         both = with_pullback(program, followed, args, cts, numbers)
@@ -129,6 +131,19 @@ class Linearization:
         return self._linear_part(
             with_pullback(self._program, self._followed, args, cts, self._has_numbers)
         )
+
+    def pullback_for(
+        self, args: Sequence[Value], kinds: Sequence[CotangentKind], specs: Sequence[Spec]
+    ) -> LinearPart:
+        """The pullback of cotangents of these kinds, one for each result, of these specs."""
+        if all(kinds[k] is CotangentKind.WHOLE for k in self.connected):
+            return self.first
+        key = tuple(kinds)
+        if key not in self._by_kinds:
+            cts = stand_ins(kinds, specs)
+            connected_cts = [ct if k in self.connected else None for k, ct in enumerate(cts)]
+            self._by_kinds[key] = self.pullback(args, connected_cts)
+        return self._by_kinds[key]
 
     def pushforward(self, args: Sequence[Value], tangents: Sequence[Value]) -> LinearPart:
         """The pushforward of such tangents, one for each argument."""

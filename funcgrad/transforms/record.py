@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import count, repeat
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -72,10 +72,7 @@ _array: Final = np.ndarray
 class Recorder(Readable):
     """The trace of reverse mode.
 
-    Attributes
-    ----------
-    is_plain : bool
-        Whether operations go to the recorder's own list without a look at the context.
+    Where it ``is_plain``, operations go to its own list without a look at the context.
     """
 
     title = "reverse mode"
@@ -103,8 +100,7 @@ class Recorder(Readable):
         with begin_level() as level:
             recorder = cls(level)
             try:
-                flags = repeat(True) if followed is None else followed
-                pairs = zip(values, flags, strict=False)
+                pairs = zip(values, followed or [True] * len(values), strict=True)
                 out = function([recorder.follow(x) if flag else x for x, flag in pairs])
             finally:
                 record = recorder.close()
@@ -317,7 +313,13 @@ class Recorder(Readable):
         entry.primals = primals
         entry.out = keeps
         entry.params = params
-        return out if self._append(entry) else self._tracer(out, index)
+        if self._append(entry):
+            return out
+        tracer: Recorded = _new(Recorded)
+        tracer._value = out
+        tracer._index = index
+        tracer._trace = self
+        return tracer
 
     def append_whole(self, recording: Recording, operands: Sequence[int]) -> list[Value]:
         """Append the entry of an operation that was recorded as a whole; see ``append_call``."""

@@ -230,6 +230,34 @@ def test_a_linear_loop_is_transposed() -> None:
         fg.jit(lambda ct: fg.linear_transpose(nonlinear, c)(ct))(c)
 
 
+@pytest.mark.parametrize("is_scan", [True, False])
+def test_a_loop_of_a_program_is_linear_at_all_steps_or_refused(is_scan: bool) -> None:
+    """A leaf of the carry may depend on the argument from the second step on only."""
+
+    def swapped(make: Any) -> Any:
+        def loop(x: Any, w: Any) -> Any:
+            start = (x, fg.tensor(0.0))
+            if is_scan:
+                return fg.scan(lambda c, _: ((make(c[1], w), c[0]), None), start, length=2)[0]
+            first, second, _ = fg.while_loop(
+                lambda c: c[2] < 2, lambda c: (make(c[1], w), c[0], c[2] + 1), (*start, 0)
+            )
+            return first, second
+
+        program = fg.program(loop)(fg.tensor(1.0), fg.tensor(1.0))
+
+        def transposed(w: Any) -> Any:
+            (ct,) = fg.linear_transpose(lambda x: program(x, w), fg.tensor(1.0))((w, 10.0 * w))
+            return ct
+
+        return fg.vmap(transposed)(fg.tensor([2.0, 3.0]))
+
+    np.testing.assert_array_equal(swapped(lambda y, w: y * w), [4.0, 9.0])
+    place = "fg.scan" if is_scan else "fg.while_loop"
+    with pytest.raises(fg.errors.DifferentiationError, match=f"multiply is not linear.*{place}"):
+        swapped(lambda y, w: y * y * w)
+
+
 def test_a_batch_of_what_is_shared_is_summed_once() -> None:
     def f(w: Any, c: Any) -> Any:
         return fg.scan(lambda c, x: (fnp.tanh(w * c + x), None), c, XS)[0]
