@@ -27,6 +27,7 @@ from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, STRONG, Raw, TracedValue, Value
 from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.batch import Batched
 from funcgrad.transforms.numberless import running_stager, staged_body
 from funcgrad.transforms.participation import is_batched, participants, participating
@@ -263,16 +264,10 @@ class Branches:
 
     def staged(self, k: int) -> tuple[Program, list[Value], Structure]:
         """Stage a function: its program, the values it closes over, its result's structure."""
-        structures: list[Structure] = []
-
-        def branch(values: Sequence[Value]) -> list[Value]:
-            outs, structure = self.flat(self.call(k, values))
-            structures.append(structure)
-            return outs
-
+        branch = WithAux(lambda values: self.flat(self.call(k, values)))
         place, specs = f"fg.{self.operation}", specs_inside(self.values)
         staged = staged_body(running_stager(), place, branch, specs, self.names[k], holds_all=True)
-        return *staged, structures[0]
+        return *staged, branch.aux
 
     def finished(self, k: int, out: object) -> Any:
         """Return the result of a choice, from what the chosen function returned.

@@ -16,6 +16,8 @@ from funcgrad import trees
 from funcgrad.control.carry import Kinds, alike, described_spec, pair_of, placed, placed_values
 from funcgrad.control.values import stacked
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.structural import reshape, view
 from funcgrad.programs.equation import as_spec, spec_inside
 from funcgrad.shape import Spec, shape_of
 from funcgrad.tensor import Tensor, wrap
@@ -40,6 +42,17 @@ class ScannedArrays:
     def over(self, values: Sequence[Value], length: int) -> ScannedArrays:
         """Replace the arrays by others in the same tree."""
         return ScannedArrays(self.operation, self.tree(values), length)
+
+    def between(self, start: int, stop: int) -> ScannedArrays:
+        """The slices from one number to another."""
+        key = Key((slice(start, stop),))
+        return self.over([view(x, key=key) for x in self.values], stop - start)
+
+    def folded(self, count: int, size: int) -> ScannedArrays:
+        """The first ``count * size`` slices, in chunks of this size, which are slices in turn."""
+        first = self.between(0, count * size).values
+        folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in first]
+        return self.over(folded, count)
 
     def _length(self, length: int | None) -> int:
         if length is not None and not is_whole(length):

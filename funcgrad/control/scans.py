@@ -20,9 +20,8 @@ from funcgrad.control.carry import Kinds, count_of, pair_of, placed_values
 from funcgrad.control.loop_operation import apply_loop
 from funcgrad.control.python_loops import ScannedArrays, looped
 from funcgrad.foreign_names import answering
-from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.structural import reshape, view
+from funcgrad.primitives.structural import reshape
 from funcgrad.programs.extract import extract
 from funcgrad.shape import shape_of
 from funcgrad.structure import Loop
@@ -228,23 +227,18 @@ def _checkpointed(
     count = slices.length // size
     whole = count * size
 
-    def arrays_between(start: int, stop: int) -> ScannedArrays:
-        key = Key((slice(start, stop),))
-        return slices.over([view(x, key=key) for x in slices.values], stop - start)
-
     def chunk(carry: Any, xs: Any) -> Any:
         inner = ScannedArrays("scan", xs, size)
         return _scan("scan", f, carry, inner, reverse, unroll)
 
     def chunks(carry: Any) -> tuple[Any, Any]:
-        arrays = arrays_between(0, whole)
-        folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in arrays.values]
-        end, ys = _scan("scan", checkpoint(chunk), carry, slices.over(folded, count), reverse)
+        folded = slices.folded(count, size)
+        end, ys = _scan("scan", checkpoint(chunk), carry, folded, reverse)
         return end, trees.map(_unfolded, ys)
 
     if whole == slices.length:
         return chunks(init)
-    remainder = arrays_between(whole, slices.length)
+    remainder = slices.between(whole, slices.length)
     if reverse:
         carry, last = _scan("scan", f, init, remainder, reverse, unroll)
         carry, first = chunks(carry)
@@ -320,13 +314,11 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     count, left = divmod(slices.length, size)
     if not count:
         return _mapped(f, slices) if not left else vmap(f)(slices.tree(slices.values))
-    whole, remainder = slice(0, count * size), slice(count * size, None)
-    first = [view(x, key=Key((whole,))) for x in slices.values]
-    folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in first]
-    ys = trees.map(_unfolded, _mapped(vmap(f), slices.over(folded, count)))
+    ys = trees.map(_unfolded, _mapped(vmap(f), slices.folded(count, size)))
     if not left:
         return ys
-    last = vmap(f)(slices.tree([view(x, key=Key((remainder,))) for x in slices.values]))
+    remainder = slices.between(count * size, slices.length)
+    last = vmap(f)(remainder.tree(remainder.values))
     return trees.map(_concatenated, ys, last)
 
 

@@ -8,6 +8,7 @@ residuals of the branch that ran, in *slots* that all branches share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from funcgrad.structure import Choice
 from funcgrad.trace import Trace, Value, concrete
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.flat_functions import run_batched
-from funcgrad.transforms.layout import CotangentKind, Layout, flat, kind_of, present, restored
+from funcgrad.transforms.layout import Layout, flat, kind_of, present, restored
 from funcgrad.transforms.linearization import Linearization, LinearPart
 from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.numberless import applied, flat_program
@@ -195,7 +196,7 @@ class SwitchRecording:
         kinds = [*map(kind_of, fitted_cts)]
         pullbacks = [taken.pullback_for(self._args, kinds, specs) for taken in self._taken]
         kinds_by_branch = [pullback.layout for pullback in pullbacks]
-        wanted = [_common_kind(column) for column in zip(*kinds_by_branch, strict=True)]
+        wanted = [reduce(joined, column) for column in zip(*kinds_by_branch, strict=True)]
 
         def back(branch: int, values: Values) -> list[Value]:
             arguments = iter(values[len(first.inputs) + len(self._slots) :])
@@ -241,23 +242,10 @@ class SwitchRecording:
         operands = [*self._values[1:], *self._slots, *incoming]
         specs = [*self._branches[0].inputs, *specs_inside([*self._slots, *incoming])]
         programs = [
-            flat_program(f"{branch.name}_{run.__name__}", _of_branch(run, k), specs)
+            flat_program(f"{branch.name}_{run.__name__}", partial(run, k), specs)
             for k, branch in enumerate(self._branches)
         ]
         return apply_switch(self._values[0], operands, programs)
-
-
-def _of_branch(
-    run: Callable[[int, Values], list[Value]], branch: int
-) -> Callable[[Values], list[Value]]:
-    return lambda values: run(branch, values)
-
-
-def _common_kind(kinds: Sequence[CotangentKind]) -> CotangentKind:
-    common = kinds[0]
-    for kind in kinds[1:]:
-        common = joined(common, kind)
-    return common
 
 
 def _shared(forward: Program, count: int, slots: list[Spec]) -> list[int]:

@@ -25,7 +25,8 @@ from funcgrad.errors import (
 from funcgrad.primitives.structural import cast
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.trace import TracedValue, Value, concrete
+from funcgrad.tensor import wrap
+from funcgrad.trace import Trace, TracedValue, Value, concrete
 from funcgrad.trees import Structure
 from funcgrad.users_values import described, leaf_remedy, operand
 
@@ -315,6 +316,16 @@ def pair(operation: str, out: Any) -> tuple[Any, Any]:
             f" returned {described(out)}."
         )
     return out
+
+
+def released(trace: Trace, tree: Any) -> Any:
+    """A tree with a trace's tracers replaced by the values inside them."""
+
+    def inner(leaf: Any) -> Any:
+        is_followed = isinstance(leaf, TracedValue) and leaf._trace is trace
+        return wrap(trace.inner(leaf)) if is_followed else leaf
+
+    return trees.map(inner, tree)
 
 
 def like(

@@ -30,7 +30,7 @@ from funcgrad.trace import (
     concrete,
     running_traces,
 )
-from funcgrad.transforms.arguments import choose, like, pair, values_of
+from funcgrad.transforms.arguments import choose, like, pair, released, values_of
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.quick_entries import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
@@ -203,7 +203,7 @@ def jvp(
     aux: tuple[Any, ...] = ()
     if has_aux:
         out, extra = pair("jvp", out)
-        aux = (trees.map(lambda leaf: _primal(pusher, leaf), extra),)
+        aux = (released(pusher, extra),)
     leaves, out_structure = trees.flatten(out)
     values = values_of("jvp", leaves, out_structure, lambda: "the function's result")
     parts = [pusher.parts(value) for value in values]
@@ -227,8 +227,3 @@ def check_pairs(operation: str, primals: Any, tangents: Any) -> None:
             f"{operation}: got {len(primals)} primals but {len(tangents)} tangents; there has to be"
             " a tangent for each."
         )
-
-
-def _primal(pusher: Pusher, leaf: Any) -> Any:
-    followed = type(leaf) is Dual and leaf._trace is pusher
-    return wrap(leaf._value) if followed else leaf

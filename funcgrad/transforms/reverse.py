@@ -27,6 +27,7 @@ from funcgrad.transforms.arguments import (
     choose,
     like,
     pair,
+    released,
     scalar,
     unwrap,
     values_of,
@@ -297,21 +298,12 @@ def _gradient_function(
             if holomorphic:  # df = conj(cotangent of 1) dz
                 grads = trees.map(lambda gradient: gradient.conj(), grads)
             result = wrap(value)
-            return ((result, release(recorder, aux)) if has_aux else result), grads
+            return ((result, released(recorder, aux)) if has_aux else result), grads
         finally:
             if pool.arrays:
                 pool.trim()
 
     return value_and_gradient
-
-
-def release(recorder: Recorder, tree: Any) -> Any:
-    """A tree with a recorder's tracers replaced by the values inside them."""
-
-    def released(leaf: Any) -> Any:
-        return wrap(recorder.inner(leaf)) if recorder.index_of(leaf) >= 0 else leaf
-
-    return trees.map(released, tree)
 
 
 @overload
@@ -373,4 +365,4 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
             cts = record.pull(indices, seeds)
             return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
 
-    return (result, pullback, release(recorder, aux)) if has_aux else (result, pullback)
+    return (result, pullback, released(recorder, aux)) if has_aux else (result, pullback)
