@@ -33,11 +33,14 @@ class Arithmetic:
         Whether elements have NumPy's bits, so that transcendental functions are NumPy's.
     scales : bool
         Whether the processor multiplies by powers of two in one instruction (AVX-512).
+    halves : bool
+        Whether the processor converts numbers of half precision.
     """
 
     fuses: bool = False
     exact: bool = False
     scales: bool = False
+    halves: bool = False
 
 
 PLAIN: Final = Arithmetic()
@@ -131,7 +134,7 @@ class FunctionText:
         if result == "void":
             self.emit(line)
             return ""
-        return self.op(line)
+        return self.shared(line) if function.startswith("llvm.") else self.op(line)
 
     def room(self, kind: str, first: str = "") -> str:
         """Memory on the stack that lasts as long as the call, and what it holds at first."""

@@ -31,7 +31,8 @@ Scalar: TypeAlias = "Value | bool | int | float"
 
 Number: TypeAlias = "bool | int | float | np.generic[Any]"
 
-_FLOATS: Final[Mapping[str, str]] = MappingProxyType({"f": "float", "d": "double"})
+# Half precision is computed in float32, and rounded after each operation, as NumPy does.
+_FLOATS: Final[Mapping[str, str]] = MappingProxyType({"e": "float", "f": "float", "d": "double"})
 _PYTHON: Final[Mapping[str, type[Any]]] = MappingProxyType({"i": int, "u": int, "f": float})
 
 
@@ -55,8 +56,12 @@ def element_type(dtype: np.dtype[Any]) -> str:
 
 
 def memory_type(dtype: np.dtype[Any]) -> str:
-    """The LLVM type of an element in memory, where a boolean is a byte."""
-    return "i8" if dtype.kind == "b" else element_type(dtype)
+    """The LLVM type of an element in memory, where a boolean is a byte.
+
+    >>> memory_type(np.dtype(bool)), memory_type(np.dtype(np.float16))
+    ('i8', 'half')
+    """
+    return {"?": "i8", "e": "half"}.get(dtype.char) or element_type(dtype)
 
 
 def literal(number: Number, dtype: np.dtype[Any]) -> str:
@@ -237,8 +242,7 @@ class Lanes:
 
     def suffix(self, dtype: np.dtype[Any]) -> str:
         """The end of the name of an LLVM function on such vectors."""
-        element = element_type(dtype)
-        short = {"float": "f32", "double": "f64"}.get(element, element)
+        short = {"float": "f32", "double": "f64"}.get(element_type(dtype)) or element_type(dtype)
         return short if self.width == 1 else f"v{self.width}{short}"
 
     def constant(self, number: Number, dtype: np.dtype[Any]) -> Value:
@@ -256,10 +260,8 @@ class Lanes:
         """Call a function of LLVM's, of values of one dtype, which its result has as well."""
         kind = values[0].kind
         function = f"llvm.{name}.{self.suffix(values[0].dtype)}"
-        types = ", ".join([kind] * len(values))
-        self.lines.declarations.add(f"declare {kind} @{function}({types})")
-        arguments = ", ".join([f"{kind} {value.text}" for value in values])
-        return self.value(f"call {kind} @{function}({arguments})", values[0].dtype)
+        arguments = [(kind, value.text) for value in values]
+        return Value(self.lines.call(kind, function, *arguments), values[0].dtype, self)
 
     # --------------------------------------------------------------------------------- promotion
 
@@ -268,9 +270,8 @@ class Lanes:
         kinds = tuple([_kind_of(operand) for operand in operands])
         known = self._resolved.get((ufunc, kinds))
         if known is None:
-            asked = [*kinds]
-            if all(isinstance(kind, type) for kind in kinds):
-                asked = [np.dtype(kind) for kind in kinds]
+            all_weak = all(isinstance(kind, type) for kind in kinds)
+            asked = [np.dtype(kind) if all_weak else kind for kind in kinds]
             try:
                 dtypes = ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout))
             except TypeError as error:
@@ -283,13 +284,16 @@ class Lanes:
         if not isinstance(x, Value):
             return self.constant(x, dtype)
         source, target = x.dtype, dtype
-        if source == target:
-            return Value(x.text, target, self)
-        if source.kind in "iu" and target.kind in "iu" and source.itemsize == target.itemsize:
+        integers = source.kind in "iu" and target.kind in "iu"
+        if source == target or (integers and source.itemsize == target.itemsize):
             return Value(x.text, target, self)
         if target.kind == "b":
             return self.compare(np.not_equal, x, self.constant(0, source))
         kind, wanted = x.kind, self.kind(element_type(target))
+        if target == _HALF:
+            return self.as_half(x)
+        if kind == wanted and source == _HALF:
+            return Value(x.text, target, self)
         if source.kind == "f" and target.kind == "f":
             word = "fpext" if target.itemsize > source.itemsize else "fptrunc"
         elif source.kind == "f":
@@ -304,6 +308,14 @@ class Lanes:
             word = "sext" if source.kind == "i" else "zext"
         return self.value(f"{word} {kind} {x.text} to {wanted}", target)
 
+    def as_half(self, x: Value) -> Value:
+        """A value rounded to half precision."""
+        raise NotEmitted("half precision")
+
+    def rounded(self, x: Value) -> Value:
+        """Round what an operation in half precision has computed in float32; others are."""
+        return self.as_half(x) if x.dtype == _HALF else x
+
     # -------------------------------------------------------------------------------- arithmetic
 
     def _of_two(self, ufunc: np.ufunc, float_word: str, word: str, x: Scalar, y: Scalar) -> Value:
@@ -311,7 +323,7 @@ class Lanes:
         chosen = float_word if a.dtype.kind == "f" else word
         if a.dtype.kind == "b":
             chosen = {"add": "or", "mul": "and"}[word]
-        return self.value(f"{chosen} {a.kind} {a.text}, {b.text}", a.dtype)
+        return self.rounded(self.value(f"{chosen} {a.kind} {a.text}, {b.text}", a.dtype))
 
     def add(self, x: Scalar, y: Scalar) -> Value:
         return self._of_two(np.add, "fadd", "add", x, y)
@@ -323,8 +335,7 @@ class Lanes:
         return self._of_two(np.multiply, "fmul", "mul", x, y)
 
     def divide(self, x: Scalar, y: Scalar) -> Value:
-        a, b = self.converted(np.divide, x, y)
-        return self.value(f"fdiv {a.kind} {a.text}, {b.text}", a.dtype)
+        return self._of_two(np.divide, "fdiv", "fdiv", x, y)
 
     def square(self, x: Scalar) -> Value:
         (a,) = self.converted(np.square, x)
@@ -352,7 +363,7 @@ class Lanes:
 
     def _rounded(self, ufunc: np.ufunc, name: str, x: Scalar) -> Value:
         (a,) = self.converted(ufunc, x)
-        return self.intrinsic(name, a) if a.dtype.kind == "f" else a
+        return self.rounded(self.intrinsic(name, a)) if a.dtype.kind == "f" else a
 
     def sqrt(self, x: Scalar) -> Value:
         return self._rounded(np.sqrt, "sqrt", x)
@@ -425,9 +436,8 @@ class Lanes:
         return self._extremum(np.minimum, np.less_equal, x, y)
 
     def where(self, condition: Scalar, x: Scalar, y: Scalar) -> Value:
-        if isinstance(x, Value) and isinstance(y, Value) and x.dtype == y.dtype:
-            dtype = x.dtype
-        else:
+        dtype = x.dtype if isinstance(x, Value) else None
+        if dtype is None or not isinstance(y, Value) or y.dtype != dtype:
             dtype = np.result_type(*[_example(operand) for operand in (x, y)])
         mask, a, b = self.astype(condition, _BOOL), self.astype(x, dtype), self.astype(y, dtype)
         return self.value(
@@ -453,12 +463,10 @@ class Lanes:
         size = 8 * a.dtype.itemsize
         unsigned = np.dtype(f"u{a.dtype.itemsize}")
         inside = self.compare(np.less, self.astype(b, unsigned), self.constant(size, unsigned))
-        last = self.constant(size - 1, b.dtype)
+        by = self.where(inside, b, self.constant(size - 1, b.dtype))
         if ufunc is np.right_shift and a.dtype.kind == "i":
-            by = self.where(inside, b, last)
             return self.value(f"ashr {a.kind} {a.text}, {by.text}", a.dtype)
         word = "shl" if ufunc is np.left_shift else "lshr"
-        by = self.where(inside, b, last)
         moved = self.value(f"{word} {a.kind} {a.text}, {by.text}", a.dtype)
         return self.where(inside, moved, self.constant(0, a.dtype))
 
@@ -473,6 +481,7 @@ class Lanes:
 
 
 _BOOL: Final = np.dtype(np.bool_)
+_HALF: Final = np.dtype(np.float16)
 
 
 def _kind_of(operand: Scalar) -> Any:

@@ -131,7 +131,7 @@ class NativeBackend:
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
         machine = self._tools.processor
-        arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales)
+        arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales, machine.halves)
         module = NativeModule(machine.bits, arithmetic, write_function)
         return module, write_module(module, program)
 

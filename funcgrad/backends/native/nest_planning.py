@@ -83,7 +83,7 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     """
     letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
     operands = equation.operands
-    if letters is None or spec.dtype.kind not in "fiu":
+    if letters is None or spec.dtype.char not in "fdbBhHiIlLqQ":
         return False
     *factors, out = letters
     repeated = any(len({*text}) < len(text) for text in letters)

@@ -180,11 +180,11 @@ class NestWriter:
         """Begin a reduction in memory."""
         spec = self._specs[variable]
         kind = memory_type(spec.dtype)
-        neutral = _stored_literal(self._neutral(variable), spec.dtype)
+        lanes = Registers(self._lines, 1)
 
         def one(index: str, _: Sequence[str]) -> Sequence[str]:
             place = self._lines.address(pointer, index, kind)
-            self._lines.emit(f"store {kind} {neutral}, ptr {place}")
+            store(lanes, place, lanes.constant(self._neutral(variable), spec.dtype))
             return ()
 
         self._lines.counted(prod(spec.shape), one)
@@ -432,6 +432,9 @@ def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
 
 
 def _from_memory(lanes: Lanes, text: str, dtype: np.dtype[Any]) -> Value:
+    if dtype.char == "e":
+        kind, single = lanes.kind("half"), lanes.kind("float")
+        return lanes.value(f"fpext {kind} {text} to {single}", dtype)
     if dtype.kind != "b":
         return Value(text, dtype, lanes)
     zero = "0" if lanes.width == 1 else "zeroinitializer"
@@ -446,6 +449,8 @@ def store(lanes: Lanes, place: str, value: Value) -> None:
 
 def _for_memory(lanes: Lanes, value: Value) -> tuple[str, str]:
     kind = lanes.kind(memory_type(value.dtype))
+    if value.dtype.char == "e":
+        return kind, lanes.lines.op(f"fptrunc {value.kind} {value.text} to {kind}")
     if value.dtype.kind != "b":
         return kind, value.text
     return kind, lanes.lines.op(f"zext {value.kind} {value.text} to {kind}")
@@ -484,7 +489,3 @@ def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
         place_of_lane = lines.address(place, lane * stride, element)
         number = lines.op(f"extractelement {kind} {text}, i32 {lane}")
         lines.emit(f"store {element} {number}, ptr {place_of_lane}, align {value.dtype.itemsize}")
-
-
-def _stored_literal(number: Number, dtype: np.dtype[Any]) -> str:
-    return str(int(number)) if dtype.kind == "b" else literal(number, dtype)

@@ -65,6 +65,11 @@ class Processor:
         return "+fma" in self.features.split(",")
 
     @property
+    def halves(self) -> bool:
+        """Whether it converts numbers of half precision."""
+        return "+f16c" in self.features.split(",")
+
+    @property
     def scales(self) -> bool:
         """Whether it multiplies vectors by powers of two in one instruction."""
         return self.bits == 512

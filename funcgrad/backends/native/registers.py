@@ -34,6 +34,7 @@ from funcgrad.backends.native.lanes import Lanes, NotEmitted, Scalar, Value, ele
 
 _DOUBLE: Final = np.dtype(np.float64)
 _SINGLE: Final = np.dtype(np.float32)
+_HALF: Final = np.dtype(np.float16)
 
 _OF_TWO: Final = (turns.sine_and_cosine, hyperbolics.tanh_and_cosh)
 """The functions with two results."""
@@ -64,6 +65,10 @@ class Registers(Lanes):
             raise NotEmitted(f"{ufunc.__name__} with NumPy's bits")
         values = self.converted(ufunc, *operands)
         dtype = values[0].dtype
+        if dtype == _HALF:  # as NumPy does
+            singles = [self.astype(value, _SINGLE) for value in values]
+            results = self._called(ufunc, function, *singles, wide=wide)
+            return [self.astype(result, _HALF) for result in results]
         if dtype not in (_SINGLE, _DOUBLE):
             raise NotEmitted(f"{ufunc.__name__} of {dtype}")
         if self.lines.is_draft:
@@ -111,6 +116,27 @@ class Registers(Lanes):
         head = f"define internal {answer} @{name}({listed}) nounwind"
         self.lines.definitions[name] = lines.function(head)
         self.lines.declarations |= lines.declarations
+
+    def as_half(self, x: Value) -> Value:
+        """A value rounded to half precision: once, also where it has more digits than float32.
+
+        Of such a number float32 keeps the last bit set where anything is lost, so that what lies
+        beside the middle of two halves is not taken for the middle.
+        """
+        if x.dtype == _DOUBLE:
+            kind, bits = self.kind("float"), self.kind("i32")
+            near = self.value(f"fptrunc {x.kind} {x.text} to {kind}", _SINGLE)
+            back = self.astype(near, _DOUBLE)
+            whole = self.value(f"bitcast {kind} {near.text} to {bits}", np.dtype(np.uint32))
+            beyond = self.compare(np.greater, self.absolute(back), self.absolute(x))
+            below = self.where(beyond, whole - 1, whole)
+            lossy = self.compare(np.not_equal, back, x) & self.compare(np.equal, x, x)
+            whole = self.where(lossy, below | 1, whole)
+            x = self.value(f"bitcast {bits} {whole.text} to {kind}", _SINGLE)
+        elif x.dtype not in (_HALF, _SINGLE):
+            x = self.astype(x, _SINGLE)
+        half = self.lines.shared(f"fptrunc {x.kind} {x.text} to {self.kind('half')}")
+        return self.value(f"fpext {self.kind('half')} {half} to {x.kind}", _HALF)
 
     def _by_number(
         self, function: Callable[..., Value], *values: Value, dtype: np.dtype[Any]

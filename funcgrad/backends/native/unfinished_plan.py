@@ -113,9 +113,12 @@ class UnfinishedPlan:
 
     def is_emitted(self, equation: Equation, results: range) -> bool:
         """Whether all dtypes are of those that registers hold."""
+        dtypes = [self.specs[variable].dtype for variable in (*equation.operands, *results)]
+        if np.dtype(np.float16) in dtypes and not self.arithmetic.halves:
+            return False
         try:
-            for variable in (*equation.operands, *results):
-                element_type(self.specs[variable].dtype)
+            for dtype in dtypes:
+                element_type(dtype)
         except NotEmitted:
             return False
         return True

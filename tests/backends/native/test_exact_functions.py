@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.native.native_backend import EXACT, NATIVE
-from tests.backends.native.vector_functions import EDGES
+from tests.backends.native.vector_functions import EDGES, HOST
 
 pytest.importorskip("llvmlite")
 
@@ -95,6 +95,62 @@ def test_integers_with_and_without_sign_are_compared_exactly(signed: str, unsign
     for f in (fnp.less, fnp.less_equal, fnp.greater, fnp.greater_equal, fnp.equal, fnp.not_equal):
         assert_numpys(f, x, y)
         assert_numpys(f, y, x)
+
+
+def halves() -> Any:
+    return np.arange(2**16, dtype=np.uint16).view(np.float16)
+
+
+HALF: Final = pytest.mark.skipif(not HOST.halves, reason="the processor has no half precision")
+
+
+@HALF
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: (x + y) * x - y,
+        lambda x, y: x / y,
+        lambda x, y: fnp.where(x < y, fnp.abs(x), -y),
+        lambda x, y: fnp.maximum(x, y) + 2.5,
+        lambda x, y: fnp.sqrt(x) + fnp.floor(y) * fnp.copysign(x, y),
+        lambda x, y: fnp.square(x) + fnp.rint(y),
+    ],
+)
+def test_half_precision_is_rounded_after_each_operation(f: Callable[..., Any]) -> None:
+    x = halves()
+    assert_numpys(f, x, np.random.default_rng(0).permutation(x))
+
+
+@HALF
+def test_conversions_to_and_from_half_precision() -> None:
+    x = halves()
+    finite = np.sort(x[np.isfinite(x)])
+    middles = (finite[:-1].astype(float) + finite[1:].astype(float)) / 2
+    for beside in (-1e-12, -1e-20, 0.0, 1e-20, 1e-12):
+        assert_numpys(lambda x: x.astype(np.float16), middles * (1 + beside))
+        assert_numpys(lambda x: x.astype(np.float16), middles + beside)
+    assert_numpys(lambda x: x.astype(np.float16), any_bits("d", 5001, 5))
+    assert_numpys(lambda x: x.astype(np.float16), any_bits("f", 5001, 6))
+    assert_numpys(lambda x: (x.astype(float), x.astype(np.float32))[0], x)
+    for char in "bhilBHIL":
+        limits = np.iinfo(char)
+        whole = np.random.default_rng(7).integers(limits.min, limits.max, 3001, char)
+        assert_numpys(lambda x: x.astype(np.float16), whole)
+        assert_numpys(lambda x: x.astype(np.float16), np.arange(3001).astype(char))
+    assert_numpys(lambda x: x.astype(np.int32), finite)
+    assert_numpys(lambda x: x.astype(bool), x)
+
+
+@HALF
+def test_functions_of_half_precision_are_within_a_unit() -> None:
+    x = halves()
+    x = x[np.isfinite(x)]
+    for f in (np.exp, np.sin, np.tanh, np.log, np.arctan):
+        with np.errstate(all="ignore"):
+            expected = f(x.astype(np.float64)).astype(np.float16)
+        actual = np.asarray(fg.jit(getattr(fnp, f.__name__), backend="native")(x))
+        assert actual.dtype == np.float16
+        np.testing.assert_array_max_ulp(actual, expected, 1)
 
 
 def floats(char: str) -> Any:
