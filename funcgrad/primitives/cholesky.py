@@ -206,6 +206,15 @@ def _with_real_diagonal(x: Array) -> Array:
     return x
 
 
+def _pullback_body(factor: Value, ct: Value) -> Value:
+    """The result by whole matrices: G of the docstring below is ``L^-H (M + M^H) L^-1`` halved."""
+    back = adjoint(factor)
+    inner = from_triangle(matmul(back, triangle(ct, lower=True, diagonal=1.0)), lower=True)
+    half = triangular_solve(back, inner, lower=False, unit_diagonal=False)
+    twice = triangular_solve(back, adjoint(half), lower=False, unit_diagonal=False)
+    return triangle(twice, lower=True, diagonal=0.5)
+
+
 def _push_pulled(tangents: tuple[Value, ...], out: Value, factor: Value, ct: Value) -> Value:
     """With M = L^H ct and G the Hermitian matrix that the result stands for, L^H G L is half of the
     Hermitian matrix that has the lower triangle of M."""
@@ -248,5 +257,6 @@ cholesky_pullback: Primitive = Primitive(
     batch_matrices,
     _pull_samples,
     structure=of_stacks(2, 2),
+    body=_pullback_body,
 )
 """The cotangent of the lower triangle of a matrix, from that of its lower triangular factor."""

@@ -16,6 +16,9 @@ import numpy as np
 
 from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.logic import isfinite, logical_not
+from funcgrad.primitives.reduction import count_nonzero
+from funcgrad.primitives.selection import where
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.structure import WRITES_INTO, Opaque
 from funcgrad.trace import Raw, Value
@@ -36,8 +39,15 @@ def _evaluate(x: Raw, axis: int, out: Raw = None) -> Raw:
 
 
 def _body(x: Value, axis: int) -> Value:
-    matrix = np.eye(shape_of(x)[axis], dtype=dtype_of(x))
-    return matmul(matrix, x) if axis == -2 else matmul(x, matrix)
+    """A copy but for NaN, where another number along the axis is not finite: that is times 0."""
+    dtype = dtype_of(x)
+    if dtype.kind != "f":
+        matrix = np.eye(shape_of(x)[axis], dtype=dtype)
+        return matmul(matrix, x) if axis == -2 else matmul(x, matrix)
+    absent = logical_not(isfinite(x))
+    place = len(shape_of(x)) + axis
+    others = count_nonzero(absent, axis=(place,), keepdims=True) - absent
+    return where(others > 0, dtype.type(np.nan), x + 0.0)
 
 
 def _samples() -> Iterator[Sample]:

@@ -18,7 +18,9 @@ from funcgrad.errors import DtypeError, MatrixError
 from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.complexes import conj, real
-from funcgrad.primitives.structural import reshape, swap_last_axes
+from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast, reshape, swap_last_axes, view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Value
@@ -223,6 +225,13 @@ def stacks(*sizes: tuple[int, ...], seed: int, turn: bool = True) -> Iterator[np
             yield wide[..., ::-2, ::3]
 
 
+def _hermitian_body(x: Value) -> Value:
+    dtype = np.result_type(dtype_of(x), np.float16) if dtype_of(x).kind in "fc" else np.dtype(float)
+    x = cast(x, dtype=dtype)
+    half, other = x * 0.5, adjoint(x)
+    return where(x == other, x, half + other * 0.5)
+
+
 def _hermitian_samples() -> Iterator[Sample]:
     for x in stacks((3, 3), (2, 2, 2), (0, 2, 2), (0, 0), (1, 1), seed=3):
         yield Sample((x,))
@@ -240,12 +249,19 @@ hermitian: Primitive = Primitive(
     batch_matrices,
     _hermitian_samples,
     structure=Opaque(cores=(2,)),
+    body=_hermitian_body,
 )
 """The Hermitian parts of square matrices; of Hermitian matrices themselves, to the last bit."""
 
 
 def _diagonal(x: Array) -> Any:
     return np.diagonal(x, 0, -2, -1).copy()
+
+
+def _diagonal_body(x: Value) -> Value:
+    *lead, size, _ = shape_of(x)
+    numbers = reshape(x, shape=(*lead, size * size))
+    return view(numbers, key=Key((..., slice(None, None, size + 1))))
 
 
 def _diagonal_samples() -> Iterator[Sample]:
@@ -261,6 +277,7 @@ diagonal_of: Primitive = Primitive(
     batch_matrices,
     _diagonal_samples,
     structure=MATRICES,
+    body=_diagonal_body,
 )
 """The diagonals of square matrices, on the last axis."""
 
@@ -271,6 +288,17 @@ def _triangle(x: Array, lower: bool, diagonal: float) -> Any:
         positions = np.arange(x.shape[-1])
         out[..., positions, positions] *= x.dtype.type(diagonal)
     return out
+
+
+def _triangle_body(x: Value, lower: bool, diagonal: float) -> Value:
+    size, dtype = shape_of(x)[-1], dtype_of(x)
+    mask = np.tri(size, dtype=bool)
+    out = where(mask if lower else mask.T, x, dtype.type(0))
+    if diagonal == 1:
+        return out
+    weights = np.ones((size, size), real_dtype(dtype))
+    np.fill_diagonal(weights, diagonal)
+    return out * weights
 
 
 def _triangle_samples() -> Iterator[Sample]:
@@ -289,6 +317,7 @@ triangle: Primitive = Primitive(
     batch_matrices,
     _triangle_samples,
     structure=MATRICES,
+    body=_triangle_body,
 )
 """The triangles of square matrices, with their diagonal times a number."""
 
@@ -300,6 +329,15 @@ def _mirrored(x: Array, lower: bool) -> Any:
 
 def _folded(x: Array, lower: bool) -> Any:
     return _triangle(x + _adjoint(x), lower, 0.5)
+
+
+def _mirrored_body(x: Value, lower: bool) -> Value:
+    half = triangle(x, lower=lower, diagonal=0.5)
+    return half + adjoint(half)
+
+
+def _folded_body(x: Value, lower: bool) -> Value:
+    return triangle(x + adjoint(x), lower=lower, diagonal=0.5)
 
 
 def _sides() -> Iterator[Sample]:
@@ -315,6 +353,7 @@ from_triangle: Primitive = Primitive(
     batch_matrices,
     _sides,
     structure=MATRICES,
+    body=_mirrored_body,
 )
 """The Hermitian matrices that have one triangle of others, and the real part of their diagonal."""
 
@@ -326,5 +365,6 @@ to_triangle: Primitive = Primitive(
     batch_matrices,
     _sides,
     structure=MATRICES,
+    body=_folded_body,
 )
 """One triangle of ``x + x^H``, and half of its diagonal: the transpose of ``from_triangle``."""

@@ -2,38 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from funcgrad.backends.native.callbacks import callback_of
 from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.function_site import FunctionSite
-from funcgrad.backends.native.plan_steps import Callback, Sweep
+from funcgrad.backends.native.plan_steps import EquationStep, Sweep
 
 
 def write_sweep(site: FunctionSite, step: Sweep) -> None:
     """Write the call of a ufunc's inner loop."""
-    loop = inner_loop(step.ufunc, step.dtypes)
-    assert loop is not None  # the plan has asked
     specs = [site.plan.specs[v] for v in (*step.operands, step.variable)]
     pointers = [*map(site.at, step.operands), site.pointer(step.variable)]
     strides = [spec.dtype.itemsize if spec.shape else 0 for spec in specs]
     count = prod(specs[-1].shape)
-    name = site.module.symbol(f"{step.ufunc.__name__}_", loop[0], step.ufunc)
-    data = "null"
-    if loop[1]:
-        data = site.module.symbol(f"{step.ufunc.__name__}_data_", loop[1], step.ufunc)
-    arrays = site.array("ptr", pointers)
-    counts, steps = site.array("i64", [count]), site.array("i64", strides)
-    site.lines.emit(f"call void {name}(ptr {arrays}, ptr {counts}, ptr {steps}, ptr {data})")
+    call_loop(site, step.ufunc, step.dtypes, pointers, [count], strides)
     if step.dtypes[-1].kind != "f":  # such as a power of an integer, which may be refused
         error = site.lines.call("ptr", "PyErr_Occurred")
         site.continue_if(site.lines.op(f"icmp eq ptr {error}, null"))
 
 
-def write_callback(site: FunctionSite, step: Callback) -> None:
+def call_loop(
+    site: FunctionSite,
+    ufunc: np.ufunc,
+    dtypes: Sequence[np.dtype[Any]],
+    pointers: Sequence[str],
+    counts: Sequence[int],
+    steps: Sequence[int],
+) -> None:
+    """Write the call of a ufunc's inner loop, of which the plan has asked that it is there.
+
+    Parameters
+    ----------
+    site : FunctionSite
+    ufunc : ufunc
+    dtypes : sequence of dtype
+        Of the operands and results.
+    pointers : sequence of str
+    counts : sequence of int
+        How often the loop runs; of a gufunc then the sizes of its core axes.
+    steps : sequence of int
+        In bytes, from one run to the next; of a gufunc then along the core axes.
+    """
+    loop = inner_loop(ufunc, tuple(dtypes))
+    assert loop is not None
+    name = site.module.symbol(f"{ufunc.__name__}_", loop[0], ufunc)
+    data = "null"
+    if loop[1]:
+        data = site.module.symbol(f"{ufunc.__name__}_data_", loop[1], ufunc)
+    arrays = site.array("ptr", pointers)
+    numbers, strides = site.array("i64", counts), site.array("i64", steps)
+    site.lines.emit(f"call void {name}(ptr {arrays}, ptr {numbers}, ptr {strides}, ptr {data})")
+
+
+def write_callback(site: FunctionSite, step: EquationStep) -> None:
     """Write the call of a function that evaluates an operation on arrays over native memory."""
+    site.module.callbacks.append(step.equation.name)
+    call_back(site, step, [site.at(operand) for operand in step.equation.operands])
+
+
+def call_back(
+    site: FunctionSite, step: EquationStep, operands: Sequence[str], rank: int = 0
+) -> None:
+    """Write the call of a function that evaluates an operation on arrays over native memory.
+
+    Parameters
+    ----------
+    site : FunctionSite
+    step : EquationStep
+    operands : sequence of str
+        The addresses of the operands, in C order.
+    rank : int
+        The number of axes of a stack of which only those examples are written whose results are
+        NaN so far.
+    """
     plan, equation = site.plan, step.equation
     known = {
         place: plan.program.constants[operand - len(plan.program.inputs)].value
@@ -41,13 +87,8 @@ def write_callback(site: FunctionSite, step: Callback) -> None:
         if operand in plan.constants
     }
     specs = [plan.specs[operand] for operand in equation.operands]
-    function = callback_of(equation, specs, known)
-    site.module.callbacks.append(equation.name)
-    arrays = [
-        (specs[place], site.at(operand))
-        for place, operand in enumerate(equation.operands)
-        if place not in known
-    ]
+    function = callback_of(equation, specs, known, rank)
+    arrays = [(specs[place], operands[place]) for place in range(len(specs)) if place not in known]
     results = range(step.variable, step.variable + len(equation.results))
     arrays += [(plan.specs[result], site.pointer(result)) for result in results]
     pointers = site.array("ptr", [pointer for _, pointer in arrays])

@@ -20,7 +20,7 @@ Read: TypeAlias = Callable[[Any], Raw]
 
 
 def callback_of(
-    equation: Equation, specs: Sequence[Spec], known: Mapping[int, Raw]
+    equation: Equation, specs: Sequence[Spec], known: Mapping[int, Raw], rank: int = 0
 ) -> Callable[..., None]:
     """Make the function that is called back for an equation.
 
@@ -31,6 +31,8 @@ def callback_of(
         Of its operands.
     known : mapping
         The operands that are constants, by their place.
+    rank : int
+        The number of first axes of the results at which only what is NaN so far is written.
     """
     operation, params = equation.operation, dict(equation.params)
     keeps = FOREIGN in operation.traits  # a function of a user's may keep its arguments
@@ -48,7 +50,10 @@ def callback_of(
         results = bind(operation, operands, params)
         results = results if isinstance(results, tuple) else (results,)
         for target, result in zip(arrays[count:], results, strict=True):
-            target[...] = result
+            where: Any = ...
+            if rank:
+                where = np.isnan(target.reshape(*target.shape[:rank], -1)).any(-1)
+            target[where] = result[where] if rank else result
 
     return call
 

@@ -75,6 +75,7 @@ class FunctionSite:
         self.stacks: dict[int, GrowingStack] = {}
         self._status = ""
         self._held: list[str] = []
+        self._shared = 0, 0
 
     # -------------------------------------------------------------------------------------- memory
 
@@ -87,6 +88,12 @@ class FunctionSite:
         """Memory in the arena for one step, behind all intermediate results."""
         place = padded(self.size)
         return self.in_arena(place, padded(size))
+
+    def shared_scratch(self, size: int) -> str:
+        """Memory in the arena for a moment, which other steps use too."""
+        if size > self._shared[1]:
+            self._shared = padded(self.size), padded(size)
+        return self.in_arena(*self._shared)
 
     def bytes_of(self, buffer: int) -> int:
         """The bytes of a buffer, padded."""

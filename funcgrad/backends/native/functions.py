@@ -14,14 +14,31 @@ from typing import Any
 import numpy as np
 
 from funcgrad.backends.native.call_text import write_callback, write_sweep
+from funcgrad.backends.native.factor_text import (
+    write_elimination,
+    write_factor_use,
+    write_gufunc,
+)
 from funcgrad.backends.native.function_site import MISSED, FunctionSite
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.nests import NestWriter, load
-from funcgrad.backends.native.plan_steps import Callback, Fill, Nest, Run, Step, Sweep
+from funcgrad.backends.native.plan_steps import (
+    Callback,
+    Elimination,
+    FactorUse,
+    Fill,
+    GufuncLoop,
+    MatrixProduct,
+    Nest,
+    Run,
+    Step,
+    Sweep,
+)
 from funcgrad.backends.native.planner import plan_of
+from funcgrad.backends.native.product_text import write_product
 from funcgrad.programs.equation import Guard
 from funcgrad.programs.program import Program
 
@@ -74,6 +91,14 @@ def _write(site: FunctionSite, step: Step) -> None:
             write_callback(site, step)
         case Run():
             write_run(site, step)
+        case Elimination():
+            write_elimination(site, step)
+        case FactorUse():
+            write_factor_use(site, step)
+        case MatrixProduct():
+            write_product(site, step)
+        case GufuncLoop():
+            write_gufunc(site, step)
 
 
 # ------------------------------------------------------------------------------------------- memory

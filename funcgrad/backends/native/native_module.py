@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from funcgrad.backends.native.function_text import Arithmetic
+from funcgrad.backends.native.function_text import Arithmetic, FunctionText
 from funcgrad.backends.native.processor import NativeError
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -68,6 +68,7 @@ class NativeModule:
         self.referents: list[Any] = []
         self.callbacks: list[str] = []
         self._functions: dict[int, Function] = {}
+        self._shared: set[str] = set()
 
     def function(self, program: Program) -> Function:
         """The function of a program; the same one for the same program."""
@@ -77,6 +78,11 @@ class NativeModule:
             self._functions[id(program)] = Function(name, program, 0, 0)  # while it is written
             known = self._functions[id(program)] = self._write(self, program, name)
         return known
+
+    @property
+    def fuses(self) -> bool:
+        """Whether the processor multiplies and adds with one rounding."""
+        return self.arithmetic.fuses
 
     @property
     def text(self) -> str:
@@ -99,6 +105,27 @@ class NativeModule:
             if name not in addresses:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
         return {name: addresses[name] for name in needed}
+
+    def shared(self, function: str, parameters: str, write: Callable[[FunctionText], None]) -> str:
+        """Write a function that several steps call, unless it is written; returns its name.
+
+        Parameters
+        ----------
+        function : str
+            The type of its result and its name, as in ``i1 @name``.
+        parameters : str
+        write : callable
+            Writes its lines.
+        """
+        name = function.partition("@")[2]
+        if name not in self._shared:
+            self._shared.add(name)
+            lines = FunctionText(self.arithmetic, self.definitions)
+            write(lines)
+            head = f"define internal {function}({parameters}) nounwind"
+            self.texts.append(lines.function(head))
+            self.declarations |= lines.declarations
+        return name
 
     def symbol(self, word: str, address: int, referents: Any) -> str:
         """Name an address; what lies there is referents alive."""

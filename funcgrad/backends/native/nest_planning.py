@@ -66,10 +66,13 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
     (operand,) = equation.operands
     shape, dtype = plan.specs[operand].shape, plan.specs[variable].dtype
     formula = partial(_first_state, fold, dtype)
-    if 0 in shape or not params["axis"]:
+    if 0 in shape:
         return False
     if not _can_be_written(plan.arithmetic, formula, [_operand(plan, operand)], dtype):
         return False
+    if not params["axis"]:
+        _join(plan, Member(variable, (operand,), formula), shape)
+        return True
     axes = frozenset([axis % len(shape) for axis in params["axis"]])
     folded = Folded(axes, fold, neutral_of(fold, dtype))
     _join(plan, Member(variable, (operand,), formula, folded), shape)
@@ -96,7 +99,8 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     }
     order = [*out, *[letter for letter in sizes if letter not in out]]
     shape = tuple([sizes[letter] for letter in order])
-    reads_again = any(len(text) < len(order) for text in factors)
+    sums = len(out) < len(order)
+    reads_again = sums and any(len(text) < len(order) for text in factors)
     if not 0 < prod(shape) <= (_SMALL_PRODUCT if reads_again else inf):
         return False
     spread = []

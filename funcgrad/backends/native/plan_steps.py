@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from funcgrad.backends.native.views import View
+from funcgrad.factorizations import Factorization
 from funcgrad.folds import Fold
 from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.programs.program import Program
@@ -176,7 +177,104 @@ class Run(EquationStep):
         return range(self.variable + self.form.carried, self.variable + len(self.equation.results))
 
 
-Step: TypeAlias = "Nest | Fill | Sweep | Callback | Run"
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """Matrices are eliminated, with exchanges of rows; the elements of a row lie side by side.
+
+    Attributes
+    ----------
+    matrices : View
+    variable : int
+        The factors.
+    """
+
+    matrices: View
+    variable: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [self.matrices.buffer]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class FactorUse(EquationStep):
+    """Results that factors of small matrices give.
+
+    Attributes
+    ----------
+    form : Factorization
+    views : tuple of View
+        How the operands lie in memory.
+    factors : int, optional
+        The variable that an elimination has made.
+    is_transposed : bool
+        Whether it has eliminated the transposes.
+    """
+
+    form: Factorization
+    views: tuple[View, ...]
+    factors: int | None
+    is_transposed: bool
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads; the matrices too, which NumPy may be asked about."""
+        factors = [] if self.factors is None else [self.factors]
+        return [*[view.buffer for view in self.views], *factors]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """Stacks of matrices are multiplied; the result lies in C order.
+
+    Attributes
+    ----------
+    left, right : View
+        The stacks, with the same first axes. Of the second one the elements of a row or those of a
+        column lie side by side.
+    variable : int
+    """
+
+    left: View
+    right: View
+    variable: int
+
+    @property
+    def out_shape(self) -> Shape:
+        """The shape of the result."""
+        return (*self.left.shape[:-1], self.right.shape[-1])
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [self.left.buffer, self.right.buffer]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class GufuncLoop(EquationStep):
+    """NumPy's inner loop over stacks of matrices, in C order.
+
+    Attributes
+    ----------
+    ufunc : ufunc
+    dtypes : tuple of dtype
+    """
+
+    ufunc: np.ufunc
+    dtypes: tuple[np.dtype[Any], ...]
+
+
+Step: TypeAlias = (
+    "Nest | Fill | Sweep | Callback | Run | Elimination | FactorUse | GufuncLoop | MatrixProduct"
+)
 
 
 @dataclass(frozen=True, slots=True)

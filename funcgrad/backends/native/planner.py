@@ -16,10 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad.backends.control_forms import form_of
+from funcgrad.backends.native.factor_planning import factorizes
 from funcgrad.backends.native.function_text import PLAIN, Arithmetic
 from funcgrad.backends.native.movement_planning import moves
 from funcgrad.backends.native.nest_planning import computes, contracts, reduces
 from funcgrad.backends.native.plan_steps import Callback, NativePlan, Run, Sweep
+from funcgrad.backends.native.product_planning import multiplies
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
@@ -28,6 +30,7 @@ from funcgrad.structure import (
     Contraction,
     Control,
     Elementwise,
+    Factored,
     Loop,
     Movement,
     Reduction,
@@ -46,6 +49,8 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
     structure = equation.operation.structure
     if isinstance(structure, Control) and _runs(plan, equation, results):
         return
+    if isinstance(structure, Factored) and factorizes(plan, equation, structure, results):
+        return
     if len(results) == 1 and plan.is_emitted(equation, results):
         variable = results[0]
         if isinstance(structure, Movement) and moves(plan, equation, structure, variable):
@@ -55,6 +60,8 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
         if isinstance(structure, Elementwise) and computes(plan, equation, variable):
             return
         if isinstance(structure, Contraction) and contracts(plan, equation, variable):
+            return
+        if isinstance(structure, Contraction) and multiplies(plan, equation, variable):
             return
         if isinstance(structure, Elementwise) and _sweeps(plan, equation, variable):
             return

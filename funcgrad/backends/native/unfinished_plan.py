@@ -40,6 +40,8 @@ class UnfinishedPlan:
     made_at : dict
         From variables to the step that makes them; -1 before the first.
     steps : list of steps
+    eliminations : dict
+        From matrices to their factors.
     """
 
     def __init__(self, program: Program, arithmetic: Arithmetic) -> None:
@@ -52,6 +54,7 @@ class UnfinishedPlan:
         self.views = {v: whole(v, spec.shape) for v, spec in enumerate(self.specs[:count])}
         self.made_at = dict.fromkeys(range(count), -1)
         self.steps: list[Step] = []
+        self.eliminations: dict[View, int] = {}
 
     def finished(self) -> NativePlan:
         """The plan, with its outputs in buffers of their own."""
