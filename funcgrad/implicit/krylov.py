@@ -215,6 +215,10 @@ class _Problem:
     bound: Tensor
     maxiter: int
 
+    def goes_on(self, state: Tree) -> Any:
+        """Whether another step follows a state that ends with the residual's norm and a count."""
+        return (state[-2] > self.bound) & (state[-1] < self.maxiter)
+
 
 Method: TypeAlias = Callable[[_Problem], tuple[Tensor, Tensor, Tensor]]
 """From a problem to x, the norm of its residual, and the number of steps."""
@@ -330,9 +334,6 @@ def _inner(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _conjugate_gradients(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
-    def goes_on(state: Tree) -> Any:
-        return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)
-
     def step(state: Tree) -> Any:
         x, r, p, rho, _, count = state
         image = problem.matvec(p)
@@ -345,14 +346,11 @@ def _conjugate_gradients(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
     r = problem.b - problem.matvec(problem.x0)
     z = problem.precondition(r)
     start = (problem.x0, r, z, _inner(r, z).real, fnp.linalg.norm(r), 0)
-    x, _, _, _, size, count = while_loop(goes_on, step, start)
+    x, _, _, _, size, count = while_loop(problem.goes_on, step, start)
     return x, size, count
 
 
 def _stabilized(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
-    def goes_on(state: Tree) -> Any:
-        return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)
-
     r = problem.b - problem.matvec(problem.x0)
     shadow = r
 
@@ -373,15 +371,12 @@ def _stabilized(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
         return x, r, r + beta * (p - omega * v), new, fnp.linalg.norm(r), count + 1
 
     start = (problem.x0, r, r, _inner(shadow, r), fnp.linalg.norm(r), 0)
-    x, _, _, _, size, count = while_loop(goes_on, step, start)
+    x, _, _, _, size, count = while_loop(problem.goes_on, step, start)
     return x, size, count
 
 
 def _minimal_residuals(problem: _Problem, restart: int | None) -> tuple[Tensor, Tensor, Tensor]:
     most = min(20 if restart is None else restart, max(problem.b.size, 1))
-
-    def goes_on(state: Tree) -> Any:
-        return (state[-2] > problem.bound) & (state[-1] < problem.maxiter)
 
     def cycle(state: Tree) -> Any:
         x, r, size, count = state
@@ -390,7 +385,7 @@ def _minimal_residuals(problem: _Problem, restart: int | None) -> tuple[Tensor, 
         return x, r, fnp.linalg.norm(r), count + 1
 
     r = problem.b - problem.matvec(problem.x0)
-    x, _, size, count = while_loop(goes_on, cycle, (problem.x0, r, fnp.linalg.norm(r), 0))
+    x, _, size, count = while_loop(problem.goes_on, cycle, (problem.x0, r, fnp.linalg.norm(r), 0))
     return x, size, count
 
 

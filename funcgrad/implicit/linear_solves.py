@@ -259,14 +259,18 @@ class LinearSystem:
         x, aux = self._split(outs)
         moved = pushed(lambda parameters: self._map(parameters)(x), params, dparams)
         rhs = [minus(t, m) for t, m in zip(db, moved, strict=True)]
+        return [*outs, *self.tangents(x, rhs, params), *map(zeros_like, aux)]
+
+    def tangents(
+        self, x: Sequence[Value], rhs: Sequence[Value], params: Sequence[Value]
+    ) -> list[Value]:
+        """Solve for the tangents of x; zeros where the whole right-hand side is None."""
         if all(tangent is None for tangent in rhs):
-            return [*outs, *map(zeros_like, outs)]
+            return [*map(zeros_like, x)]
         call, right = self._in_role(self.role or 1), filled(rhs, x)
         if self.failed == "nan":
-            moved = lost_with(x, meet(call, [*lost_with(x, right), *params]))
-        else:
-            moved = meet(call, [*right, *params])
-        return [*outs, *moved, *map(zeros_like, aux)]
+            return lost_with(x, meet(call, [*lost_with(x, right), *params]))
+        return list(meet(call, [*right, *params]))
 
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
         """Solve the adjoint system; the arguments are parameters, then cotangents."""

@@ -22,14 +22,13 @@ from funcgrad.control.carried_types import AnyNumber, Containers, State
 from funcgrad.control.carry import handed
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve, failing_as
-from funcgrad.implicit.linear_solves import LinearSystem, filled, minus, pushed
+from funcgrad.implicit.linear_solves import LinearSystem, filled, pushed
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (
     AuxTree,
     Solve,
     Tree,
     Unknown,
-    lost_with,
     solution_and_aux,
     solved_or_nan,
 )
@@ -326,14 +325,8 @@ class Root:
         moved = pushed(
             lambda parameters: self._residual(x, parameters), params, values[half:-count]
         )
-        if all(tangent is None for tangent in moved):
-            return [*outs, *map(zeros_like, outs)]
-        rhs = filled([minus(None, tangent) for tangent in moved], x)
-        call = self._system().call()
-        if self.failed == "nan":
-            tangents = lost_with(x, meet(call, [*lost_with(x, rhs), *x, *params]))
-        else:
-            tangents = meet(call, [*rhs, *x, *params])
+        rhs = [None if t is None else -t for t in moved]
+        tangents = self._system().tangents(x, rhs, [*x, *params])
         return [*outs, *tangents, *map(zeros_like, aux)]
 
     def _system(self) -> LinearSystem:

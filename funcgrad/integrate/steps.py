@@ -185,9 +185,7 @@ def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) 
     sums = []
     for leaf_slopes in zip(*slopes, strict=True):
         terms = [weight * k for weight, k in zip(weights, leaf_slopes, strict=True) if weight]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
+        total = sum(terms[1:], terms[0])
         sums.append(step.astype(real_dtype([total])) * total)
     return sums
 
@@ -290,11 +288,7 @@ def _between(state: State, time: Tensor) -> Leaves:
         state.old, state.new, state.old_slope, state.new_slope, state.bend, strict=True
     ):
         real = real_dtype([y])
-        theta, complement, h = (
-            fraction.astype(real),
-            (1 - fraction).astype(real),
-            length.astype(real),
-        )
+        theta, complement, h = [x.astype(real) for x in (fraction, 1 - fraction, length)]
         rise = new - y
         first = h * k - rise
         second = rise - h * last - first
