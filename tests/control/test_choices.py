@@ -125,3 +125,17 @@ def test_a_branch_without_a_derivative_leaves_none() -> None:
     for g in (fg.grad(f), fg.jit(fg.grad(f)), fg.grad(fg.jit(f))):
         assert float(g(0.0)) == 0.0
         np.testing.assert_allclose(g(4.0), 1.0)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, fg.jit], ids=["eager", "jit"])
+def test_examples_beyond_the_branches_take_the_first_or_the_last(way: Any) -> None:
+    """Each example by itself, also where no other example goes into that branch."""
+
+    def chosen(k: Any, x: Any) -> Any:
+        branches = [lambda x: 2.0 * x, lambda x: x + 10.0, lambda x: fnp.linalg.inv(x[None, None])]
+        return fg.switch(k, [lambda x, f=f: fnp.reshape(f(x), ()) for f in branches], x)
+
+    numbers, xs = np.array([7, 0, -3, 1]), np.array([4.0, 0.0, 3.0, 0.0])
+    np.testing.assert_array_equal(way(fg.vmap(chosen))(numbers, xs), [0.25, 0.0, 6.0, 10.0])
+    slopes = way(fg.vmap(fg.grad(chosen, argnums=1)))(numbers, xs)
+    np.testing.assert_array_equal(slopes, [-0.0625, 2.0, 2.0, 1.0])

@@ -162,3 +162,19 @@ def test_rejected_steps_leave_the_gradient_of_what_is_shared_alone(mode: Any) ->
     slope = mode(fg.grad(batch))(0.1, starts)
     assert_allclose(slope, fg.grad(others)(0.1), rtol=1e-9)
     assert np.isfinite(mode(fg.grad(batch, argnums=1))(0.1, starts)).all()
+
+
+@pytest.mark.parametrize("way", [lambda f: f, fg.jit], ids=["eager", "jit"])
+def test_a_rule_may_leave_out_a_cotangent_where_others_are_absent_for_some_examples(
+    way: Any,
+) -> None:
+    """None is zero for every example; the other cotangent is absent where nothing selects it."""
+    product = fg.custom_vjp(lambda x, y: x * y)
+    product.defvjp(lambda x, y: (x * y, None), lambda _, ct: (None, ct * np.inf))
+
+    def chosen(x: Any, y: Any, is_chosen: Any) -> Any:
+        return fnp.where(is_chosen, product(x, y), 1.0)
+
+    numbers, flags = np.array([1.0, 2.0]), np.array([True, False])
+    slopes = way(fg.vmap(fg.grad(chosen, argnums=(0, 1))))(numbers, numbers, flags)
+    np.testing.assert_array_equal(slopes, [[0.0, 0.0], [np.inf, 0.0]])

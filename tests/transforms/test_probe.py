@@ -183,3 +183,14 @@ def test_mistakes_are_named_and_leave_nothing_behind(f: Any, kind: Any, reason: 
 def test_a_missing_name_is_told_with_those_that_were_marked() -> None:
     with pytest.raises(DifferentiationError, match=r"marked no value as 'x'; it marked \['h'\]"):
         fg.grad(square, probes=("h", "x"))(2.0)
+
+
+def test_a_value_is_marked_within_forward_mode() -> None:
+    """Both the value and its tangent depend on the marked value: h v, and dh v + h for dv = 1."""
+
+    def loss(w: Any) -> Any:
+        out, tangent = fg.jvp(lambda v: fg.probe(v * v, "h") * v, (w,), (1.0,))
+        return out + tangent  # w³ + 3 w²
+
+    slope, probes = fg.grad(loss, probes=("h",))(2.0)
+    assert (float(slope), float(probes["h"])) == (24.0, 3.0)
