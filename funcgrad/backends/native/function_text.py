@@ -125,6 +125,10 @@ class FunctionText:
             result = self._shared[instruction] = self.op(instruction)
         return result
 
+    def has(self, instruction: str) -> bool:
+        """Whether ``shared`` has written an instruction in this block."""
+        return instruction in self._shared
+
     def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
         """Write a call of a function by its name; the arguments are pairs of type and value."""
         types = ", ".join([kind for kind, _ in arguments])

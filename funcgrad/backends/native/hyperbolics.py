@@ -145,6 +145,12 @@ def sinh(f: Floats, x: Value) -> Value:
     return f.lanes.copysign(f.scaled(h.sinh[0] + h.sinh[1], h.n - 1.0), x)
 
 
+def cosh(f: Floats, x: Value) -> Value:
+    """The hyperbolic cosine."""
+    h = _hyperbolic(f, _of_size(f, x, f.choose(711.0, 90.0)))
+    return f.scaled(h.cosh[0] + h.cosh[1], h.n - 1.0)
+
+
 def tanh_and_cosh(f: Floats, x: Value) -> tuple[Value, Value]:
     """The hyperbolic tangent and cosine.
 

@@ -38,10 +38,15 @@ def _where_positive(f: Floats, x: Value, result: Value) -> Value:
     return m.where((x > 0.0) & (x < math.inf), result, at_edge)
 
 
+def logarithm_of_positive(f: Floats, x: Value) -> Value:
+    """The natural logarithm of positive numbers."""
+    k, fraction = f.split(x)
+    return _with_exponent(f, k, *_near_one(f, fraction - 1.0))
+
+
 def log(f: Floats, x: Value) -> Value:
     """The natural logarithm."""
-    k, fraction = f.split(x)
-    return _where_positive(f, x, _with_exponent(f, k, *_near_one(f, fraction - 1.0)))
+    return _where_positive(f, x, logarithm_of_positive(f, x))
 
 
 def _in_base(f: Floats, x: Value, factor: str, unit: tuple[float, float]) -> Value:

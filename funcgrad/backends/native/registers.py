@@ -78,13 +78,21 @@ class Registers(Lanes):
         if name not in self.lines.definitions:
             self._define(name, function, dtype, len(values), _DOUBLE if wide else dtype)
         answer = _answer(kind, function)
-        arguments = ", ".join([f"{kind} {value.text}" for value in values])
-        result = self.value(f"call {answer} @{name}({arguments})", dtype)
+        result = self.value(self._call_text(function, *values), dtype)
         if answer == kind:
             return [result]
         return [
             self.value(f"extractvalue {answer} {result.text}, {place}", dtype) for place in (0, 1)
         ]
+
+    def _call_text(self, function: Function, *values: Value) -> str:
+        kind, name = values[0].kind, f"{function.__name__}_{self.suffix(values[0].dtype)}"
+        arguments = ", ".join([f"{kind} {value.text}" for value in values])
+        return f"call {_answer(kind, function)} @{name}({arguments})"
+
+    def _has_call(self, function: Function, x: Value) -> bool:
+        """Whether a function of a number is known in this block."""
+        return x.dtype.kind == "f" and self.lines.has(self._call_text(function, x))
 
     def _define(
         self,
@@ -233,7 +241,10 @@ class Registers(Lanes):
         return self._called(np.sinh, hyperbolics.sinh, x)[0]
 
     def cosh(self, x: Scalar) -> Value:
-        return self._called(np.cosh, hyperbolics.tanh_and_cosh, x)[1]
+        """The hyperbolic cosine; that beside the tangent of the same number, if there is one."""
+        if isinstance(x, Value) and self._has_call(hyperbolics.tanh_and_cosh, x):
+            return self._called(np.cosh, hyperbolics.tanh_and_cosh, x)[1]
+        return self._called(np.cosh, hyperbolics.cosh, x)[0]
 
     def tanh(self, x: Scalar) -> Value:
         return self._called(np.tanh, hyperbolics.tanh_and_cosh, x)[0]

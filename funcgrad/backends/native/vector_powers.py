@@ -10,6 +10,7 @@ from funcgrad.backends.native.coefficients import PIECES
 from funcgrad.backends.native.floats import Floats
 from funcgrad.backends.native.hyperbolics import exp_of_sum
 from funcgrad.backends.native.lanes import Value
+from funcgrad.backends.native.logarithms import logarithm_of_positive
 
 
 def cbrt(f: Floats, x: Value) -> Value:
@@ -89,7 +90,11 @@ def power(f: Floats, x: Value, y: Value) -> Value:
     """``x**y`` in float64, as the C library's pow has it at edges."""
     m, one, zero = f.lanes, f.number(1.0), f.number(0.0)
     size = m.absolute(x)
-    high, low = _logarithm(f, size)
+    if f.letter == "d":
+        high, low = _logarithm(f, size)
+    else:  # float64 has digits enough for the logarithm of a float32
+        f = Floats(m, f.dtype)
+        high, low = logarithm_of_positive(f, size), zero
     y_bounded = m.where(m.absolute(y) < 2.0**70, y, m.copysign(f.number(2.0**70), y))
     exponent, error = f.two_product(high, y_bounded)
     error = f.fma(low, y_bounded, error)

@@ -10,6 +10,8 @@ import funcgrad as fg
 
 pytest.importorskip("llvmlite")
 
+from funcgrad.backends.native.coefficients import PIECES, POLYNOMIALS, TWO_OVER_PI
+from tests.backends.native import fits
 from tests.backends.native.ulps import greatest
 from tests.backends.native.vector_functions import (
     AVX2,
@@ -30,6 +32,12 @@ extended = pytest.mark.skipif(
 
 def test_there_are_functions() -> None:
     assert len(FUNCTIONS) > 20
+
+
+def test_the_coefficients_are_those_that_are_fitted() -> None:
+    assert fits.polynomials() == {name: {**table} for name, table in POLYNOMIALS.items()}
+    assert fits.constants() == {name: {**table} for name, table in PIECES.items()}
+    assert fits.words_of_two_over_pi() == TWO_OVER_PI
 
 
 @extended
