@@ -28,6 +28,9 @@ _MOST_MEMBERS: Final = 200
 _SMALL_PRODUCT: Final = 2048
 """The most multiplications of a matrix product that is a nest; calling NumPy takes as long."""
 
+_FEW_FLOATS: Final = 15
+"""The most multiplications of floats: products of more are written out in registers."""
+
 
 def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     """Plan an elementwise operation that has instructions; returns whether it has."""
@@ -101,7 +104,10 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     shape = tuple([sizes[letter] for letter in order])
     sums = len(out) < len(order)
     reads_again = sums and any(len(text) < len(order) for text in factors)
-    if not 0 < prod(shape) <= (_SMALL_PRODUCT if reads_again else inf):
+    most: float = inf
+    if reads_again:
+        most = _FEW_FLOATS if spec.dtype.char in "fd" else _SMALL_PRODUCT
+    if not 0 < prod(shape) <= most:
         return False
     spread = []
     for text, operand in zip(factors, operands, strict=True):

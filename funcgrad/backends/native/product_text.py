@@ -21,6 +21,7 @@ from funcgrad.backends.native.packed_products import (
     vector_width,
 )
 from funcgrad.backends.native.plan_steps import MatrixProduct
+from funcgrad.backends.native.small_products import is_small, small_product
 from funcgrad.backends.native.stack_text import each_example
 from funcgrad.backends.native.views import whole
 
@@ -60,6 +61,9 @@ class _ProductWriter:
         self._width = vector_width(site.module, dtype)
 
     def write(self, pointers: Sequence[str]) -> None:
+        if is_small(self._rows, self._length, self._columns, self._dtype):
+            self._written_out(pointers)
+            return
         multiplications = self._rows * self._length * self._columns
         is_transposed = self._column != 1
         if multiplications > _MOST[self._site.module.bits] or (is_transposed and self._rows < 4):
@@ -161,6 +165,15 @@ class _ProductWriter:
             f"call void @{function}(ptr {left}, i64 {self._along}, i64 {self._across}, ptr {panel},"
             f" i64 {step}, ptr {target}, i64 {self._columns}, i64 {self._rows}, i64 {length},"
             f" i64 {last}, i1 {more})"
+        )
+
+    def _written_out(self, pointers: Sequence[str]) -> None:
+        left, right, out = pointers
+        sizes = self._rows, self._length, self._columns
+        function = small_product(self._site.module, sizes, self._column == 1, self._dtype)
+        self._site.lines.emit(
+            f"call void @{function}(ptr {left}, i64 {self._along}, i64 {self._across}, ptr {right},"
+            f" i64 {self._row}, i64 {self._column}, ptr {out})"
         )
 
     def _by_numpy(self, pointers: Sequence[str]) -> None:

@@ -87,6 +87,18 @@ def test_solutions_are_those_of_a_matrix_nearby(n: int, digits: float, seed: int
     assert np.linalg.norm(a @ x - b) < 20 * n * 2.0**-53 * size
 
 
+def test_rows_are_exchanged() -> None:
+    """Without exchanges the first element of the solution would be 0."""
+    a, b = np.array([[1e-20, 1.0], [1.0, 1.0]]), np.array([[1.0], [2.0]])
+    bands = np.array([[0.0, 1.0], [1e-20, 1.0], [1.0, 0.0]])
+    for f, matrix in (
+        (fnp.linalg.solve, a),
+        (USES["solve the transposed"], a.T.copy()),
+        (lambda x, y: fg.scipy.linalg.solve_banded((1, 1), x, y), bands),
+    ):
+        assert_allclose(run(f, matrix, b)[0], [[1.0], [1.0]], 1e-14)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 @pytest.mark.parametrize("name", ["solve", "inverse", "lower", "root"])
 def test_what_has_no_result_raises_as_in_evaluation(name: str, n: int) -> None:
