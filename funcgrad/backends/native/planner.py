@@ -63,8 +63,9 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
             return
         if isinstance(structure, Contraction) and multiplies(plan, equation, variable):
             return
-        if isinstance(structure, Elementwise) and _sweeps(plan, equation, variable):
-            return
+    is_one = len(results) == 1 and isinstance(structure, Elementwise)
+    if is_one and _sweeps(plan, equation, results.start):
+        return
     plan.prepare(equation.operands)
     plan.append(Callback(equation, results.start), results)
 

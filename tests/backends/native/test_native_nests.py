@@ -53,3 +53,12 @@ def test_pieces_that_meet_are_added_in_order() -> None:
     np.testing.assert_allclose(run_natively(slope, x), slope(x), rtol=1e-13)
     result = run_natively(fg.grad(lambda x: x[0] * 2 + x[0] * 3 + x[5] * 4), x)
     assert_array_equal(result, [5, 0, 0, 0, 0, 4, 0, 0, 0])
+
+
+@pytest.mark.parametrize("char", "FD")
+def test_dtypes_without_registers_run_through_numpys_loops(char: str) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(char)
+    for f in (lambda x, y: fnp.exp(x * y) - x / y, lambda x, y: fnp.conj(x) * fnp.sqrt(y * y)):
+        result = run_natively(f, x, y)
+        assert result.dtype == np.dtype(char)
+        np.testing.assert_allclose(result, f(x, y), rtol=1e-6 if char == "F" else 1e-12)
