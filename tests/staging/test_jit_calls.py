@@ -401,7 +401,7 @@ def test_calls_leave_nothing_behind():
             x[0] = (-1.0) ** k
             f(p, x)
 
-    call(100)
+    call(10_000)  # in which code may be compiled better
     gc.collect()
     tracemalloc.start()
     try:

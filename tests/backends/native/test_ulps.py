@@ -62,7 +62,8 @@ def test_error_functions_are_within_two_units(name: str) -> None:
         away = [float(abs(mpmath.mpf(float(a)) - e)) for a, e in zip(actual, exact, strict=True)]
     nearest = np.array([float(number) for number in exact])
     assert max(np.array(away) / np.spacing(np.abs(nearest))) <= 2
-    np.testing.assert_array_equal(np.signbit(actual), np.signbit(nearest))
+    negative = np.signbit(x) if name == "erf" else np.zeros(x.shape, bool)  # mpmath has one zero
+    np.testing.assert_array_equal(np.signbit(actual), negative)
     assert np.isnan(fg.jit(getattr(fg.scipy.special, name), backend="native")(np.nan))
 
 
