@@ -255,8 +255,20 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Bits, computed from a key and a place."""
+    """Random words, in *blocks* that are computed from a key and a number.
 
+    Attributes
+    ----------
+    block : callable, optional
+        ``(m, first, second, number, **params)`` to the words of a block, of the dtype uint64, from
+        the two words of a key, along the last axis of the first operand, and the number of the
+        block, which is of that dtype as well. With one operand, blocks 0, 1, 2 and so on follow one
+        another along the axes of the result behind those of the keys. With two operands, which
+        broadcast, the numbers are the elements of the second one, and the last axis of the result
+        has the first words of a block. None where only ``evaluate`` makes the words.
+    """
+
+    block: Callable[..., Any] | None = None
     owns: bool = False
 
 
@@ -264,9 +276,9 @@ class Loop(NamedTuple):
     """A program that runs again and again, each time on the carry that it returned before.
 
     The operands are the values that all steps share, then the first carry, then arrays. The body
-    takes the shared values, the carry, and a slice of each array along axis 0. It returns the next
-    carry, and then values that are stacked along axis 0. The results of the loop are the last carry
-    and the stacks.
+    takes the shared values, the carry, and a slice of each array along axis 0; a slice that is weak
+    in the body is a Python number. It returns the next carry, and then values that are stacked
+    along axis 0. The results of the loop are the last carry and the stacks.
 
     >>> Loop(body=None, shared=1, carried=2).parts("wabx")
     ('w', 'ab', 'x')

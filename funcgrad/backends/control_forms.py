@@ -24,12 +24,19 @@ from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Control, Loop
 
 
-def written_out(program: Program) -> Program:
+def written_out(program: Program, python_slices: bool = False) -> Program:
     """Replace operations whose form is a program by its equations.
 
     Such an operation may repeat an earlier operation's work first (``Control.begins``), as the way
     back through a loop repeats that loop. The earlier one is then replaced by the same equations,
     and the passes leave one of two loops that are equal.
+
+    Parameters
+    ----------
+    program : Program
+    python_slices : bool
+        Whether the compiler makes numbers in an array Python numbers, where the body of a loop
+        takes such slices; else operations that need this stay.
     """
     loops: dict[int, Program] = {}
     begun: dict[Hashable, Program] = {}
@@ -37,7 +44,7 @@ def written_out(program: Program) -> Program:
         structure = equation.operation.structure
         if isinstance(structure, Control) and structure.form is not None:
             loop = structure.form(**dict(equation.params))
-            if isinstance(loop, Program):
+            if isinstance(loop, Program) and (python_slices or not _has_python_slices(loop)):
                 loops[position] = loop
                 if structure.begins is not None:
                     begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = loop
@@ -60,6 +67,19 @@ def written_out(program: Program) -> Program:
     return rewrite(program, step)
 
 
+def _has_python_slices(program: Program) -> bool:
+    """Whether a loop in a program takes numbers from arrays as Python numbers."""
+    for equation in program.equations:
+        structure = equation.operation.structure
+        if isinstance(structure, Control) and structure.form is not None:
+            form = structure.form(**dict(equation.params))
+            if isinstance(form, Loop):
+                slices = form.body.inputs[form.shared + form.carried :]
+                if any(spec.weak for spec in slices):
+                    return True
+    return False
+
+
 def _beginning(
     equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
 ) -> Hashable:
@@ -80,7 +100,11 @@ def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> L
         fits = all(_fits(branch, operands[1:], results) for branch in form.branches)
         return form if fits else None
     stop = form.shared + form.carried
-    slices = [Spec(spec.shape[1:], spec.dtype) for spec in operands[stop:]]
+    inputs = form.body.inputs[stop:]
+    slices = [
+        Spec(array.shape[1:], array.dtype, spec.weak)
+        for array, spec in zip(operands[stop:], inputs, strict=False)
+    ]
     body_inputs = [*operands[:stop], *slices]
     carried = operands[form.shared : stop]
     stacked = [Spec(spec.shape[1:], spec.dtype) for spec in results[form.carried :]]

@@ -98,7 +98,11 @@ class LoopCall(ControlCall):
         for x in xs:
             if x.shape[:1] != (length,):
                 raise ProgramError(f"a loop of {length} steps over an array of shape {x.shape}")
-        outs = loop.body.results(*shared, *carry, *[Spec(x.shape[1:], x.dtype) for x in xs])
+        inputs = loop.body.inputs[loop.shared + loop.carried :]
+        slices = [
+            Spec(x.shape[1:], x.dtype, spec.weak) for x, spec in zip(xs, inputs, strict=False)
+        ]
+        outs = loop.body.results(*shared, *carry, *slices)
         if outs[: loop.carried] != tuple(carry):
             raise ProgramError("the body of a loop changes the kind of what it carries")
         if loop.condition is not None:

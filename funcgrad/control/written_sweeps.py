@@ -9,7 +9,7 @@ compilers alone, and only such a loop reads a stack.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -40,16 +40,16 @@ def written(sweeps: Sweeps, run: Primitive) -> Program | None:
     """
     places = _read(sweeps)
     specs = sweeps.programs[-1].inputs
-    has_weak = any(specs[k].weak for k in places if k >= 0)
-    if sweeps.loop.checkpoints is not None or (has_weak and not _is_double(sweeps)):
-        return None  # slices of an array are no Python numbers
+    if sweeps.loop.checkpoints is not None:
+        return None
+    as_slice = strong if _is_double(sweeps) else _unchanged
 
     def ends_of_sweeps(values: Sequence[Value]) -> list[Value]:
         consts, *carries = sweeps.parts(values)
         known: dict[int, Value] = {}
         ends: list[Value] = []
         for number, carry in enumerate(carries):
-            outs = _sweep(sweeps, number, places, known, consts, carry, run)
+            outs = _sweep(sweeps, number, places, known, consts, carry, run, as_slice)
             ends += outs[: len(carry)] if not number or number >= sweeps.first else ()
         return ends
 
@@ -64,6 +64,7 @@ def _sweep(
     consts: Sequence[Value],
     carry: Sequence[Value],
     run: Primitive,
+    as_slice: Callable[[Spec], Spec],
 ) -> Sequence[Value]:
     """Append a sweep; return its last carry and its stacks, and add these to ``known``."""
     program = sweeps.programs[number]
@@ -72,7 +73,7 @@ def _sweep(
     mine = [k for k in places if start <= k < len(program.inputs) or (k == _MARK and not number)]
     condition = None if number else sweeps.loop.condition
     loop = Loop(
-        _step(sweeps, number, before, mine),
+        _step(sweeps, number, before, mine, as_slice),
         len(consts),
         len(carry),
         condition=condition,
@@ -84,7 +85,13 @@ def _sweep(
     return outs
 
 
-def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int]) -> Program:
+def _step(
+    sweeps: Sweeps,
+    number: int,
+    before: Sequence[int],
+    mine: Sequence[int],
+    as_slice: Callable[[Spec], Spec],
+) -> Program:
     """Stage the program of a step of a sweep.
 
     It takes the values that all steps share, its carry, and the values that it reads of the sweeps
@@ -93,7 +100,7 @@ def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int
     program, count = sweeps.programs[number], sweeps.loop.shared
     start = len(program.inputs) - len(program.outputs)
     specs = [*program.inputs[:count], *program.inputs[start:]]
-    specs += [_SPEC_OF_MARK if k == _MARK else strong(program.inputs[k]) for k in before]
+    specs += [_SPEC_OF_MARK if k == _MARK else as_slice(program.inputs[k]) for k in before]
     unread = [stand_in(spec) for spec in program.inputs[count:start]]
 
     def step(values: Sequence[Value]) -> list[Value]:
@@ -107,6 +114,10 @@ def _step(sweeps: Sweeps, number: int, before: Sequence[int], mine: Sequence[int
         return [*applied(program, read), *rows]
 
     return flat_program(program.name, step, specs)
+
+
+def _unchanged(spec: Spec) -> Spec:
+    return spec
 
 
 def _is_double(sweeps: Sweeps) -> bool:

@@ -52,6 +52,10 @@ SPLIT: Final = 1
 _FOLD: Final = 2
 _WORD: Final = 2**64 - 1
 
+_MULTIPLIERS: Final = 0xD2E7470EE14C6C93, 0xCA5A826395121157
+_STEPS: Final = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
+"""The constants of Philox4x64: what the rounds multiply by, and how a key moves on."""
+
 
 def _cipher(key: Array, start: int, count: int) -> Array:
     """``count`` words: the encrypted counters ``start``, ``start + 1`` and so on."""
@@ -59,6 +63,24 @@ def _cipher(key: Array, start: int, count: int) -> Array:
     words = np.array([before >> shift & _WORD for shift in (0, 64, 128, 192)], np.uint64)
     # np.random loads here, on first use, and not on import.
     return np.random.Philox(key=key, counter=words).random_raw(count)
+
+
+def _block(
+    m: Algebra, first: Value, second: Value, number: Value, stream: int
+) -> tuple[Value, ...]:
+    """The cipher as a formula: four words, from a key and the lowest and highest of a counter's."""
+    words: tuple[Value, ...] = (number, 0, 0, stream)
+    for step in range(10):
+        upper, lower = _multiply(_MULTIPLIERS[0], words[0])
+        other_upper, other_lower = _multiply(_MULTIPLIERS[1], words[2])
+        moves = [length * step & _WORD for length in _STEPS]
+        words = (
+            other_upper ^ words[1] ^ (first + moves[0]),
+            other_lower,
+            upper ^ words[3] ^ (second + moves[1]),
+            lower,
+        )
+    return words
 
 
 def _random_bits(key: Raw, shape: Shape, stream: int) -> Array:
@@ -88,7 +110,10 @@ random_bits: Primitive = Primitive(
     # The bits of an array of keys are those of each key.
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _bits_samples,
-    structure=Random(owns=True),
+    structure=Random(
+        lambda m, first, second, number, shape, stream: _block(m, first, second, number, stream),
+        owns=True,
+    ),
 )
 
 
@@ -140,7 +165,9 @@ fold_key: Primitive = Primitive(
     DISCRETE,
     _batch_fold,
     _fold_samples,
-    structure=Random(owns=True),
+    structure=Random(
+        lambda m, first, second, number: _block(m, first, second, number, _FOLD), owns=True
+    ),
 )
 
 

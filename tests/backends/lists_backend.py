@@ -182,7 +182,11 @@ class ListsBackend:
         count = 0
         while self.continues(loop, length - count, shared, carry):
             place = length - 1 - count if loop.reverse else count
-            outs = self.outputs(loop.body, [*shared, *carry, *[row(x, place) for x in rows]])
+            slices = [
+                row(x, place, spec.weak)
+                for x, spec in zip(rows, loop.body.inputs[-len(rows) :], strict=False)
+            ]
+            outs = self.outputs(loop.body, [*shared, *carry, *slices])
             carry = outs[: loop.carried]
             for stack, out in zip(stacks, outs[loop.carried :], strict=True):
                 stack.append(out)
@@ -191,7 +195,9 @@ class ListsBackend:
         return [*carry, *map(stack_of, ordered, stacked)]
 
 
-def row(x: Listed, place: int) -> Listed:
+def row(x: Listed, place: int, as_python: bool) -> Held:
+    if as_python:
+        return x.dtype.type(x.elements[place]).item()
     size = int(np.prod(x.shape[1:]))
     return Listed(x.shape[1:], x.dtype, x.elements[place * size : (place + 1) * size])
 

@@ -33,7 +33,11 @@ def meaning(form: Loop | Choice | Program, values: Sequence[Any]) -> list[Any]:
     length = form.length if form.length is not None or not arrays else len(arrays[0])
     while _goes_on(form, length, len(rows), [*shared, *state]):
         step = length - 1 - len(rows) if form.reverse and length else len(rows)
-        outs = form.body.evaluate([*shared, *state, *[array[step] for array in arrays]])
+        slices = [
+            array[step].item() if spec.weak else array[step]
+            for array, spec in zip(arrays, form.body.inputs[stop:], strict=True)
+        ]
+        outs = form.body.evaluate([*shared, *state, *slices])
         state = outs[: form.carried]
         rows.append(outs[form.carried :])
     rows = rows[::-1] if form.reverse else rows

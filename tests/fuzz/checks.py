@@ -498,6 +498,10 @@ def _checks() -> dict[str, Check]:
         "checkpoint": valued(lambda s: fg.checkpoint(s.f)(*s.args)),
         "jit": _again(lambda s: fg.jit(s.f)),
         "jit, plain backend": _again(lambda s: fg.jit(s.f, backend=Plain())),
+        "jit, native": valued(lambda s: fg.jit(s.f, backend="native")(*s.args), 8.0, True),
+        "jit of vjp, native": derived(
+            "pull", lambda s: fg.jit(s.pull, backend="native")(*s.point), 8.0, True
+        ),
         "jit, relaxed": valued(lambda s: fg.jit(s.f, relaxed=True)(*s.args), 4.0, True),
         "vmap": Check(_batched, "batch"),
         "linearize": derived("push", lambda s: fg.linearize(s.F, *s.xs)[1](*s.tangents)),

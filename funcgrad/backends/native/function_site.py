@@ -116,6 +116,12 @@ class FunctionSite:
         if size:
             self.lines.call("ptr", "memcpy", ("ptr", target), ("ptr", source), ("i64", str(size)))
 
+    def clear(self, target: str, spec: Spec) -> None:
+        """Write zeros into an array that lies in C order."""
+        size = prod(spec.shape) * spec.dtype.itemsize
+        if size:
+            self.lines.call("ptr", "memset", ("ptr", target), ("i32", "0"), ("i64", str(size)))
+
     def array(self, kind: str, items: Sequence[str | int]) -> str:
         """Values side by side on the stack."""
         room = self.lines.room(f"[{len(items)} x {kind}]")

@@ -19,26 +19,34 @@ from funcgrad.backends.native.factor_text import (
     write_factor_use,
     write_gufunc,
 )
+from funcgrad.backends.native.fold_text import write_folding, write_scanning
 from funcgrad.backends.native.function_site import MISSED, FunctionSite
 from funcgrad.backends.native.function_text import FunctionText
+from funcgrad.backends.native.indexed_text import write_gathering, write_scattering
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.nests import NestWriter, load
 from funcgrad.backends.native.plan_steps import (
     Callback,
+    Drawing,
     Elimination,
     FactorUse,
     Fill,
+    Folding,
+    Gathering,
     GufuncLoop,
     MatrixProduct,
     Nest,
     Run,
+    Scanning,
+    Scattering,
     Step,
     Sweep,
 )
 from funcgrad.backends.native.planner import plan_of
 from funcgrad.backends.native.product_text import write_product
+from funcgrad.backends.native.random_text import write_drawing
 from funcgrad.programs.equation import Guard
 from funcgrad.programs.program import Program
 
@@ -84,7 +92,7 @@ def _write(site: FunctionSite, step: Step) -> None:
         case Nest():
             _nest(site, step)
         case Fill():
-            _fill(site, step.buffer)
+            site.clear(site.pointer(step.buffer), site.plan.specs[step.buffer])
         case Sweep():
             write_sweep(site, step)
         case Callback():
@@ -99,6 +107,16 @@ def _write(site: FunctionSite, step: Step) -> None:
             write_product(site, step)
         case GufuncLoop():
             write_gufunc(site, step)
+        case Gathering():
+            write_gathering(site, step)
+        case Scattering():
+            write_scattering(site, step)
+        case Scanning():
+            write_scanning(site, step)
+        case Folding():
+            write_folding(site, step)
+        case Drawing():
+            write_drawing(site, step)
 
 
 # ------------------------------------------------------------------------------------------- memory
@@ -137,15 +155,6 @@ def _nest(site: FunctionSite, nest: Nest) -> None:
     plan = site.plan
     site.work += prod(nest.shape) * len(nest.members)
     NestWriter(site.lines, nest, plan.specs, site.pointer, plan.number, site.module.bits).write()
-
-
-def _fill(site: FunctionSite, buffer: int) -> None:
-    spec = site.plan.specs[buffer]
-    size = prod(spec.shape) * spec.dtype.itemsize
-    if size:
-        site.lines.call(
-            "ptr", "memset", ("ptr", site.pointer(buffer)), ("i32", "0"), ("i64", str(size))
-        )
 
 
 def _check(site: FunctionSite, guards: Sequence[Guard]) -> None:

@@ -81,7 +81,7 @@ class NativeBackend:
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """The program without calls, its operations by formulas that can be written."""
         prepared = with_programs_inside(
-            written_out(inlined(program)),
+            written_out(inlined(program), python_slices=True),
             lambda body: self.prepare(optimize(body, relaxed), relaxed),
         )
         if prepared is not program:

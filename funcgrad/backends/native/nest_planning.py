@@ -37,7 +37,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     structure: Any = equation.operation.structure
     if structure.formula is None or (structure.ulps and plan.arithmetic.exact):
         return False
-    formula = partial(_with_params, structure.formula, dict(equation.params))
+    formula = partial(with_params, structure.formula, dict(equation.params))
     dtype, specs = (
         plan.specs[variable].dtype,
         [plan.specs[operand] for operand in equation.operands],
@@ -165,7 +165,8 @@ def _fits(plan: UnfinishedPlan, views: Mapping[int, View], place: int, shape: Sh
     return True
 
 
-def _with_params(formula: Formula, params: dict[str, Any], m: Lanes, *operands: Any) -> Any:
+def with_params(formula: Formula, params: dict[str, Any], m: Lanes, *operands: Any) -> Any:
+    """The value of a formula that has parameters."""
     return formula(m, *operands, **params)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from funcgrad.backends.native.views import View
 from funcgrad.factorizations import Factorization
 from funcgrad.folds import Fold
+from funcgrad.places import Places
 from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -272,8 +273,91 @@ class GufuncLoop(EquationStep):
     dtypes: tuple[np.dtype[Any], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Gathering(EquationStep):
+    """Elements of the first operand, at places that the others choose.
+
+    Attributes
+    ----------
+    places : Places
+    """
+
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Scattering(EquationStep):
+    """Elements of an operand, the updates, go to places of the result.
+
+    Attributes
+    ----------
+    places : Places
+    updates : int
+        The position of the operand that is the updates; if it is the first one, the result begins
+        with zeros, else with the elements of the first operand.
+    fold : Fold, optional
+        How updates and elements become one.
+    """
+
+    places: Places
+    updates: int
+    fold: Fold | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanning(EquationStep):
+    """A cumulative operation.
+
+    Attributes
+    ----------
+    fold : Fold
+    axis : int
+    reverse : bool
+        Whether it begins at the end.
+    """
+
+    fold: Fold
+    axis: int
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Folding(EquationStep):
+    """A reduction of elements in their order.
+
+    Attributes
+    ----------
+    fold : Fold
+    axis : int
+        The first of the axes that are reduced.
+    rank : int
+        How many axes are reduced.
+    """
+
+    fold: Fold
+    axis: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing(EquationStep):
+    """Random words.
+
+    Attributes
+    ----------
+    block : callable
+        ``(lanes, first, second, number)`` to the words of a block.
+    size : int
+        The number of words of a block.
+    """
+
+    block: Formula
+    size: int
+
+
 Step: TypeAlias = (
-    "Nest | Fill | Sweep | Callback | Run | Elimination | FactorUse | GufuncLoop | MatrixProduct"
+    "Nest | Fill | Sweep | Callback | Run | Elimination | FactorUse | GufuncLoop | MatrixProduct |"
+    " Gathering | Scattering | Scanning | Folding | Drawing"
 )
 
 

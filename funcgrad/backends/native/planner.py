@@ -13,15 +13,21 @@ nest, in which results that nothing else reads stay in registers. Movements are 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from funcgrad.backends.control_forms import form_of
 from funcgrad.backends.native.factor_planning import factorizes
-from funcgrad.backends.native.function_text import PLAIN, Arithmetic
+from funcgrad.backends.native.fold_planning import folds_in_order, scans
+from funcgrad.backends.native.function_text import PLAIN, Arithmetic, FunctionText
+from funcgrad.backends.native.index_planning import gathers, scatters
+from funcgrad.backends.native.lanes import NotEmitted, Value
 from funcgrad.backends.native.movement_planning import moves
-from funcgrad.backends.native.nest_planning import computes, contracts, reduces
-from funcgrad.backends.native.plan_steps import Callback, NativePlan, Run, Sweep
+from funcgrad.backends.native.nest_planning import computes, contracts, reduces, with_params
+from funcgrad.backends.native.plan_steps import Callback, Drawing, Fill, NativePlan, Run, Sweep
 from funcgrad.backends.native.product_planning import multiplies
+from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
@@ -31,9 +37,13 @@ from funcgrad.structure import (
     Control,
     Elementwise,
     Factored,
+    Gather,
     Loop,
     Movement,
+    Random,
     Reduction,
+    Scan,
+    Scatter,
 )
 
 
@@ -51,11 +61,21 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
         return
     if isinstance(structure, Factored) and factorizes(plan, equation, structure, results):
         return
+    if isinstance(structure, Movement) and moves(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Gather) and gathers(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Scatter) and scatters(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Scan) and scans(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Random) and _draws(plan, equation, structure, results[0]):
+        return
     if len(results) == 1 and plan.is_emitted(equation, results):
         variable = results[0]
-        if isinstance(structure, Movement) and moves(plan, equation, structure, variable):
-            return
         if isinstance(structure, Reduction) and reduces(plan, equation, structure, variable):
+            return
+        if isinstance(structure, Reduction) and folds_in_order(plan, equation, structure, variable):
             return
         if isinstance(structure, Elementwise) and computes(plan, equation, variable):
             return
@@ -68,6 +88,27 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
         return
     plan.prepare(equation.operands)
     plan.append(Callback(equation, results.start), results)
+
+
+def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable: int) -> bool:
+    """Plan random words; returns whether they have a formula, and keys and numbers are integers."""
+    key, *numbers = [plan.specs[operand] for operand in equation.operands]
+    if structure.block is None or key.dtype != np.uint64 or key.shape[-1:] != (2,):
+        return False
+    if any(spec.dtype.kind not in "iu" for spec in numbers):
+        return False
+    if 0 in plan.specs[variable].shape:
+        plan.append(Fill(variable), range(variable, variable + 1))
+        return True
+    block = partial(with_params, structure.block, dict(equation.params))
+    try:
+        lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
+        size = len(block(lanes, *[Value("%x", key.dtype, lanes) for _ in range(3)]))
+    except NotEmitted:
+        return False
+    plan.prepare(equation.operands)
+    plan.append(Drawing(equation, variable, block, size), range(variable, variable + 1))
+    return True
 
 
 def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:

@@ -144,27 +144,30 @@ class UnfinishedPlan:
         return None if constant is None or constant.spec.shape else number_in(constant)
 
     def copied(self, view: View, dtype: np.dtype[Any]) -> View:
-        """A copy of a view, in C order.
-
-        Its elements are copied as the bits of integers, so that they may be of any dtype.
-        """
+        """A copy of a view, in C order."""
         copy = self.new(view.shape, dtype)
         if 0 in view.shape:
             self.append(Fill(copy), range(copy, copy + 1))
-            return self.views[copy]
+        else:
+            self.copy(view, whole(copy, view.shape), dtype)
+        return self.views[copy]
+
+    def copy(self, view: View, place: View, dtype: np.dtype[Any]) -> None:
+        """Add a step that copies elements to a place, which may be a window of a buffer.
+
+        They are copied as the bits of integers, so that they may be of any dtype.
+        """
         count = max(dtype.itemsize // 8, 1)
         bits = np.dtype(f"u{dtype.itemsize // count}")
-        shape = (*view.shape, count)
-        strides = (*[stride * count for stride in view.strides], 1)
-        source, target = self.new(shape, bits), self.new(shape, bits)
-        nest = Nest(shape)
-        nest.reads[source] = View(view.buffer, shape, strides, view.offset * count)
+        source, target = [self.new((*view.shape, count), bits) for _ in range(2)]
+        self.views[source] = _in_words(view, count)
+        nest = Nest((*view.shape, count))
+        nest.reads[source] = self.views[source]
         nest.members.append(Member(target, (source,), lambda lanes, x: x))
-        nest.stores[target] = whole(copy, shape)
-        self.views[source] = nest.reads[source]
-        self.append(nest, range(copy, copy + 1))
-        self.made_at[target] = self.made_at[copy]
-        return self.views[copy]
+        nest.stores[target] = _in_words(place, count)
+        buffer = place.buffer
+        self.append(nest, range(buffer, buffer + 1))
+        self.made_at[target] = self.made_at[buffer]
 
     def prepare(self, operands: Iterable[int]) -> None:
         """Have operands lie in C order in buffers of their own, as arrays of NumPy's do."""
@@ -173,3 +176,9 @@ class UnfinishedPlan:
             size = prod(self.specs[view.buffer].shape)
             if not view.is_dense or view.offset or prod(view.shape) != size:
                 self.views[operand] = self.copied(view, spec.dtype)
+
+
+def _in_words(view: View, count: int) -> View:
+    """A view of elements, each of which is so many words side by side."""
+    strides = (*[stride * count for stride in view.strides], 1)
+    return View(view.buffer, (*view.shape, count), strides, view.offset * count)

@@ -17,6 +17,7 @@ from funcgrad.structure import (
     Factored,
     Gather,
     Movement,
+    Random,
     Reduction,
     Scan,
     Scatter,
@@ -24,7 +25,7 @@ from funcgrad.structure import (
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.factored_matrices import factored
-from funcgrad.testing.operations.interpreter import folded, gathered, scanned, scattered
+from funcgrad.testing.operations.interpreter import drawn, folded, gathered, scanned, scattered
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 from funcgrad.trace import Raw, Value
 
@@ -110,6 +111,14 @@ def _folds(case: Case) -> None:
     out = np.array(made, expected.dtype).reshape(expected.shape)
     rounding = {"e": 1e-2, "f": 1e-5, "F": 1e-5}.get(expected.dtype.char, 1e-12)
     require_near(out, expected, rounding, "evaluate, against the fold")
+
+
+def _draws(case: Case) -> None:
+    structure, expected = case.primitive.structure, case.value()
+    assert isinstance(structure, Random)
+    if structure.block is not None:
+        words = drawn(structure.block, case.sample.params, np.shape(expected), *case.args)
+        require_bits(words, expected, "evaluate, against the blocks")
 
 
 # ------------------------------------------------------------------------------ movements
@@ -378,6 +387,13 @@ ELEMENT_MAPS: Final = (
         "See factorization: which factors, and what they make. Or evaluate.",
         AtSamples(_is_factored),
         _has(Factored),
+    ),
+    Property(
+        "structure: random words",
+        "Results are the words that the blocks of the formula have.",
+        "See block, or evaluate.",
+        AtSamples(_draws),
+        _has(Random),
     ),
     Property(
         "structure: gather",

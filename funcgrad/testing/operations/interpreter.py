@@ -10,7 +10,7 @@ Arrays are lists of NumPy's numbers in C order beside their shapes; nothing is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -115,6 +115,30 @@ def scattered(
             state = fold.of(intrinsics, dtype, element, update)
             out[element] = fold.combine(intrinsics, out[element], state)
     return out
+
+
+def drawn(
+    block: Callable[..., Sequence[Raw]],
+    params: Mapping[str, Hashable],
+    shape: Shape,
+    key: Raw,
+    *numbers: Raw,
+) -> Raw:
+    """Make the random words of a shape; see ``Random``."""
+    keys = np.asarray(key)
+    if numbers:
+        chosen = np.broadcast_to(np.asarray(numbers[0]).astype(np.uint64), shape[:-1])
+        keys, count = np.broadcast_to(keys, (*shape[:-1], 2)), shape[-1]
+    else:
+        count = prod(shape[keys.ndim - 1 :])
+        chosen = np.arange(count, dtype=np.uint64)
+        keys = keys[..., None, :]
+    with np.errstate(over="ignore"):  # words wrap around
+        words = block(intrinsics, keys[..., 0], keys[..., 1], chosen, **params)
+    stacked = np.stack(np.broadcast_arrays(*words), -1)
+    if not numbers:
+        stacked = stacked.reshape(*stacked.shape[:-2], -1)
+    return stacked[..., :count].reshape(shape)
 
 
 def _reader(operands: Sequence[list[Raw]]) -> Callable[[int, int], int]:

@@ -177,4 +177,7 @@ def test_python_numbers_are_carried(char: str) -> None:
 
     assert called_back(mixed, X.astype(char)) == "nothing"
     assert_same(mixed, X.astype(char), exact=True)
-    assert_same(fg.grad(lambda x: fnp.sum(mixed(x)[2])), X.astype(char))
+    derived = fg.grad(lambda x: fnp.sum(mixed(x)[2]))
+    assert called_back(derived, X.astype(char)) == "nothing"
+    assert_same(derived, X.astype(char))
+    assert_same(fg.jacrev(derived), X.astype(char))

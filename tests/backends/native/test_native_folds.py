@@ -1,0 +1,89 @@
+"""Cumulative operations and places of extrema as machine code, for any axis, dtype and length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.primitives.cumulative import cumulative_sum
+from funcgrad.primitives.recurrence import recurrence
+from funcgrad.tensor import apply
+from tests.backends.native.test_native import assert_same
+from tests.backends.native.test_native_loops import called_back
+
+SHAPES = st.lists(st.sampled_from([1, 2, 3, 9, 17, 40]), min_size=1, max_size=3).map(tuple)
+DTYPES = st.sampled_from("?bBhHiIlLfd")
+
+
+@given(SHAPES, DTYPES, st.booleans(), st.data())
+def test_cumulative_sums_and_products_have_numpys_bits(
+    shape: tuple[int, ...], char: str, reverse: bool, data: Any
+) -> None:
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    x = (3 * np.random.default_rng(len(shape)).standard_normal(shape)).astype(char)
+
+    def f(x: Any) -> Any:
+        total = apply(cumulative_sum, x, axis=axis % len(shape), reverse=reverse)
+        return total, fnp.cumprod(x, axis=axis), fnp.cumsum(x[::-1], axis=axis)
+
+    assert called_back(f, x) == "nothing"
+    assert_same(f, x, exact=True)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 2)])
+def test_nothing_is_accumulated(shape: tuple[int, ...]) -> None:
+    assert_same(lambda x: fnp.cumsum(x, axis=0), np.zeros(shape), exact=True)
+
+
+@given(SHAPES, DTYPES, st.booleans(), st.sets(st.integers(0, 999), max_size=4), st.data())
+def test_places_of_extrema_are_the_first_ones(
+    shape: tuple[int, ...], char: str, keepdims: bool, nans: set[int], data: Any
+) -> None:
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    x = (2 * np.random.default_rng(len(shape)).standard_normal(shape)).astype(char)  # many ties
+    for place in nans:
+        if char in "fd":
+            x.flat[place % x.size] = np.nan
+
+    def f(x: Any) -> Any:
+        first = fnp.argmax(x, axis=axis, keepdims=keepdims)
+        return first, fnp.argmin(x, axis=axis), fnp.argmax(x), fnp.argmin(x.T, axis=axis)
+
+    assert called_back(f, x) == "nothing"
+    assert_same(f, x, exact=True)
+
+
+@pytest.mark.parametrize("length", [31, 32, 33, 100, 1001])
+@pytest.mark.parametrize("char", "fdbl?")
+def test_ties_between_pieces_of_long_rows(length: int, char: str) -> None:
+    for place in (0, 7, length // 2, length - 1):
+        x = np.zeros(length)
+        x[place:] = 1
+        assert_same(lambda x: (fnp.argmax(x), fnp.argmin(1 - x)), x.astype(char).astype("d"))
+        assert_same(lambda x: fnp.argmax(x), x.astype(char), exact=True)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(50,), (7, 9), (4, 3, 5)])
+@pytest.mark.parametrize("char", "fd")
+def test_recurrences(shape: tuple[int, ...], reverse: bool, char: str) -> None:
+    draw = np.random.default_rng(3).uniform
+    a, b = draw(-1, 1, shape).astype(char), draw(-1, 1, shape).astype(char)
+    for axis in range(len(shape)):
+        f = lambda a, b, k=axis: apply(recurrence, a, b, axis=k, reverse=reverse)  # noqa: E731
+        assert called_back(f, a, b) == "nothing"
+        assert_same(f, a, b)
+
+
+def test_what_overflows_on_the_way_and_meets_a_zero_is_zero() -> None:
+    a = np.array([1e300, 1e300, 1e300, 0.0, 2.0])
+    b = np.array([1e300, 1.0, 1.0, 1.0, 1.0])
+    assert_same(lambda a, b: apply(recurrence, a, b, axis=0, reverse=False), a, b, exact=True)
+    assert_same(fg.grad(lambda a: fnp.cumprod(a)[-1]), a, exact=True)
+    assert_same(fg.grad(lambda a: fnp.sum(fnp.cumsum(a) * a)), b[1:])
