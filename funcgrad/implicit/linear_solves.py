@@ -258,7 +258,7 @@ class LinearSystem:
         (_, params), (db, dparams) = self._split(values[:half]), self._split(values[half:])
         x, aux = self._split(outs)
         moved = pushed(lambda parameters: self._map(parameters)(x), params, dparams)
-        rhs = [minus(t, m) for t, m in zip(db, moved, strict=True)]
+        rhs = [_minus(t, m) for t, m in zip(db, moved, strict=True)]
         return [*outs, *self.tangents(x, rhs, params), *map(zeros_like, aux)]
 
     def tangents(
@@ -294,7 +294,7 @@ def filled(tangents: Sequence[Value], primals: Sequence[Value]) -> list[Value]:
     ]
 
 
-def minus(first: Value, second: Value) -> Value:
+def _minus(first: Value, second: Value) -> Value:
     """The difference of two tangents, either of which may be None."""
     if second is None:
         return first

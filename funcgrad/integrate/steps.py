@@ -16,6 +16,8 @@ solution at those times. Derivatives treat the sizes of steps, and the times, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -185,7 +187,7 @@ def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) 
     sums = []
     for leaf_slopes in zip(*slopes, strict=True):
         terms = [weight * k for weight, k in zip(weights, leaf_slopes, strict=True) if weight]
-        total = sum(terms[1:], terms[0])
+        total = reduce(add, terms)
         sums.append(step.astype(real_dtype([total])) * total)
     return sums
 

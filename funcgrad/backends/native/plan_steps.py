@@ -356,8 +356,20 @@ class Drawing(EquationStep):
 
 
 Step: TypeAlias = (
-    "Nest | Fill | Sweep | Callback | Run | Elimination | FactorUse | GufuncLoop | MatrixProduct |"
-    " Gathering | Scattering | Scanning | Folding | Drawing"
+    Nest
+    | Fill
+    | Sweep
+    | Callback
+    | Run
+    | Elimination
+    | FactorUse
+    | GufuncLoop
+    | MatrixProduct
+    | Gathering
+    | Scattering
+    | Scanning
+    | Folding
+    | Drawing
 )
 
 

@@ -4,8 +4,9 @@ Nothing is asked of ``evaluate``. A matrix without factors gives None.
 
 >>> from funcgrad.factorizations import Factorization, Factors, FromFactors
 >>> form = Factorization(Factors.ELIMINATION, FromFactors.DETERMINANT)
->>> factored(form, np.array([[1.0, 2.0], [3.0, 4.0]]))
-(np.clongdouble(-2+0j),)
+>>> (determinant,) = factored(form, np.array([[2.0, 1.0], [1.0, 3.0]]))
+>>> float(determinant.real)
+5.0
 """
 
 from __future__ import annotations
