@@ -42,8 +42,8 @@ class Plain:
 
 def test_a_backend_is_chosen_by_name_or_by_value():
     for backend in (None, "numpy", NUMPY, Plain()):
-        staged = fg.jit(lambda x: fnp.sin(x) * 2, backend=backend)
-        assert_array_equal(staged(X), fnp.sin(X) * 2)
+        staged = fg.jit(lambda x: fnp.floor(x) * 2, backend=backend)
+        assert_array_equal(staged(X), fnp.floor(X) * 2)
         assert staged.failures == ()
     lowered = fg.jit(lambda x: x + 1, backend=Plain()).lower(X)
     assert (lowered.backend.name, lowered.source) == ("plain", "plainly")

@@ -356,7 +356,7 @@ def test_every_run_has_an_epoch_of_its_own() -> None:
 def test_jit_of_a_checkpointed_function_is_what_it_is_without() -> None:
     x = fg.tensor(numbers(50))
     f = fg.grad(blocks(fg.checkpoint(lambda x: fg.checkpoint(layers)(x) * x)))
-    jitted = fg.jit(f)
+    jitted = fg.jit(f, exact=True)
     for _ in range(2):
         assert np.asarray(jitted(x)).tobytes() == np.asarray(f(x)).tobytes()
 

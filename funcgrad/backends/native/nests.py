@@ -137,18 +137,22 @@ class NestWriter:
         extents = [prod([shape[axis] for axis in group]) for group in groups]
         inner = [[array.strides[group[-1]] for group in groups] for array in arrays]
 
-        def contiguous(place: int) -> float:
-            """How many arrays lie side by side along a loop; those that are written count twice."""
-            return sum(
-                [
-                    (strides[place] == 1) * (2 if array.variable in self._nest.stores else 1)
-                    for array, strides in zip(arrays, inner, strict=True)
-                ]
-            ) + 0.5 * (place == len(groups) - 1)
+        def worth(place: int) -> float:
+            """How many arrays lie side by side along a loop; those that are written count twice.
+
+            Reductions count once, along loops that they reduce: they are collected in registers.
+            """
+            total = 0.5 * (place == len(groups) - 1)
+            for array, strides in zip(arrays, inner, strict=True):
+                if array.variable in reduced:
+                    total += groups[place][0] in reduced[array.variable]
+                else:
+                    total += (strides[place] == 1) * (1 + (array.variable in self._nest.stores))
+            return total
 
         order = list(range(len(groups)))
         if order:
-            best = max(order, key=contiguous)
+            best = max(order, key=worth)
             order.remove(best)
             order.append(best)
         for array, strides in zip(arrays, inner, strict=True):

@@ -28,6 +28,9 @@ TEXT = "define i64 @five() { ret i64 5 } ; " + "x" * 5000
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for thread in threading.enumerate():  # code of tests before this one is still being compiled
+        if thread is not threading.current_thread() and thread.name.startswith("funcgrad"):
+            thread.join()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("FUNCGRAD_CACHE", raising=False)
     return tmp_path / "cache" / "funcgrad"
