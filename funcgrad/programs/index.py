@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
+from funcgrad.process_locks import cached_property
 from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.shape import Spec
 

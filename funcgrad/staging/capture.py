@@ -27,7 +27,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import field
-from functools import cached_property
 from operator import attrgetter, methodcaller
 from pickle import dumps
 from threading import active_count, local
@@ -40,6 +39,7 @@ import numpy as np
 from funcgrad.backends.interface import Unchanged
 from funcgrad.buffers import BufferPool
 from funcgrad.primitive import Primitive
+from funcgrad.process_locks import cached_property
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.lookups import INSPECTING, REFLECTIVE, Libraries, imported, line_of, lookups

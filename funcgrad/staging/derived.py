@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
+from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.program import Program
 from funcgrad.staging.entry import told_by_operation
 from funcgrad.structure import Control
@@ -65,7 +65,7 @@ class _Memo:
     __slots__ = ("_lock", "_made")
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = ProcessLock()
         self._made: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:

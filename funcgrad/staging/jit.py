@@ -22,7 +22,6 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
-from threading import Lock
 from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from weakref import WeakMethod
@@ -34,6 +33,7 @@ from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.foreign_names import answering
 from funcgrad.passes.pipeline import optimize
+from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
@@ -102,7 +102,7 @@ class Jitted(Generic[P, R]):
         self._entries: tuple[Callable[[Any, Any], Any], ...] = ()
         self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
         self._failures: tuple[Failure, ...] = ()
-        self._lock = Lock()
+        self._lock = ProcessLock()
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
@@ -343,26 +343,32 @@ class Jitted(Generic[P, R]):
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
         """The program as the backend prepares it, and the compiled form of that."""
-        backend, prepared = self._backend, optimized
-        try:
-            if not backend.supports(optimized):
-                self._warn(
-                    f"has a program that the backend {backend.name!r} does not support; the NumPy"
-                    " backend runs it."
-                )
-                backend = NUMPY
-            prepared = backend.prepare(optimized, relaxed)
-            return prepared, backend.compile(prepared)
-        except Exception as error:  # a failure to compile must never cost a result
-            failure = Failure(prepared, backend.name, repr(error))
-            with self._lock:
-                self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
+        backends = [self._backend, *([] if self._backend is NUMPY else [NUMPY])]
+        if not self._backend.supports(optimized):
+            backends = [NUMPY]
             self._warn(
-                f"has a program that the backend {backend.name!r} could not compile, and that is"
-                f" evaluated operation by operation instead: {error!r}. To report it, save the"
-                f" program: {self.__name__}.failures[-1].program.to_text()."
+                f"has a program that the backend {self._backend.name!r} does not support; the NumPy"
+                " backend runs it."
             )
-            return optimized, evaluated(optimized)
+        for backend in backends:
+            prepared = optimized
+            try:
+                prepared = backend.prepare(optimized, relaxed)
+                return prepared, backend.compile(prepared)
+            except Exception as error:  # a failure to compile must never cost a result
+                self._note_failure(backend, prepared, error)
+        return optimized, evaluated(optimized)
+
+    def _note_failure(self, backend: Backend, program: Program, error: Exception) -> None:
+        failure = Failure(program, backend.name, repr(error))
+        with self._lock:
+            self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
+        instead = "is evaluated operation by operation" if backend is NUMPY else "NumPy's runs"
+        self._warn(
+            f"has a program that the backend {backend.name!r} could not compile, and that"
+            f" {instead} instead: {error!r}. To report it, save the program:"
+            f" {self.__name__}.failures[-1].program.to_text()."
+        )
 
     def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
         """Split off the static arguments: triples of position or name, exact key, and value."""

@@ -7,12 +7,12 @@ the outside values that the function reads are unchanged, for arguments for whic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.backends.interface import MISS, Compiled
 from funcgrad.errors import GuardError
+from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.staging.capture import Capture
@@ -97,7 +97,7 @@ class Signature:
     )
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = ProcessLock()
         self._variants: tuple[Variant, ...] = ()
         self.attempts: tuple[Callable[..., Any], ...] = ()
         self.entries: tuple[Callable[[Any, Any], Any], ...] = ()

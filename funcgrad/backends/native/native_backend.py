@@ -11,8 +11,6 @@ Tensor(8.0)
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +24,7 @@ from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.functions import write_function, write_module
 from funcgrad.backends.native.native_code import BEST, native_code_of
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.processor import Toolchain, host
+from funcgrad.backends.native.processor import Toolchain
 from funcgrad.floating_errors import notices_errors
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitive import Primitive
@@ -54,7 +52,8 @@ class NativeBackend:
         self._tools = Toolchain()
         self._tools.wait_before_forks()
         self._classes: dict[type[Any], type[Any]] = {}
-        self._lock = Lock()
+        self._made: Runtime | None = None
+        self._is_checked = False
 
     def __reduce__(self) -> str:
         return "EXACT" if self.exact else "NATIVE"
@@ -62,17 +61,19 @@ class NativeBackend:
     def __repr__(self) -> str:
         return f"NativeBackend(exact={self.exact})"
 
-    @cached_property
     def _runtime(self) -> Runtime:
-        made = self._tools.object_code(runtime_text(), BEST, inline=True)
-        return Runtime(self._tools, made)
+        """The code between Python and programs, compiled once."""
+        with self._tools.lock:
+            if self._made is None:
+                text = runtime_text()
+                self._made = Runtime(self._tools, self._tools.object_code(text, BEST, inline=True))
+            return self._made
 
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class, with one slot, whose instances machine code may call."""
-        with self._lock:
-            if kind not in self._classes:
-                self._classes[kind] = directly_callable(kind)
-            return self._classes[kind]
+        if kind not in self._classes:
+            self._classes.setdefault(kind, directly_callable(kind))
+        return self._classes[kind]
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: unless that closes over a tracer."""
@@ -91,7 +92,7 @@ class NativeBackend:
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""
         module, function = self._written(program)
-        runtime = self._runtime
+        runtime = self._runtime()
         known = {**symbols(), "call_back": runtime.code.addresses["call_back"]}
         addresses = module.addresses(known)
         referents = [*module.referents]
@@ -126,8 +127,9 @@ class NativeBackend:
         NativeError
             The interpreter, NumPy or the processor is none that this backend knows.
         """
-        checked()
-        host()
+        if not self._is_checked:
+            checked()
+            self._is_checked = bool(self._tools.processor)
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
         machine = self._tools.processor

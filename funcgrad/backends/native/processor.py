@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
 from itertools import count
-from threading import Lock
+from threading import RLock
 from typing import Any, Final
 
 import llvmlite
@@ -26,6 +26,7 @@ from llvmlite import binding
 
 from funcgrad.backends.native.code_cache import digest, read_code, write_code
 from funcgrad.errors import FuncgradError
+from funcgrad.process_locks import cached_property
 from funcgrad.quick_dataclasses import dataclass
 
 LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
@@ -99,16 +100,33 @@ class Code:
     ----------
     addresses : mapping
         From functions' names to where they begin.
-    held : tuple
+    memory : object
         What frees the memory when it goes.
     """
 
     addresses: Mapping[str, int]
-    held: tuple[Any, ...]
+    memory: _Memory
+
+
+class _Memory:
+    """Memory that LLVM has allocated, freed when nothing refers to it any more."""
+
+    __slots__ = ("_holders", "_tools")
+
+    def __init__(self, tools: Toolchain, *holders: Any) -> None:
+        self._tools, self._holders = tools, [*holders]
+
+    def __del__(self) -> None:
+        self._tools.free(self._holders)
 
 
 class Toolchain:
     """A compiler for one processor, and a linker.
+
+    Attributes
+    ----------
+    lock : RLock
+        Held while LLVM works.
 
     Parameters
     ----------
@@ -121,7 +139,8 @@ class Toolchain:
         self._machines: dict[int, Any] = {}
         self._linker: Any = None
         self._names = count()
-        self._lock = Lock()  # held while LLVM works
+        self.lock: Final = RLock()
+        self._unused: list[list[Any]] = []
 
     def wait_before_forks(self) -> None:
         """Have the process fork only when LLVM does not work for this object.
@@ -129,15 +148,36 @@ class Toolchain:
         The child would wait for ever for what other threads of its parent hold.
         """
         if hasattr(os, "register_at_fork"):
-            release = self._lock.release
+            release = self.lock.release
             os.register_at_fork(
-                before=self._lock.acquire, after_in_parent=release, after_in_child=release
+                before=self.lock.acquire, after_in_parent=release, after_in_child=release
             )
+
+    def free(self, holders: list[Any]) -> None:
+        """Free memory that LLVM has allocated: now, or when the thread is done for which it works.
+
+        Parameters
+        ----------
+        holders : list
+            What frees it when it goes.
+        """
+        self._unused.append(holders)
+        if self.lock.acquire(blocking=False):
+            try:
+                self._free_unused()
+            finally:
+                self.lock.release()
+
+    def _free_unused(self) -> None:
+        with suppress(IndexError):  # not a look at the length: other threads add to it
+            while True:
+                self._unused.pop().clear()
 
     @cached_property
     def processor(self) -> Processor:
         """The processor that code is made for."""
-        return self._processor or host()
+        with self.lock:
+            return self._processor or host()
 
     def _machine(self, level: int) -> Any:
         return LLVM.Target.from_default_triple().create_target_machine(
@@ -178,25 +218,34 @@ class Toolchain:
 
     def _name(self, text: str, level: int) -> str:
         """A name for everything that an object file depends on."""
+        return digest([text, str(level), *self._versions])
+
+    @cached_property
+    def _versions(self) -> tuple[str, ...]:
         processor = self.processor
-        versions = [llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform]
-        return digest([text, str(level), processor.cpu, processor.features, *versions])
+        with self.lock:
+            versions = llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform
+        return processor.cpu, processor.features, *versions
 
     def _compiled(self, text: str, level: int, inline: bool) -> bytes:
-        with self._lock:
-            _initialize()
-            try:
-                module = LLVM.parse_assembly(text)
-                module.verify()
-            except RuntimeError as error:
-                raise NativeError(f"native code: LLVM refuses the module: {error}") from None
-            if level not in self._machines:
-                self._machines[level] = self._machine(level)
-            if inline:
-                tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
-                builder = LLVM.create_pass_builder(self._machines[level], tuning)
-                builder.getModulePassManager().run(module, builder)
-            made: bytes = self._machines[level].emit_object(module)
+        with self.lock:
+            self._free_unused()
+            return self._compile(text, level, inline)
+
+    def _compile(self, text: str, level: int, inline: bool) -> bytes:
+        _initialize()
+        try:
+            module = LLVM.parse_assembly(text)
+            module.verify()
+        except RuntimeError as error:
+            raise NativeError(f"native code: LLVM refuses the module: {error}") from None
+        if level not in self._machines:
+            self._machines[level] = self._machine(level)
+        if inline:
+            tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
+            builder = LLVM.create_pass_builder(self._machines[level], tuning)
+            builder.getModulePassManager().run(module, builder)
+        made: bytes = self._machines[level].emit_object(module)
         return made
 
     def linked(self, made: bytes, symbols: Mapping[str, int], names: Sequence[str]) -> Code:
@@ -215,19 +264,23 @@ class Toolchain:
         NativeError
             It refers to anything else: nothing has run then.
         """
+        with self.lock:
+            self._free_unused()
+            return self._link(made, symbols, names)
+
+    def _link(self, made: bytes, symbols: Mapping[str, int], names: Sequence[str]) -> Code:
+        _initialize()
+        number = next(self._names)
+        if self._linker is None or number % _LIBRARIES == 0:
+            self._linker = LLVM.create_lljit_compiler(self._machine(0), suppress_errors=True)
         library = LLVM.JITLibraryBuilder().add_object_img(made)
         for name, address in symbols.items():
             library.import_symbol(name, address)
         for name in names:
             library.export_symbol(name)
-        with self._lock:
-            _initialize()
-            number = next(self._names)
-            if self._linker is None or number % _LIBRARIES == 0:
-                self._linker = LLVM.create_lljit_compiler(self._machine(0), suppress_errors=True)
-            linker = self._linker
-            try:
-                tracker = library.link(linker, f"module{number}")
-            except RuntimeError as error:
-                raise NativeError(f"native code: it cannot be linked: {error}") from None
-        return Code({name: tracker[name] for name in names}, (tracker, linker))
+        try:
+            tracker = library.link(self._linker, f"module{number}")
+        except RuntimeError as error:
+            raise NativeError(f"native code: it cannot be linked: {error}") from None
+        addresses = {name: tracker[name] for name in names}
+        return Code(addresses, _Memory(self, tracker, self._linker))

@@ -1,0 +1,57 @@
+"""Locks and cached properties that a forked child finds free.
+
+A thread of a process may fork while another one holds a lock. The child has no such thread, and
+would wait for ever. So each process has a lock of its own for the same data, and a property is
+computed without a lock.
+
+>>> lock = ProcessLock()
+>>> with lock:
+...     pass
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class _LocklessProperty:
+        """A property that is computed once; or several times at once, by threads that meet.
+
+        The standard library's has a lock before Python 3.12, one for all instances.
+        """
+
+        def __init__(self, compute: Any) -> None:
+            self.compute, self.__doc__ = compute, compute.__doc__
+
+        def __set_name__(self, owner: type[Any], name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self.name, self.compute(instance))
+
+    cached_property = _LocklessProperty
+
+
+class ProcessLock:
+    """A lock, another one in each process."""
+
+    __slots__ = ("_locks",)
+
+    def __init__(self) -> None:
+        self._locks = {os.getpid(): Lock()}
+
+    def __enter__(self) -> None:
+        self._of_this_process().acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._of_this_process().release()
+
+    def _of_this_process(self) -> Lock:
+        return self._locks.get(os.getpid()) or self._locks.setdefault(os.getpid(), Lock())
