@@ -12,6 +12,7 @@ computed without a lock.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,16 @@ else:
         The standard library's has a lock before Python 3.12, one for all instances.
         """
 
-        def __init__(self, compute: Any) -> None:
+        def __init__(self, compute: Callable[..., Any]) -> None:
             self.compute, self.__doc__ = compute, compute.__doc__
 
         def __set_name__(self, owner: type[Any], name: str) -> None:
             self.name = name
 
-        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
             if instance is None:
                 return self
-            return instance.__dict__.setdefault(self.name, self.compute(instance))
+            return vars(instance).setdefault(self.name, self.compute(instance))
 
     cached_property = _LocklessProperty
 

@@ -105,15 +105,15 @@ class Code:
     """
 
     addresses: Mapping[str, int]
-    memory: _Memory
+    memory: _Allocation
 
 
-class _Memory:
+class _Allocation:
     """Memory that LLVM has allocated, freed when nothing refers to it any more."""
 
     __slots__ = ("_holders", "_tools")
 
-    def __init__(self, tools: Toolchain, *holders: Any) -> None:
+    def __init__(self, tools: Toolchain, *holders: object) -> None:
         self._tools, self._holders = tools, [*holders]
 
     def __del__(self) -> None:
@@ -140,7 +140,7 @@ class Toolchain:
         self._linker: Any = None
         self._names = count()
         self.lock: Final = RLock()
-        self._unused: list[list[Any]] = []
+        self._unused: list[list[object]] = []
 
     def wait_before_forks(self) -> None:
         """Have the process fork only when LLVM does not work for this object.
@@ -153,7 +153,7 @@ class Toolchain:
                 before=self.lock.acquire, after_in_parent=release, after_in_child=release
             )
 
-    def free(self, holders: list[Any]) -> None:
+    def free(self, holders: list[object]) -> None:
         """Free memory that LLVM has allocated: now, or when the thread is done for which it works.
 
         Parameters
@@ -283,4 +283,4 @@ class Toolchain:
         except RuntimeError as error:
             raise NativeError(f"native code: it cannot be linked: {error}") from None
         addresses = {name: tracker[name] for name in names}
-        return Code(addresses, _Memory(self, tracker, self._linker))
+        return Code(addresses, _Allocation(self, tracker, self._linker))
