@@ -95,7 +95,7 @@ class Runtime:
         }
         addresses = {name: id(value) for name, value in objects.items()}
         names = ("run", "dispatch", "call_back")
-        self.code: Code = tools.linked(made, {**symbols(), **addresses}, names)
+        self.code: Code = tools.linked([made], {**symbols(), **addresses}, names)
         self._objects = objects
         flags = 0x0082  # METH_FASTCALL | METH_KEYWORDS
         self._run = _BuiltinDefinition(b"run", self.code.addresses["run"], flags, None)

@@ -15,7 +15,7 @@ start:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from funcgrad.quick_dataclasses import dataclass
@@ -47,6 +47,54 @@ PLAIN: Final = Arithmetic()
 """Without anything that not every processor has."""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFunction:
+    """A function that many programs call, such as an exponential of vectors.
+
+    Attributes
+    ----------
+    head : str
+        The type of its result, its name and its parameters.
+    text : str
+        All of it but the word ``define``.
+    declarations : frozenset of str
+    uses : frozenset of str
+        The names of the shared functions that it calls.
+    """
+
+    head: str
+    text: str
+    declarations: frozenset[str]
+    uses: frozenset[str]
+
+
+def needed(definitions: Mapping[str, SharedFunction], uses: Iterable[str]) -> list[SharedFunction]:
+    """Shared functions, and those that they call in turn."""
+    names, waiting = set[str](), [*uses]
+    while waiting:
+        name = waiting.pop()
+        if name not in names:
+            names.add(name)
+            waiting += definitions[name].uses
+    return [definitions[name] for name in sorted(names)]
+
+
+def module_text(
+    functions: Sequence[SharedFunction], declarations: Iterable[str], texts: Sequence[str]
+) -> str:
+    """The text of a module, which has shared functions of its own."""
+    declared = {*declarations}.union(*[function.declarations for function in functions])
+    shared = [f"define internal {function.text}" for function in functions]
+    return "\n".join([*sorted(declared), *shared, *texts])
+
+
+def symbols_in(declarations: Iterable[str]) -> list[str]:
+    """The names of what is declared and not LLVM's."""
+    names = [declaration.split("@")[1] for declaration in declarations]
+    names = [name.partition("(")[0].partition(" ")[0] for name in names]
+    return [name for name in names if not name.startswith("llvm.")]
+
+
 class FunctionText:
     """The lines of one unfinished function.
 
@@ -54,7 +102,7 @@ class FunctionText:
     ----------
     arithmetic : Arithmetic
     definitions : dict
-        The module's texts of mathematical functions, by name.
+        The functions that programs share, by name, as far as they are written.
     is_draft : bool
         Whether nobody reads the text, which is written to see whether it can be.
 
@@ -62,6 +110,8 @@ class FunctionText:
     ----------
     declarations : set of str
         What the function calls, as LLVM wants it declared.
+    uses : set of str
+        The names of the shared functions that it calls.
     block : str
         The label of the block that the next line belongs to, as a ``phi`` needs it.
     """
@@ -76,27 +126,45 @@ class FunctionText:
         "declarations",
         "definitions",
         "is_draft",
+        "uses",
     )
 
     def __init__(
         self,
         arithmetic: Arithmetic = PLAIN,
-        definitions: dict[str, str] | None = None,
+        definitions: dict[str, SharedFunction] | None = None,
         is_draft: bool = False,
     ) -> None:
         self.is_draft = is_draft
         self.arithmetic = arithmetic
         self.definitions = {} if definitions is None else definitions
         self.declarations: set[str] = set()
+        self.uses: set[str] = set()
         self.block = "start"
         self._shared: dict[str, str] = {}
         self._lines: list[str] = []
         self._rooms: list[str] = []
         self._count = 0
 
-    def fresh(self) -> FunctionText:
-        """Begin another function of the same module."""
-        return FunctionText(self.arithmetic, self.definitions)
+    def use(self, name: str, head: str, write: Callable[[FunctionText], None]) -> None:
+        """Note that a shared function is called, and write it unless it is written.
+
+        Parameters
+        ----------
+        name : str
+            It says all that the function depends on.
+        head : str
+            The type of its result, its name and its parameters.
+        write : callable
+            Writes its lines.
+        """
+        self.uses.add(name)
+        if name not in self.definitions:
+            lines = FunctionText(self.arithmetic, self.definitions)
+            write(lines)
+            text = lines.function(f"{head} nounwind")
+            needs = frozenset(lines.declarations), frozenset(lines.uses)
+            self.definitions[name] = SharedFunction(head, text, *needs)
 
     def name(self) -> str:
         """A fresh name of a value."""

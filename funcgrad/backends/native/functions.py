@@ -66,9 +66,7 @@ def write_function(module: NativeModule, program: Program, name: str) -> Functio
         _check(site, site.plan.guards.get(position, ()))
     site.finish()
     parameters = ", ".join([f"ptr {name}" for name in (*inputs, *outputs, "%arena")])
-    head = f"define internal i32 @{name}({parameters}) nounwind"
-    module.texts.append(site.lines.function(head))
-    module.declarations |= site.lines.declarations
+    module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
     return Function(name, program, site.size, site.work)
 
 
@@ -82,8 +80,7 @@ def write_module(module: NativeModule, program: Program) -> Function:
     ]
     pointers = ", ".join([f"ptr {pointer}" for pointer in (*arguments, "%arena")])
     lines.emit(f"ret i32 {lines.op(f'call i32 @{function.name}({pointers})')}")
-    head = "define i32 @program(ptr %ins, ptr %outs, ptr %arena) nounwind"
-    module.texts.append(lines.function(head))
+    module.add("define i32 @program(ptr %ins, ptr %outs, ptr %arena) nounwind", lines)
     return function
 
 

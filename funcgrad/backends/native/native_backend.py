@@ -22,7 +22,7 @@ from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
 from funcgrad.backends.native.cpython import checked, directly_callable, symbols
 from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.functions import write_function, write_module
-from funcgrad.backends.native.native_code import BEST, native_code_of
+from funcgrad.backends.native.native_code import BEST, SharedCode, native_code_of
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import Toolchain
 from funcgrad.floating_errors import notices_errors
@@ -69,6 +69,10 @@ class NativeBackend:
                 self._made = Runtime(self._tools, self._tools.object_code(text, BEST, inline=True))
             return self._made
 
+    @cached_property
+    def _shared(self) -> SharedCode:
+        return SharedCode(self._tools, symbols())
+
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class, with one slot, whose instances machine code may call."""
         if kind not in self._classes:
@@ -94,9 +98,7 @@ class NativeBackend:
         module, function = self._written(program)
         runtime = self._runtime()
         known = {**symbols(), "call_back": runtime.code.addresses["call_back"]}
-        addresses = module.addresses(known)
-        referents = [*module.referents]
-        code = native_code_of(self._tools, module.text, addresses, function.size, referents)
+        code = native_code_of(self._shared, module, known, function.size)
         native, plain = runtime.raw_run(program, code), evaluated(program).run
         inputs = program.inputs
 
@@ -134,7 +136,7 @@ class NativeBackend:
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
         machine = self._tools.processor
         arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales, machine.halves)
-        module = NativeModule(machine.bits, arithmetic, write_function)
+        module = NativeModule(machine.bits, arithmetic, self._shared.definitions, write_function)
         return module, write_module(module, program)
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from funcgrad.backends.native.function_text import Arithmetic, FunctionText
+from funcgrad.backends.native.function_text import (
+    Arithmetic,
+    FunctionText,
+    SharedFunction,
+    module_text,
+    needed,
+    symbols_in,
+)
 from funcgrad.backends.native.processor import NativeError
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -46,7 +53,9 @@ class NativeModule:
         The width of a register.
     arithmetic : Arithmetic
     definitions : dict
-        The texts of mathematical functions, by name.
+        The functions that programs share, by name.
+    uses : set of str
+        The names of those that this module calls.
     callbacks : list of str
         The names of the operations that NumPy evaluates.
 
@@ -54,13 +63,20 @@ class NativeModule:
     ----------
     bits : int
     arithmetic : Arithmetic
+    definitions : dict
     write : callable
         ``(module, program, name) -> Function``: writes the function of a program.
     """
 
-    def __init__(self, bits: int, arithmetic: Arithmetic, write: WriteFunction) -> None:
-        self.bits, self.arithmetic = bits, arithmetic
-        self.definitions: dict[str, str] = {}
+    def __init__(
+        self,
+        bits: int,
+        arithmetic: Arithmetic,
+        definitions: dict[str, SharedFunction],
+        write: WriteFunction,
+    ) -> None:
+        self.bits, self.arithmetic, self.definitions = bits, arithmetic, definitions
+        self.uses: set[str] = set()
         self._write = write
         self.texts: list[str] = []
         self.declarations: set[str] = set()
@@ -68,7 +84,7 @@ class NativeModule:
         self.referents: list[Any] = []
         self.callbacks: list[str] = []
         self._functions: dict[int, Function] = {}
-        self._shared: set[str] = set()
+        self._users = [self.uses]  # the module, or the shared functions that are being written
 
     def function(self, program: Program) -> Function:
         """The function of a program; the same one for the same program."""
@@ -86,8 +102,21 @@ class NativeModule:
 
     @property
     def text(self) -> str:
-        """The module's text."""
-        return "\n".join([*sorted(self.declarations), *self.definitions.values(), *self.texts])
+        """The module's text, with all that it calls."""
+        functions = needed(self.definitions, self.uses)
+        return module_text(functions, self.declarations, self.texts)
+
+    @property
+    def short_text(self) -> str:
+        """The module's text, in which the functions that programs share are declared only."""
+        heads = [f"declare {self.definitions[name].head}" for name in sorted(self.uses)]
+        return "\n".join([*sorted(self.declarations), *heads, *self.texts])
+
+    def add(self, head: str, lines: FunctionText) -> None:
+        """Add a function, given its first line without the brace, and its lines."""
+        self.texts.append(lines.function(head))
+        self.declarations |= lines.declarations
+        self.uses |= lines.uses
 
     def addresses(self, known: Mapping[str, int]) -> dict[str, int]:
         """The addresses of what the module refers to and does not define.
@@ -97,34 +126,37 @@ class NativeModule:
         NativeError
             One is neither among the module's symbols nor ``known``.
         """
-        names = [declaration.split("@")[1] for declaration in self.declarations]
-        names = [name.partition("(")[0].partition(" ")[0] for name in names]
+        functions = needed(self.definitions, self.uses)
+        declared = self.declarations.union(*[function.declarations for function in functions])
         addresses = {**known, **self.symbols}
-        needed = [name for name in names if not name.startswith("llvm.")]
-        for name in needed:
+        names = symbols_in(declared)
+        for name in names:
             if name not in addresses:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
-        return {name: addresses[name] for name in needed}
+        return {name: addresses[name] for name in names}
 
     def shared(self, function: str, parameters: str, write: Callable[[FunctionText], None]) -> str:
-        """Write a function that several steps call, unless it is written; returns its name.
+        """Write a function that programs share, unless it is written; returns its name.
 
         Parameters
         ----------
         function : str
-            The type of its result and its name, as in ``i1 @name``.
+            The type of its result and its name, as in ``i1 @name``; the name says all that the
+            function depends on.
         parameters : str
         write : callable
             Writes its lines.
         """
         name = function.partition("@")[2]
-        if name not in self._shared:
-            self._shared.add(name)
-            lines = FunctionText(self.arithmetic, self.definitions)
+
+        def write_inside(lines: FunctionText) -> None:
+            self._users.append(lines.uses)
             write(lines)
-            head = f"define internal {function}({parameters}) nounwind"
-            self.texts.append(lines.function(head))
-            self.declarations |= lines.declarations
+            self._users.pop()
+
+        lines = FunctionText(self.arithmetic, self.definitions)
+        lines.use(name, f"{function}({parameters})", write_inside)
+        self._users[-1].add(name)
         return name
 
     def symbol(self, word: str, address: int, referents: Any) -> str:

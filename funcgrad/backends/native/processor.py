@@ -5,7 +5,7 @@ out is machine code, which lives as long as its ``Code``.
 
 >>> tools = Toolchain()
 >>> made = tools.object_code("define i64 @five() { ret i64 5 }", level=0)
->>> compiled = tools.linked(made, {}, ["five"])
+>>> compiled = tools.linked([made], {}, ["five"])
 >>> import ctypes
 >>> ctypes.CFUNCTYPE(ctypes.c_int64)(compiled.addresses["five"])()
 5
@@ -248,32 +248,38 @@ class Toolchain:
         made: bytes = self._machines[level].emit_object(module)
         return made
 
-    def linked(self, made: bytes, symbols: Mapping[str, int], names: Sequence[str]) -> Code:
-        """Load an object file.
+    def linked(
+        self, files: Sequence[bytes], symbols: Mapping[str, int], names: Sequence[str]
+    ) -> Code:
+        """Load object files.
 
         Parameters
         ----------
-        made : bytes
+        files : sequence of bytes
         symbols : mapping
-            The addresses of what it refers to and does not define.
+            The addresses of what they refer to and do not define.
         names : sequence of str
-            The functions to find in it.
+            The functions to find in them.
 
         Raises
         ------
         NativeError
-            It refers to anything else: nothing has run then.
+            They refer to anything else: nothing has run then.
         """
         with self.lock:
             self._free_unused()
-            return self._link(made, symbols, names)
+            return self._link(files, symbols, names)
 
-    def _link(self, made: bytes, symbols: Mapping[str, int], names: Sequence[str]) -> Code:
+    def _link(
+        self, files: Sequence[bytes], symbols: Mapping[str, int], names: Sequence[str]
+    ) -> Code:
         _initialize()
         number = next(self._names)
         if self._linker is None or number % _LIBRARIES == 0:
             self._linker = LLVM.create_lljit_compiler(self._machine(0), suppress_errors=True)
-        library = LLVM.JITLibraryBuilder().add_object_img(made)
+        library = LLVM.JITLibraryBuilder()
+        for file in files:
+            library.add_object_img(file)
         for name, address in symbols.items():
             library.import_symbol(name, address)
         for name in names:

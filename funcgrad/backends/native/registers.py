@@ -30,6 +30,7 @@ from funcgrad.backends.native import (
     wholes,
 )
 from funcgrad.backends.native.floats import Floats
+from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import Lanes, NotEmitted, Scalar, Value, element_type
 
 _DOUBLE: Final = np.dtype(np.float64)
@@ -73,10 +74,8 @@ class Registers(Lanes):
             raise NotEmitted(f"{ufunc.__name__} of {dtype}")
         if self.lines.is_draft:
             return [Value("%x", dtype, self)] * 2
-        name = f"{function.__name__}_{self.suffix(dtype)}"
         kind = values[0].kind
-        if name not in self.lines.definitions:
-            self._define(name, function, dtype, len(values), _DOUBLE if wide else dtype)
+        self._use(function, dtype, len(values), _DOUBLE if wide else dtype)
         answer = _answer(kind, function)
         result = self.value(self._call_text(function, *values), dtype)
         if answer == kind:
@@ -94,36 +93,33 @@ class Registers(Lanes):
         """Whether a function of a number is known in this block."""
         return x.dtype.kind == "f" and self.lines.has(self._call_text(function, x))
 
-    def _define(
-        self,
-        name: str,
-        function: Function,
-        dtype: np.dtype[Any],
-        count: int,
-        computed: np.dtype[Any],
+    def _use(
+        self, function: Function, dtype: np.dtype[Any], count: int, computed: np.dtype[Any]
     ) -> None:
-        lines = self.lines.fresh()
-        inner = Registers(lines, self.width)
-        parameters = [Value(f"%x{k}", dtype, inner) for k in range(count)]
-        results = function(
-            Floats(inner, computed, dtype.char),
-            *[inner.astype(parameter, computed) for parameter in parameters],
-        )
-        kind = parameters[0].kind
+        """Have a function on so many vectors of a dtype, which is computed in another one."""
+        kind = self.kind(element_type(dtype))
         answer = _answer(kind, function)
-        values = [
-            inner.astype(result, dtype)
-            for result in (results if isinstance(results, tuple) else (results,))
-        ]
-        text = values[0].text
-        if answer != kind:
-            first = lines.op(f"insertvalue {answer} poison, {kind} {text}, 0")
-            text = lines.op(f"insertvalue {answer} {first}, {kind} {values[1].text}, 1")
-        lines.emit(f"ret {answer} {text}")
-        listed = ", ".join([f"{kind} {parameter.text}" for parameter in parameters])
-        head = f"define internal {answer} @{name}({listed}) nounwind"
-        self.lines.definitions[name] = lines.function(head)
-        self.lines.declarations |= lines.declarations
+
+        def write(lines: FunctionText) -> None:
+            inner = Registers(lines, self.width)
+            parameters = [Value(f"%x{k}", dtype, inner) for k in range(count)]
+            results = function(
+                Floats(inner, computed, dtype.char),
+                *[inner.astype(parameter, computed) for parameter in parameters],
+            )
+            values = [
+                inner.astype(result, dtype)
+                for result in (results if isinstance(results, tuple) else (results,))
+            ]
+            text = values[0].text
+            if answer != kind:
+                first = lines.op(f"insertvalue {answer} poison, {kind} {text}, 0")
+                text = lines.op(f"insertvalue {answer} {first}, {kind} {values[1].text}, 1")
+            lines.emit(f"ret {answer} {text}")
+
+        name = f"{function.__name__}_{self.suffix(dtype)}"
+        listed = ", ".join([f"{kind} %x{k}" for k in range(count)])
+        self.lines.use(name, f"{answer} @{name}({listed})", write)
 
     def as_half(self, x: Value) -> Value:
         """A value rounded to half precision: once, also where it has more digits than float32.
@@ -150,17 +146,17 @@ class Registers(Lanes):
         self, function: Callable[..., Value], *values: Value, dtype: np.dtype[Any]
     ) -> Value:
         """Call a function on the numbers of vectors, one by one."""
-        name = f"{function.__name__}_{element_type(dtype)}"
+        name = f"{function.__name__}_{dtype.char}"  # the elements of two dtypes may be alike
         element = element_type(dtype)
-        if name not in self.lines.definitions and not self.lines.is_draft:
-            lines = self.lines.fresh()
+
+        def write(lines: FunctionText) -> None:
             inner = Registers(lines, 1)
             parameters = [Value(f"%x{k}", dtype, inner) for k in range(len(values))]
             lines.emit(f"ret {element} {function(inner, *parameters).text}")
-            listed = ", ".join([f"{element} {parameter.text}" for parameter in parameters])
-            head = f"define internal {element} @{name}({listed}) nounwind"
-            self.lines.definitions[name] = lines.function(head)
-            self.lines.declarations |= lines.declarations
+
+        if not self.lines.is_draft:
+            parameters = ", ".join([f"{element} %x{k}" for k in range(len(values))])
+            self.lines.use(name, f"{element} @{name}({parameters})", write)
         if self.width == 1:
             listed = ", ".join([f"{element} {value.text}" for value in values])
             return self.value(f"call {element} @{name}({listed})", dtype)

@@ -15,6 +15,7 @@ import numpy as np
 
 from funcgrad.backends.native.coefficients import PIECES, TWO_OVER_PI
 from funcgrad.backends.native.floats import Floats
+from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import Lanes, Value
 from funcgrad.quick_dataclasses import dataclass
 
@@ -80,7 +81,7 @@ def _with_far(f: Floats, x: Value, near: _Angle) -> _Angle:
 
 def _number_by_number(f: Floats, x: Value) -> Sequence[Value]:
     m, lines = f.lanes, f.lanes.lines
-    define_far_turn(f)
+    use_far_turn(lines)
     dtypes = (_WORD, _DOUBLE, _DOUBLE)
     texts = ["poison"] * 3
     kinds = [m.constant(0, dtype).kind for dtype in dtypes]
@@ -104,24 +105,24 @@ _ANSWER: Final = "{ i64, double, double }"
 _FAR_TURN: Final = "far_turn"
 
 
-def define_far_turn(f: Floats) -> None:
-    """Define the function that takes quarter turns off one large number.
+def use_far_turn(lines: FunctionText) -> None:
+    """Have the function that takes quarter turns off one large number."""
+    lines.use(_FAR_TURN, f"{_ANSWER} @{_FAR_TURN}(double %x)", _write_far_turn)
+
+
+def _write_far_turn(lines: FunctionText) -> None:
+    """Take quarter turns off one large number.
 
     ``x = M 2**e`` with a whole number M. Bits of 2 / pi that make ``M 2**e`` whole multiples of 4
     are left out; the next 192, times M, are the quarter turns, in the first two bits, and a
     fraction, in steps of ``2**-190``.
     """
-    outer = f.lanes.lines
-    if _FAR_TURN in outer.definitions:
-        return
-    lines = outer.fresh()
     m = Lanes(lines, 1)
     g = Floats(m, _DOUBLE)
     op = lines.op
-    table = ", ".join([f"i64 {word}" for word in (0, *TWO_OVER_PI)])
-    count = len(TWO_OVER_PI) + 1
-    outer.definitions[_FAR_TURN] = ""  # while it is written
-    outer.definitions["two_over_pi"] = f"@two_over_pi = internal constant [{count} x i64] [{table}]"
+    words = ", ".join([f"i64 {word}" for word in (0, *TWO_OVER_PI)])
+    kind = f"[{len(TWO_OVER_PI) + 1} x i64]"
+    table = lines.room(kind, f"[{words}]")
     x = Value("%x", _DOUBLE, m)
     bits = g.bits(m.absolute(x))
     exponent = g.shifted("lshr", bits, 52)  # x = M * 2**(exponent - 1075)
@@ -131,7 +132,7 @@ def define_far_turn(f: Floats) -> None:
     within = op(f"zext i64 {(begin & 63).text} to i256")
     joined = "0"
     for word in range(4):
-        at = lines.address("@two_over_pi", (place + word).text, "i64")
+        at = lines.address(table, (place + word).text, "i64")
         loaded = op(f"load i64, ptr {at}")
         wide = op(f"zext i64 {loaded} to i256")
         moved = op(f"shl i256 {wide}, {64 * (3 - word)}")
@@ -165,9 +166,6 @@ def define_far_turn(f: Floats) -> None:
     for index, value in enumerate((turns, remainder, lost)):
         answer = op(f"insertvalue {_ANSWER} {answer}, {value.kind} {value.text}, {index}")
     lines.emit(f"ret {_ANSWER} {answer}")
-    head = f"define internal {_ANSWER} @{_FAR_TURN}(double %x) noinline nounwind"
-    outer.definitions[_FAR_TURN] = lines.function(head)
-    outer.declarations |= lines.declarations
 
 
 def _sine(f: Floats, angle: _Angle, square: Value) -> tuple[Value, Value]:

@@ -292,8 +292,8 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
     tools = Toolchain()
     text = "declare void @nowhere() define void @program() { call void @nowhere() ret void }"
     with pytest.raises(NativeError, match="cannot be linked"):
-        tools.linked(tools.object_code(text, 0), {}, ["program"])
-    module = NativeModule(512, PLAIN, write_function)
+        tools.linked([tools.object_code(text, 0)], {}, ["program"])
+    module = NativeModule(512, PLAIN, {}, write_function)
     module.declarations.add("declare void @nowhere()")
     with pytest.raises(NativeError, match="nobody knows the symbol 'nowhere'"):
         module.addresses({})

@@ -10,7 +10,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.backends.native.function_text import Arithmetic, FunctionText
+from funcgrad.backends.native.function_text import (
+    Arithmetic,
+    FunctionText,
+    module_text,
+    needed,
+)
 from funcgrad.backends.native.lanes import NotEmitted, Value, element_type
 from funcgrad.backends.native.nests import load, store
 from funcgrad.backends.native.processor import Code, Processor, Toolchain, host
@@ -70,9 +75,9 @@ def _compiled(function: VectorFunction) -> tuple[Callable[..., None], Code]:
     lines.emit("ret void")
     pointers = ", ".join([f"ptr {name}" for name in ("%out", *names)])
     text = lines.function(f"define void @run({pointers}, i64 %n)")
-    module = "\n".join([*lines.declarations, *lines.definitions.values(), text])
+    module = module_text(needed(lines.definitions, lines.uses), lines.declarations, [text])
     tools = Toolchain(machine)
-    code = tools.linked(tools.object_code(module, function.level), {}, ["run"])
+    code = tools.linked([tools.object_code(module, function.level)], {}, ["run"])
     kinds = [ctypes.c_void_p] * (ufunc.nin + 1)
     run = ctypes.CFUNCTYPE(None, *kinds, ctypes.c_int64)(code.addresses["run"])
 
