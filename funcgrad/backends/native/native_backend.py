@@ -28,6 +28,7 @@ from funcgrad.backends.native.processor import Toolchain
 from funcgrad.floating_errors import notices_errors
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitive import Primitive
+from funcgrad.process_locks import cached_property
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
