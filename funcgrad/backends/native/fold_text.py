@@ -16,9 +16,9 @@ from funcgrad.backends.native.call_text import call_back
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.indexed_text import in_vectors
 from funcgrad.backends.native.lanes import Lanes, Value, memory_type
-from funcgrad.backends.native.nests import load, store
 from funcgrad.backends.native.plan_steps import Folding, Scanning
 from funcgrad.backends.native.registers import Registers
+from funcgrad.backends.native.vector_memory import load, store
 
 _INT64 = np.dtype(np.int64)
 

@@ -26,7 +26,7 @@ from funcgrad.backends.native.indexed_text import write_gathering, write_scatter
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.nests import NestWriter, load
+from funcgrad.backends.native.nests import NestWriter
 from funcgrad.backends.native.plan_steps import (
     Callback,
     Drawing,
@@ -47,6 +47,7 @@ from funcgrad.backends.native.plan_steps import (
 from funcgrad.backends.native.planner import plan_of
 from funcgrad.backends.native.product_text import write_product
 from funcgrad.backends.native.random_text import write_drawing
+from funcgrad.backends.native.vector_memory import load
 from funcgrad.programs.equation import Guard
 from funcgrad.programs.program import Program
 

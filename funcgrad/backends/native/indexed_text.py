@@ -15,9 +15,9 @@ import numpy as np
 from funcgrad.backends.native.call_text import call_back
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.lanes import Lanes, memory_type
-from funcgrad.backends.native.nests import load, store
 from funcgrad.backends.native.plan_steps import Gathering, Scattering
 from funcgrad.backends.native.registers import Registers
+from funcgrad.backends.native.vector_memory import load, store
 from funcgrad.backends.native.walks import merged, walk
 from funcgrad.places import IndexArray, Places, dense_strides
 

@@ -26,14 +26,19 @@ import numpy as np
 
 from funcgrad.backends.native.function_text import FunctionText
 
-Scalar: TypeAlias = "Value | bool | int | float"
+Scalar: TypeAlias = "Value | bool | int | float | complex"
 """A value, or a number that is known: Python's is weak."""
 
-Number: TypeAlias = "bool | int | float | np.generic[Any]"
+Number: TypeAlias = "bool | int | float | complex | np.generic[Any]"
 
 # Half precision is computed in float32, and rounded after each operation, as NumPy does.
 _FLOATS: Final[Mapping[str, str]] = MappingProxyType({"e": "float", "f": "float", "d": "double"})
-_PYTHON: Final[Mapping[str, type[Any]]] = MappingProxyType({"i": int, "u": int, "f": float})
+_IN_MEMORY: Final[Mapping[str, str]] = MappingProxyType(
+    {"?": "i8", "e": "half", "F": "[2 x float]", "D": "[2 x double]"}
+)
+_PYTHON: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {"i": int, "u": int, "f": float, "c": complex}
+)
 
 
 class NotEmitted(Exception):  # noqa: N818 - it says what to do, and is no error
@@ -58,10 +63,10 @@ def element_type(dtype: np.dtype[Any]) -> str:
 def memory_type(dtype: np.dtype[Any]) -> str:
     """The LLVM type of an element in memory, where a boolean is a byte.
 
-    >>> memory_type(np.dtype(bool)), memory_type(np.dtype(np.float16))
-    ('i8', 'half')
+    >>> memory_type(np.dtype(bool)), memory_type(np.dtype(np.complex64))
+    ('i8', '[2 x float]')
     """
-    return {"?": "i8", "e": "half"}.get(dtype.char) or element_type(dtype)
+    return _IN_MEMORY.get(dtype.char) or element_type(dtype)
 
 
 def literal(number: Number, dtype: np.dtype[Any]) -> str:
@@ -438,17 +443,11 @@ class Lanes:
     def where(self, condition: Scalar, x: Scalar, y: Scalar) -> Value:
         dtype = x.dtype if isinstance(x, Value) else None
         if dtype is None or not isinstance(y, Value) or y.dtype != dtype:
-            dtype = np.result_type(*[_example(operand) for operand in (x, y)])
+            dtype = np.result_type(*[example(operand) for operand in (x, y)])
         mask, a, b = self.astype(condition, _BOOL), self.astype(x, dtype), self.astype(y, dtype)
         return self.value(
             f"select {mask.kind} {mask.text}, {a.kind} {a.text}, {b.kind} {b.text}", dtype
         )
-
-    def real(self, x: Scalar) -> Value:
-        return self.astype(x, np.result_type(_example(x)))  # complex numbers have no lanes
-
-    def imag(self, x: Scalar) -> Value:
-        return self.constant(0, np.result_type(_example(x)))
 
     # ---------------------------------------------------------------------------------------- bits
 
@@ -494,7 +493,7 @@ def _kind_of(operand: Scalar) -> Any:
     return np.dtype(type(operand))
 
 
-def _example(operand: Scalar) -> Any:
+def example(operand: Scalar) -> Any:
     """A number or a dtype that promotes as an operand does."""
     kind = _kind_of(operand)
     return kind(0) if isinstance(kind, type) else kind

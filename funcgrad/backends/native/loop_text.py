@@ -12,8 +12,8 @@ from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.growing_stacks import GrowingStacks
 from funcgrad.backends.native.lanes import Lanes
 from funcgrad.backends.native.native_module import Function
-from funcgrad.backends.native.nests import load
 from funcgrad.backends.native.plan_steps import Run
+from funcgrad.backends.native.vector_memory import load
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Loop

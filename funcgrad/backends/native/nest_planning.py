@@ -11,7 +11,8 @@ import numpy as np
 
 from funcgrad import intrinsics
 from funcgrad.backends.native.function_text import Arithmetic, FunctionText
-from funcgrad.backends.native.lanes import Lanes, NotEmitted, Value
+from funcgrad.backends.native.lanes import Lanes, NotEmitted
+from funcgrad.backends.native.pairs import unknown
 from funcgrad.backends.native.plan_steps import Fill, Folded, Formula, Member, Nest
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
@@ -77,7 +78,10 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
         _join(plan, Member(variable, (operand,), formula), shape)
         return True
     axes = frozenset([axis % len(shape) for axis in params["axis"]])
-    folded = Folded(axes, fold, neutral_of(fold, dtype))
+    try:
+        folded = Folded(axes, fold, neutral_of(fold, dtype))
+    except NotEmitted:
+        return False
     _join(plan, Member(variable, (operand,), formula, folded), shape)
     return True
 
@@ -89,7 +93,7 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     """
     letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
     operands = equation.operands
-    if letters is None or spec.dtype.char not in "fdbBhHiIlLqQ":
+    if letters is None or spec.dtype.char not in "fdFDbBhHiIlLqQ":
         return False
     *factors, out = letters
     repeated = any(len({*text}) < len(text) for text in letters)
@@ -176,7 +180,7 @@ def _can_be_written(
     """Whether there are instructions for a formula: it is written once, for nobody."""
     lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
     values = [
-        Value("%x", operand.dtype, lanes, operand.weak) if isinstance(operand, Spec) else operand
+        unknown(lanes, operand.dtype, operand.weak) if isinstance(operand, Spec) else operand
         for operand in operands
     ]
     try:
@@ -206,6 +210,8 @@ def neutral_of(fold: Fold, dtype: np.dtype[Any]) -> Any:
     >>> neutral_of(GREATEST, float64), neutral_of(LEAST, int8), neutral_of(SUM, float64)
     (-inf, 127, -0.0)
     """
+    if dtype.kind == "c" and fold.identity != 0:
+        raise NotEmitted("infinite complex numbers, which one times itself would change")
     if fold.identity is not None:  # 0.0 + -0.0 is 0.0
         return -0.0 if dtype.kind == "f" and fold.identity == 0 else fold.identity
     if dtype.kind == "f":

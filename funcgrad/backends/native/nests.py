@@ -14,9 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.backends.native.function_text import FunctionText
-from funcgrad.backends.native.lanes import Lanes, Number, Value, element_type, literal, memory_type
+from funcgrad.backends.native.lanes import Lanes, Value, memory_type
+from funcgrad.backends.native.pairs import carried, like, part_of, parts_of
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.registers import Registers
+from funcgrad.backends.native.vector_memory import gathered, load, scattered, splat, store
 from funcgrad.backends.native.views import View, whole
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
@@ -88,8 +90,9 @@ class NestWriter:
                 variable, view, self._stored(variable, view), pointer
             )
         self._extents, self._reduced = self._arranged()
-        widest = max([self._specs[m.variable].dtype.itemsize for m in nest.members])
-        widest = max([widest, *[array.dtype.itemsize for array in self._arrays.values()]])
+        dtypes = [self._specs[m.variable].dtype for m in nest.members]
+        dtypes += [array.dtype for array in self._arrays.values()]
+        widest = max([part_of(dtype).itemsize for dtype in dtypes])
         self._width = max(1, min(bits // 8 // widest, 32))
         if self._extents[-1] >= _LONG * self._width:
             self._width = min(2 * self._width, 32)
@@ -194,27 +197,22 @@ class NestWriter:
         self._lines.counted(prod(spec.shape), one)
 
     def _loops(
-        self, place: int, pointers: Mapping[int, str], collected: Mapping[int, str]
-    ) -> dict[int, str]:
+        self, place: int, pointers: Mapping[int, str], collected: Mapping[int, Value]
+    ) -> dict[int, Value]:
         """Write the loops from one on; returns what its reductions have collected."""
         starting = [v for v in self._folded if self._in_registers(v) == place]
-        begun = {v: self._literal(v, self._neutral(v)) for v in starting}
-        carried = {**collected, **begun}
+        values = {**collected, **self._begun(Registers(self._lines, 1), starting)}
         if place == len(self._extents) - 1:
-            ended = self._inner(pointers, carried)
+            ended = self._inner(pointers, values)
         elif place == len(self._extents):
-            ended = carried
+            ended = values
         else:
-            names = list(carried)
 
-            def step(index: str, values: Sequence[str]) -> Sequence[str]:
+            def step(index: str, values: dict[int, Value]) -> dict[int, Value]:
                 rows = {v: self._row(v, pointers[v], place, index) for v in pointers}
-                after = self._loops(place + 1, rows, dict(zip(names, values, strict=True)))
-                return [after[name] for name in names]
+                return self._loops(place + 1, rows, values)
 
-            first = [(element_type(self._collected(v)), carried[v]) for v in names]
-            values = self._lines.counted(self._extents[place], step, first)
-            ended = dict(zip(names, values, strict=True))
+            ended = carried(self._lines, self._extents[place], step, values)
         for variable in starting:
             self._finish(variable, pointers[variable], ended.pop(variable))
         return ended
@@ -228,7 +226,9 @@ class NestWriter:
         offset = index if stride == 1 else self._lines.op(f"mul i64 {index}, {stride}")
         return self._lines.address(pointer, offset, memory_type(array.dtype))
 
-    def _inner(self, pointers: Mapping[int, str], collected: Mapping[int, str]) -> dict[int, str]:
+    def _inner(
+        self, pointers: Mapping[int, str], collected: Mapping[int, Value]
+    ) -> dict[int, Value]:
         """Write the innermost loop: whole vectors, then what is left."""
         extent, width = self._extents[-1], self._width
         full = extent // width * width if width > 1 else 0
@@ -238,8 +238,7 @@ class NestWriter:
             for variable, vector in vectors.items():
                 ended[variable] = self._across_lanes(variable, vector, ended[variable])
         if full < extent:
-            narrow = Registers(self._lines, 1)
-            ended = self._swept(narrow, full, extent, pointers, ended)
+            ended = self._swept(Registers(self._lines, 1), full, extent, pointers, ended)
         return ended
 
     def _swept(
@@ -248,105 +247,89 @@ class NestWriter:
         start: str | int,
         stop: str | int,
         pointers: Mapping[int, str],
-        collected: Mapping[int, str],
-    ) -> dict[int, str]:
+        collected: Mapping[int, Value],
+    ) -> dict[int, Value]:
         """Write a loop over elements; returns what its reductions have collected."""
-        body, names = _StepText(self, lanes, pointers), list(collected)
-        first = [(lanes.kind(element_type(self._collected(v))), collected[v]) for v in names]
-        values = self._lines.counted(
-            stop, lambda index, totals: body.step(index, names, totals), first, lanes.width, start
-        )
-        return dict(zip(names, values, strict=True))
+        body = _StepText(self, lanes, pointers)
+        return carried(self._lines, stop, body.step, collected, lanes.width, start)
 
     def _vectors(
         self, stop: int, pointers: Mapping[int, str], names: Sequence[int]
     ) -> dict[int, Value]:
         """Write the loop over whole vectors; sums of many numbers are sums of sums of blocks."""
         lanes = Registers(self._lines, self._width)
-        neutral = {v: lanes.constant(self._neutral(v), self._collected(v)) for v in names}
-        first = {v: value.text for v, value in neutral.items()}
+        first = self._begun(lanes, names)
         if stop <= _BLOCK or not any(map(self._is_sum, names)):
-            ended = self._swept(lanes, 0, stop, pointers, first)
-        else:
+            return self._swept(lanes, 0, stop, pointers, first)
 
-            def block(start: str, totals: Sequence[str]) -> Sequence[str]:
-                end = self._lines.op(f"add i64 {start}, {_BLOCK}")
-                beyond = self._lines.op(f"icmp sgt i64 {end}, {stop}")
-                until = self._lines.op(f"select i1 {beyond}, i64 {stop}, i64 {end}")
-                sums = self._swept(lanes, start, until, pointers, first)
-                return [
-                    self._combined(lanes, v, self._vector(v, total), self._vector(v, sums[v])).text
-                    for v, total in zip(names, totals, strict=True)
-                ]
+        def block(start: str, totals: dict[int, Value]) -> dict[int, Value]:
+            end = self._lines.op(f"add i64 {start}, {_BLOCK}")
+            beyond = self._lines.op(f"icmp sgt i64 {end}, {stop}")
+            until = self._lines.op(f"select i1 {beyond}, i64 {stop}, i64 {end}")
+            sums = self._swept(lanes, start, until, pointers, first)
+            return {v: self._combined(lanes, v, total, sums[v]) for v, total in totals.items()}
 
-            kinds = [(neutral[v].kind, first[v]) for v in names]
-            ended = dict(zip(names, self._lines.counted(stop, block, kinds, _BLOCK), strict=True))
-        return {v: self._vector(v, text) for v, text in ended.items()}
-
-    def _vector(self, variable: int, text: str) -> Value:
-        """A vector of what a reduction has collected."""
-        return Value(text, self._collected(variable), Registers(self._lines, self._width))
+        return carried(self._lines, stop, block, first, _BLOCK)
 
     # ---------------------------------------------------------------------------------- reductions
 
     def _is_sum(self, variable: int) -> bool:
-        return self._specs[variable].dtype.kind == "f" and self._neutral(variable) == 0
+        return self._specs[variable].dtype.kind in "fc" and self._neutral(variable) == 0
 
     def _collected(self, variable: int) -> np.dtype[Any]:
-        """The dtype in which a reduction is collected: a sum of float32 in registers as float64."""
+        """The dtype in which a reduction is collected: sums in registers in double precision."""
         dtype = self._specs[variable].dtype
         in_memory = self._in_registers(variable) == len(self._extents)
-        return np.dtype(np.float64) if self._is_sum(variable) and not in_memory else dtype
+        if in_memory or not self._is_sum(variable):
+            return dtype
+        return np.result_type(dtype, np.float64)
 
     def _neutral(self, variable: int) -> Any:
         """The number that changes nothing, of the reduction's combination."""
         return self._folded[variable].neutral
 
-    def _literal(self, variable: int, number: Number) -> str:
-        return literal(number, self._collected(variable))
+    def _begun(self, lanes: Lanes, names: Sequence[int]) -> dict[int, Value]:
+        """What reductions begin with."""
+        return {v: lanes.constant(self._neutral(v), self._collected(v)) for v in names}
 
     def _combined(self, lanes: Lanes, variable: int, x: Value, y: Value) -> Value:
         return lanes.astype(self._folded[variable].fold.combine(lanes, x, y), x.dtype)
 
-    def _across_lanes(self, variable: int, vector: Value, before: str) -> str:
+    def _across_lanes(self, variable: int, vector: Value, before: Value) -> Value:
         """Combine the lanes of a vector, half by half, and what was collected before."""
-        width, text, dtype = self._width, vector.text, vector.dtype
-        element = element_type(dtype)
+        width = self._width
         while width > 1:
-            half = width // 2
-            parts = []
-            for start in (0, half):
-                picked = ", ".join([f"i32 {start + k}" for k in range(half)])
-                parts.append(
-                    self._lines.op(
-                        f"shufflevector <{width} x {element}> {text}, <{width} x {element}> poison,"
-                        f" <{half} x i32> <{picked}>"
-                    )
-                )
-            if half == 1:
-                parts = [
-                    self._lines.op(f"extractelement <1 x {element}> {half_text}, i32 0")
-                    for half_text in parts
-                ]
-            lanes = Registers(self._lines, half)
-            text = self._combined(
-                lanes, variable, Value(parts[0], dtype, lanes), Value(parts[1], dtype, lanes)
-            ).text
-            width = half
-        lanes = Registers(self._lines, 1)
-        return self._combined(
-            lanes, variable, Value(before, dtype, lanes), Value(text, dtype, lanes)
-        ).text
+            width //= 2
+            lanes = Registers(self._lines, width)
+            low, high = [_half(lanes, vector, start) for start in (0, width)]
+            vector = self._combined(lanes, variable, low, high)
+        return self._combined(Registers(self._lines, 1), variable, before, vector)
 
-    def _finish(self, variable: int, pointer: str, collected: str) -> None:
+    def _finish(self, variable: int, pointer: str, collected: Value) -> None:
         """Write what a reduction has collected in registers to memory."""
         lanes, dtype = Registers(self._lines, 1), self._specs[variable].dtype
-        total = lanes.astype(Value(collected, self._collected(variable), lanes), dtype)
+        total = lanes.astype(collected, dtype)
         first = self._in_registers(variable)
         if any(place < first for place in self._reduced[variable]):
             before = load(lanes, pointer, dtype)
             total = self._combined(lanes, variable, before, total)
         store(lanes, pointer, total)
+
+
+def _half(lanes: Lanes, vector: Value, start: int) -> Value:
+    """Half of the lanes of a vector, from one on."""
+    texts, lines, width = [], lanes.lines, lanes.width
+    for part in parts_of(vector):
+        picked = [f"i32 {start + k}" for k in range(width)]
+        if width == 1:
+            text = lines.op(f"extractelement {part.kind} {part.text}, i32 {start}")
+        else:
+            text = lines.op(
+                f"shufflevector {part.kind} {part.text}, {part.kind} poison,"
+                f" <{width} x i32> <{', '.join(picked)}>"
+            )
+        texts.append(text)
+    return like(vector, iter(texts), lanes)
 
 
 class _StepText:
@@ -360,11 +343,10 @@ class _StepText:
             if not array.strides[-1]:
                 self._shared[variable] = splat(lanes, pointers[variable], array.dtype)
 
-    def step(self, index: str, names: Sequence[int], accumulated: Sequence[str]) -> list[str]:
+    def step(self, index: str, collected: dict[int, Value]) -> dict[int, Value]:
         """Write all members for the elements from an index on; returns what is collected."""
         writer, lanes = self._writer, self._lanes
         values: dict[int, Any] = dict(self._shared)
-        collected = dict(zip(names, accumulated, strict=True))
         for member in writer._nest.members:
             operands = [self._operand(variable, index, values) for variable in member.operands]
             dtype = writer._specs[member.variable].dtype
@@ -382,14 +364,15 @@ class _StepText:
             gathering = writer._collected(member.variable)
             element = lanes.astype(element, gathering)
             if member.variable in collected:
-                total = Value(collected[member.variable], gathering, lanes)
-                after = writer._combined(lanes, member.variable, total, element)
-                collected[member.variable] = after.text
+                total = collected[member.variable]
+                collected[member.variable] = writer._combined(
+                    lanes, member.variable, total, element
+                )
             else:  # collected in memory, for each place along this loop
                 before = self._load(member.variable, index)
                 after = writer._combined(lanes, member.variable, before, element)
                 self._store(member.variable, index, after)
-        return [collected[name] for name in names]
+        return collected
 
     def _operand(self, variable: int, index: str, values: dict[int, Any]) -> Any:
         if variable not in values:
@@ -423,73 +406,3 @@ class _StepText:
             store(self._lanes, place, value)
         else:
             scattered(self._lanes, place, value, array.strides[-1])
-
-
-# ------------------------------------------------------------------------------------------- memory
-
-
-def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
-    """Read elements that lie side by side."""
-    kind = lanes.kind(memory_type(dtype))
-    text = lanes.lines.op(f"load {kind}, ptr {place}, align {dtype.itemsize}")
-    return _from_memory(lanes, text, dtype)
-
-
-def _from_memory(lanes: Lanes, text: str, dtype: np.dtype[Any]) -> Value:
-    if dtype.char == "e":
-        kind, single = lanes.kind("half"), lanes.kind("float")
-        return lanes.value(f"fpext {kind} {text} to {single}", dtype)
-    if dtype.kind != "b":
-        return Value(text, dtype, lanes)
-    zero = "0" if lanes.width == 1 else "zeroinitializer"
-    return lanes.value(f"icmp ne {lanes.kind('i8')} {text}, {zero}", dtype)
-
-
-def store(lanes: Lanes, place: str, value: Value) -> None:
-    """Write elements side by side."""
-    kind, text = _for_memory(lanes, value)
-    lanes.lines.emit(f"store {kind} {text}, ptr {place}, align {value.dtype.itemsize}")
-
-
-def _for_memory(lanes: Lanes, value: Value) -> tuple[str, str]:
-    kind = lanes.kind(memory_type(value.dtype))
-    if value.dtype.char == "e":
-        return kind, lanes.lines.op(f"fptrunc {value.kind} {value.text} to {kind}")
-    if value.dtype.kind != "b":
-        return kind, value.text
-    return kind, lanes.lines.op(f"zext {value.kind} {value.text} to {kind}")
-
-
-def splat(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
-    """Read one element into every lane."""
-    single = load(Registers(lanes.lines, 1), place, dtype)
-    if lanes.width == 1:
-        return Value(single.text, dtype, lanes)
-    kind = lanes.kind(element_type(dtype))
-    first = lanes.lines.op(
-        f"insertelement {kind} poison, {element_type(dtype)} {single.text}, i32 0"
-    )
-    return lanes.value(
-        f"shufflevector {kind} {first}, {kind} poison, <{lanes.width} x i32> zeroinitializer", dtype
-    )
-
-
-def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Value:
-    """Read elements with a stride."""
-    element, lines = memory_type(dtype), lanes.lines
-    kind, text = lanes.kind(element), "poison"
-    for lane in range(lanes.width):
-        place_of_lane = lines.address(place, lane * stride, element)
-        number = lines.op(f"load {element}, ptr {place_of_lane}, align {dtype.itemsize}")
-        text = lines.op(f"insertelement {kind} {text}, {element} {number}, i32 {lane}")
-    return _from_memory(lanes, text, dtype)
-
-
-def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
-    """Write elements with a stride."""
-    kind, text = _for_memory(lanes, value)
-    element, lines = memory_type(value.dtype), lanes.lines
-    for lane in range(lanes.width):
-        place_of_lane = lines.address(place, lane * stride, element)
-        number = lines.op(f"extractelement {kind} {text}, i32 {lane}")
-        lines.emit(f"store {element} {number}, ptr {place_of_lane}, align {value.dtype.itemsize}")

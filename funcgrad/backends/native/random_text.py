@@ -10,9 +10,9 @@ import numpy as np
 from funcgrad.backends.native.fold_text import spread
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.lanes import Lanes, Value
-from funcgrad.backends.native.nests import load, scattered, store
 from funcgrad.backends.native.plan_steps import Drawing
 from funcgrad.backends.native.registers import Registers
+from funcgrad.backends.native.vector_memory import load, scattered, store
 from funcgrad.backends.native.walks import merged, walk
 from funcgrad.places import dense_strides
 from funcgrad.shape import Shape

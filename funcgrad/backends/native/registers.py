@@ -31,7 +31,8 @@ from funcgrad.backends.native import (
 )
 from funcgrad.backends.native.floats import Floats
 from funcgrad.backends.native.function_text import FunctionText
-from funcgrad.backends.native.lanes import Lanes, NotEmitted, Scalar, Value, element_type
+from funcgrad.backends.native.lanes import NotEmitted, Scalar, Value, element_type
+from funcgrad.backends.native.pairs import PairLanes
 
 _DOUBLE: Final = np.dtype(np.float64)
 _SINGLE: Final = np.dtype(np.float32)
@@ -43,7 +44,7 @@ _OF_TWO: Final = (turns.sine_and_cosine, hyperbolics.tanh_and_cosh)
 Function: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
 
 
-class Registers(Lanes):
+class Registers(PairLanes):
     """The algebra of the native backend."""
 
     __slots__ = ()

@@ -10,6 +10,7 @@ import numpy as np
 
 from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.lanes import NotEmitted, element_type
+from funcgrad.backends.native.pairs import part_of
 from funcgrad.backends.native.plan_steps import (
     Fill,
     Member,
@@ -121,7 +122,7 @@ class UnfinishedPlan:
             return False
         try:
             for dtype in dtypes:
-                element_type(dtype)
+                element_type(part_of(dtype))
         except NotEmitted:
             return False
         return True

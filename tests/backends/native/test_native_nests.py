@@ -56,7 +56,7 @@ def test_pieces_that_meet_are_added_in_order() -> None:
 
 
 @pytest.mark.parametrize("char", "FD")
-def test_dtypes_without_registers_run_through_numpys_loops(char: str) -> None:
+def test_functions_of_complex_numbers(char: str) -> None:
     x, y = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(char)
     for f in (lambda x, y: fnp.exp(x * y) - x / y, lambda x, y: fnp.conj(x) * fnp.sqrt(y * y)):
         result = run_natively(f, x, y)

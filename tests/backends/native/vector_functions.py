@@ -17,9 +17,9 @@ from funcgrad.backends.native.function_text import (
     needed,
 )
 from funcgrad.backends.native.lanes import NotEmitted, Value, element_type
-from funcgrad.backends.native.nests import load, store
 from funcgrad.backends.native.processor import Code, Processor, Toolchain, host
 from funcgrad.backends.native.registers import Registers
+from funcgrad.backends.native.vector_memory import load, store
 from funcgrad.quick_dataclasses import dataclass
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

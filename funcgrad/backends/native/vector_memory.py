@@ -1,0 +1,138 @@
+"""Vectors in memory: side by side, with a stride, or one element in every lane.
+
+Parts of complex numbers take turns in memory; in registers they are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcgrad.backends.native.lanes import Lanes, Value, element_type, memory_type
+from funcgrad.backends.native.pairs import Pair, paired, part_of, parts_of
+from funcgrad.backends.native.registers import Registers
+
+
+def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
+    """Read elements that lie side by side."""
+    if dtype.kind == "c":
+        return _load_pairs(lanes, place, part_of(dtype))
+    kind = lanes.kind(memory_type(dtype))
+    text = lanes.lines.op(f"load {kind}, ptr {place}, align {dtype.itemsize}")
+    return _from_memory(lanes, text, dtype)
+
+
+def _addresses(lanes: Lanes, place: str, part: np.dtype[Any]) -> list[str]:
+    """The addresses of the two parts of a complex number."""
+    return [lanes.lines.address(place, k, element_type(part)) for k in range(2)]
+
+
+def _load_pairs(lanes: Lanes, place: str, part: np.dtype[Any]) -> Value:
+    """Read complex numbers: both parts of all of them, which are then taken apart."""
+    lines, width, element = lanes.lines, lanes.width, element_type(part)
+    if width == 1:
+        return paired([load(lanes, at, part) for at in _addresses(lanes, place, part)])
+    kind = f"<{2 * width} x {element}>"
+    both = lines.op(f"load {kind}, ptr {place}, align {part.itemsize}")
+    texts = [_shuffled(lanes, kind, both, "poison", range(k, 2 * width, 2)) for k in range(2)]
+    return paired([Value(text, part, lanes) for text in texts])
+
+
+def _store_pairs(lanes: Lanes, place: str, value: Pair) -> None:
+    """Write complex numbers: their parts take turns."""
+    lines, width, element = lanes.lines, lanes.width, element_type(value.real.dtype)
+    if width == 1:
+        addresses = _addresses(lanes, place, value.real.dtype)
+        for address, part in zip(addresses, parts_of(value), strict=True):
+            store(lanes, address, part)
+        return
+    turns = [k // 2 + width * (k % 2) for k in range(2 * width)]
+    both = _shuffled(lanes, value.real.kind, value.real.text, value.imag.text, turns)
+    kind = f"<{2 * width} x {element}>"
+    lines.emit(f"store {kind} {both}, ptr {place}, align {value.real.dtype.itemsize}")
+
+
+def _shuffled(lanes: Lanes, kind: str, first: str, second: str, places: Sequence[int]) -> str:
+    """Elements of two vectors, those of the second behind those of the first."""
+    listed = ", ".join([f"i32 {place}" for place in places])
+    return lanes.lines.op(
+        f"shufflevector {kind} {first}, {kind} {second}, <{len(places)} x i32> <{listed}>"
+    )
+
+
+def _from_memory(lanes: Lanes, text: str, dtype: np.dtype[Any]) -> Value:
+    if dtype.char == "e":
+        kind, single = lanes.kind("half"), lanes.kind("float")
+        return lanes.value(f"fpext {kind} {text} to {single}", dtype)
+    if dtype.kind != "b":
+        return Value(text, dtype, lanes)
+    zero = "0" if lanes.width == 1 else "zeroinitializer"
+    return lanes.value(f"icmp ne {lanes.kind('i8')} {text}, {zero}", dtype)
+
+
+def store(lanes: Lanes, place: str, value: Value) -> None:
+    """Write elements side by side."""
+    if isinstance(value, Pair):
+        _store_pairs(lanes, place, value)
+        return
+    kind, text = _for_memory(lanes, value)
+    lanes.lines.emit(f"store {kind} {text}, ptr {place}, align {value.dtype.itemsize}")
+
+
+def _for_memory(lanes: Lanes, value: Value) -> tuple[str, str]:
+    kind = lanes.kind(memory_type(value.dtype))
+    if value.dtype.char == "e":
+        return kind, lanes.lines.op(f"fptrunc {value.kind} {value.text} to {kind}")
+    if value.dtype.kind != "b":
+        return kind, value.text
+    return kind, lanes.lines.op(f"zext {value.kind} {value.text} to {kind}")
+
+
+def splat(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
+    """Read one element into every lane."""
+    if dtype.kind == "c":
+        part = part_of(dtype)
+        parts = _addresses(lanes, place, part)
+        return paired([splat(lanes, address, part) for address in parts])
+    single = load(Registers(lanes.lines, 1), place, dtype)
+    if lanes.width == 1:
+        return Value(single.text, dtype, lanes)
+    kind = lanes.kind(element_type(dtype))
+    first = lanes.lines.op(
+        f"insertelement {kind} poison, {element_type(dtype)} {single.text}, i32 0"
+    )
+    return lanes.value(
+        f"shufflevector {kind} {first}, {kind} poison, <{lanes.width} x i32> zeroinitializer", dtype
+    )
+
+
+def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Value:
+    """Read elements with a stride."""
+    if dtype.kind == "c":
+        part = part_of(dtype)
+        parts = _addresses(lanes, place, part)
+        return paired([gathered(lanes, address, part, 2 * stride) for address in parts])
+    element, lines = memory_type(dtype), lanes.lines
+    kind, text = lanes.kind(element), "poison"
+    for lane in range(lanes.width):
+        place_of_lane = lines.address(place, lane * stride, element)
+        number = lines.op(f"load {element}, ptr {place_of_lane}, align {dtype.itemsize}")
+        text = lines.op(f"insertelement {kind} {text}, {element} {number}, i32 {lane}")
+    return _from_memory(lanes, text, dtype)
+
+
+def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
+    """Write elements with a stride."""
+    if isinstance(value, Pair):
+        addresses = _addresses(lanes, place, value.real.dtype)
+        for address, part in zip(addresses, parts_of(value), strict=True):
+            scattered(lanes, address, part, 2 * stride)
+        return
+    kind, text = _for_memory(lanes, value)
+    element, lines = memory_type(value.dtype), lanes.lines
+    for lane in range(lanes.width):
+        place_of_lane = lines.address(place, lane * stride, element)
+        number = lines.op(f"extractelement {kind} {text}, i32 {lane}")
+        lines.emit(f"store {element} {number}, ptr {place_of_lane}, align {value.dtype.itemsize}")

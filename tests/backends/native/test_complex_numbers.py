@@ -1,0 +1,173 @@
+"""Complex numbers in machine code: pairs of registers, and NumPy's numbers at every edge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+EDGES = (0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan)
+
+
+def _edges(char: str) -> np.ndarray[Any, Any]:
+    """Numbers of which both parts are edges, also of the dtype's range."""
+    info = np.finfo(char)
+    parts = (*EDGES, float(info.max), float(info.tiny), -float(info.smallest_subnormal))
+    numbers = np.empty((len(parts),) * 2, char)
+    numbers.real, numbers.imag = np.array(parts)[:, None], np.array(parts)
+    return numbers.ravel()
+
+
+def _assert_same(actual: Any, expected: Any) -> None:
+    """The same dtype and numbers, zeros with their signs; a NaN is like any other."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.dtype == expected.dtype
+    assert_array_equal(actual, expected)
+    if expected.dtype.kind in "fc":
+        for x, y in ((actual.real, expected.real), (actual.imag, expected.imag)):
+            assert_array_equal(np.isnan(x), np.isnan(y))
+            assert_array_equal(np.signbit(x[~np.isnan(x)]), np.signbit(y[~np.isnan(y)]))
+
+
+def _assert_is_machine_code(f: Callable[..., Any], *arguments: Any, exact: bool = False) -> Any:
+    """Run what has no call of NumPy."""
+    staged = fg.jit(f, backend="native", exact=exact)
+    source = staged.lower(*arguments).source
+    assert source.startswith("; called back: nothing")
+    assert not re.search("call void @(?!llvm)", source)  # none of NumPy's loops either
+    return staged(*arguments)
+
+
+def _numbers(char: str, *shape: int) -> np.ndarray[Any, Any]:
+    real, imag = np.random.default_rng(0).standard_normal((2, *shape))
+    return (real + 1j * imag).astype(char)
+
+
+OF_ONE = {
+    "negative": lambda z: -z,
+    "conj": fnp.conj,
+    "real": lambda z: z.real,
+    "imag": lambda z: z.imag,
+    "square": lambda z: z**2,
+    "reciprocal": fnp.reciprocal,
+    "isnan": fnp.isnan,
+    "isinf": fnp.isinf,
+    "isfinite": fnp.isfinite,
+    "rint": fnp.rint,
+    "to single": lambda z: fnp.astype(z, np.complex64),
+    "to double": lambda z: fnp.astype(z, np.complex128),
+    "to truth": lambda z: fnp.astype(z, np.bool_),
+    "one by it": lambda z: 1 / z,
+    "turned": lambda z: z * 1j,
+    "with a number": lambda z: 2.5 - z,
+}
+
+OF_TWO = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "equal": lambda x, y: x == y,
+    "not equal": lambda x, y: x != y,
+    "where": lambda x, y: fnp.where(x == y, x, -y),
+    "with real": lambda x, y: x.real * y + y / x.imag,
+}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize("name", OF_ONE)
+def test_functions_of_a_number_at_all_edges(name: str, char: str, exact: bool) -> None:
+    f, z = OF_ONE[name], _edges(char)
+    with np.errstate(all="ignore"):
+        _assert_same(_assert_is_machine_code(f, z, exact=exact), f(z))
+
+
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize("name", OF_TWO)
+def test_functions_of_two_numbers_at_all_edges(name: str, char: str) -> None:
+    f, z = OF_TWO[name], _edges(char)
+    x, y = [np.array(column) for column in zip(*product(z, z), strict=True)]
+    with np.errstate(all="ignore"):
+        _assert_same(_assert_is_machine_code(f, x, y, exact=True), f(x, y))
+
+
+REDUCED = {
+    "sum": lambda x, y: fnp.sum(x * y, axis=1),
+    "sum of all": lambda x, y: fnp.sum(x),
+    "sum over the first axis": lambda x, y: fnp.sum(x * y, axis=0),
+    "mean": lambda x, y: fnp.mean(x - y, axis=-1),
+    "any": lambda x, y: fnp.any(x != y, axis=0),
+    "count": lambda x, y: fnp.count_nonzero(x * (y.real > 0)),
+    "product of pairs": lambda x, y: fnp.einsum("ij,ij->i", x, y),
+    "variance": lambda x, y: fnp.var(x),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (70, 130), (1, 20_000), (20_000, 1), (2, 1)])
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize("name", REDUCED)
+def test_sums(name: str, char: str, shape: tuple[int, ...]) -> None:
+    f, x = REDUCED[name], _numbers(char, *shape)
+    y = x[::-1] + 1
+    result, expected = _assert_is_machine_code(f, x, y), np.asarray(f(x, y))
+    assert np.asarray(result).dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=3e-5 if char == "F" else 1e-11, atol=1e-6)
+
+
+MOVED = {
+    "turned": lambda x: x.T * x[0, 0],
+    "backward": lambda x: x[:, ::-1] - x,
+    "every other": lambda x: x[:, ::2] * 2.0,
+    "of one": lambda x: x[1:2] * x,
+    "its parts": lambda x: x.real[:, ::-1] * x.imag,
+    "beside others": lambda x: fnp.concatenate([x * 2, fnp.conj(x)], axis=1),
+    "with real ones": lambda x: fnp.concatenate([x, x.real], axis=1),
+    "nothing": lambda x: x[:0] * x[:0],
+    "a number": lambda x: x[0, 1] * x[1, 0],
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (7, 70)])
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize("name", MOVED)
+def test_movements_and_strides(name: str, char: str, shape: tuple[int, ...]) -> None:
+    f, x = MOVED[name], _numbers(char, *shape)
+    _assert_same(_assert_is_machine_code(f, x), np.asarray(f(fg.tensor(x))))
+
+
+@pytest.mark.parametrize("char", "FD")
+def test_gradients_of_real_numbers_through_complex_ones(char: str) -> None:
+    def f(x: Any, z: Any) -> Any:
+        return fnp.sum(fnp.real(z * x / (1 + x * 1j)) ** 2)
+
+    z = _numbers(char, 3, 4)
+    slope = fg.grad(f, argnums=(0, 1))
+    for got, expected in zip(
+        _assert_is_machine_code(slope, z.real.copy(), z), slope(z.real, z), strict=True
+    ):
+        assert np.asarray(got).dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-4 if char == "F" else 1e-12)
+
+
+def test_python_numbers_and_arrays_of_different_precision() -> None:
+    single, double, whole = _numbers("F", 5), _numbers("D", 5), np.arange(5)
+    for f in (
+        lambda x, y, k: x * y + k,
+        lambda x, y, k: k / x,
+        lambda x, y, k: x * (1 + 2j),
+        lambda x, y, k: x.real * 1j + k,
+    ):
+        _assert_same(_assert_is_machine_code(f, single, double, whole), f(single, double, whole))
+    for x, number in ((single, 1.5 - 2j), (single.real, 2j)):
+        result, expected = fg.jit(lambda x, z: x * z + z, backend="native")(x, number), x * number
+        assert np.asarray(result).dtype == np.complex64
+        np.testing.assert_allclose(result, expected + number, rtol=1e-6)
