@@ -289,7 +289,7 @@ class NestWriter:
         return self._folded[variable].neutral
 
     def _begun(self, lanes: Lanes, names: Sequence[int]) -> dict[int, Value]:
-        """What reductions begin with."""
+        """The first states of reductions."""
         return {v: lanes.constant(self._neutral(v), self._collected(v)) for v in names}
 
     def _combined(self, lanes: Lanes, variable: int, x: Value, y: Value) -> Value:
