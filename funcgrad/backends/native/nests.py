@@ -319,13 +319,13 @@ class NestWriter:
 def _half(lanes: Lanes, vector: Value, start: int) -> Value:
     """Half of the lanes of a vector, from one on."""
     texts, lines, width = [], lanes.lines, lanes.width
-    for part in parts_of(vector):
+    for component in parts_of(vector):
         picked = [f"i32 {start + k}" for k in range(width)]
         if width == 1:
-            text = lines.op(f"extractelement {part.kind} {part.text}, i32 {start}")
+            text = lines.op(f"extractelement {component.kind} {component.text}, i32 {start}")
         else:
             text = lines.op(
-                f"shufflevector {part.kind} {part.text}, {part.kind} poison,"
+                f"shufflevector {component.kind} {component.text}, {component.kind} poison,"
                 f" <{width} x i32> <{', '.join(picked)}>"
             )
         texts.append(text)

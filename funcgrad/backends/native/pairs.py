@@ -13,7 +13,7 @@ the parts, as NumPy has it, so that infinities, NaN and the signs of zeros are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -59,7 +59,7 @@ def parts_of(value: Value) -> tuple[Value, ...]:
 def like(value: Value, texts: Iterator[str], lanes: Lanes | None = None) -> Value:
     """A value of the dtype of another in registers with other names, which may be narrower."""
     lanes = lanes or value.lanes
-    parts = [Value(next(texts), part.dtype, lanes) for part in parts_of(value)]
+    parts = [Value(next(texts), component.dtype, lanes) for component in parts_of(value)]
     return paired(parts) if len(parts) == 2 else parts[0]
 
 
@@ -71,8 +71,8 @@ def paired(parts: Iterable[Value]) -> Pair:
 
 def unknown(lanes: Lanes, dtype: np.dtype[Any], weak: bool = False) -> Value:
     """Some value of a dtype, for a draft."""
-    part = Value("%x", part_of(dtype), lanes, weak)
-    return Pair(part, part, weak) if dtype.kind == "c" else part
+    component = Value("%x", part_of(dtype), lanes, weak)
+    return Pair(component, component, weak) if dtype.kind == "c" else component
 
 
 def carried(
@@ -88,11 +88,15 @@ def carried(
     def named(texts: Iterator[str]) -> dict[K, Value]:
         return {name: like(value, texts) for name, value in values.items()}
 
-    def one(index: str, texts: Any) -> list[str]:
+    def one(index: str, texts: Sequence[str]) -> list[str]:
         after = body(index, named(iter(texts)))
-        return [part.text for name in values for part in parts_of(after[name])]
+        return [component.text for name in values for component in parts_of(after[name])]
 
-    first = [(part.kind, part.text) for value in values.values() for part in parts_of(value)]
+    first = [
+        (component.kind, component.text)
+        for value in values.values()
+        for component in parts_of(value)
+    ]
     return named(iter(lines.counted(count, one, first, step, start)))
 
 
@@ -107,8 +111,8 @@ class PairLanes(Lanes):
         """A number in every lane."""
         if dtype.kind != "c":
             return super().constant(number, dtype)
-        part, z = part_of(dtype), complex(number)
-        return Pair(super().constant(z.real, part), super().constant(z.imag, part))
+        component, z = part_of(dtype), complex(number)
+        return Pair(super().constant(z.real, component), super().constant(z.imag, component))
 
     def astype(self, x: Scalar, dtype: np.dtype[Any]) -> Value:
         """A value in another dtype; a complex number becomes real by its real part."""
@@ -116,11 +120,11 @@ class PairLanes(Lanes):
             return self.constant(x, dtype)
         if dtype.kind != "c" and not isinstance(x, Pair):
             return super().astype(x, dtype)
-        part = part_of(dtype)
+        component = part_of(dtype)
         if not isinstance(x, Pair):
-            return Pair(super().astype(x, part), super().constant(0, part))
+            return Pair(super().astype(x, component), super().constant(0, component))
         if dtype.kind == "c":
-            return Pair(super().astype(x.real, part), super().astype(x.imag, part))
+            return Pair(super().astype(x.real, component), super().astype(x.imag, component))
         if dtype.kind == "b":
             return super().astype(x.real, dtype) | super().astype(x.imag, dtype)
         return super().astype(x.real, dtype)
@@ -135,8 +139,8 @@ class PairLanes(Lanes):
 
     def join_parts(self, x: Scalar, y: Scalar) -> Value:
         """The number with these parts."""
-        part = part_of(np.result_type(np.result_type(example(x), example(y)), np.complex64))
-        return Pair(self.astype(x, part), self.astype(y, part))
+        component = part_of(np.result_type(np.result_type(example(x), example(y)), np.complex64))
+        return Pair(self.astype(x, component), self.astype(y, component))
 
     def _pairs(self, ufunc: np.ufunc, *operands: Scalar) -> list[Pair] | None:
         """The operands as a ufunc takes them, if it takes them as complex numbers."""

@@ -24,20 +24,20 @@ def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
     return _from_memory(lanes, text, dtype)
 
 
-def _addresses(lanes: Lanes, place: str, part: np.dtype[Any]) -> list[str]:
+def _addresses(lanes: Lanes, place: str, component: np.dtype[Any]) -> list[str]:
     """The addresses of the two parts of a complex number."""
-    return [lanes.lines.address(place, k, element_type(part)) for k in range(2)]
+    return [lanes.lines.address(place, k, element_type(component)) for k in range(2)]
 
 
-def _load_pairs(lanes: Lanes, place: str, part: np.dtype[Any]) -> Value:
+def _load_pairs(lanes: Lanes, place: str, component: np.dtype[Any]) -> Value:
     """Read complex numbers: both parts of all of them, which are then taken apart."""
-    lines, width, element = lanes.lines, lanes.width, element_type(part)
+    lines, width, element = lanes.lines, lanes.width, element_type(component)
     if width == 1:
-        return paired([load(lanes, at, part) for at in _addresses(lanes, place, part)])
+        return paired([load(lanes, at, component) for at in _addresses(lanes, place, component)])
     kind = f"<{2 * width} x {element}>"
-    both = lines.op(f"load {kind}, ptr {place}, align {part.itemsize}")
+    both = lines.op(f"load {kind}, ptr {place}, align {component.itemsize}")
     texts = [_shuffled(lanes, kind, both, "poison", range(k, 2 * width, 2)) for k in range(2)]
-    return paired([Value(text, part, lanes) for text in texts])
+    return paired([Value(text, component, lanes) for text in texts])
 
 
 def _store_pairs(lanes: Lanes, place: str, value: Pair) -> None:
@@ -45,8 +45,8 @@ def _store_pairs(lanes: Lanes, place: str, value: Pair) -> None:
     lines, width, element = lanes.lines, lanes.width, element_type(value.real.dtype)
     if width == 1:
         addresses = _addresses(lanes, place, value.real.dtype)
-        for address, part in zip(addresses, parts_of(value), strict=True):
-            store(lanes, address, part)
+        for address, component in zip(addresses, parts_of(value), strict=True):
+            store(lanes, address, component)
         return
     turns = [k // 2 + width * (k % 2) for k in range(2 * width)]
     both = _shuffled(lanes, value.real.kind, value.real.text, value.imag.text, turns)
@@ -93,9 +93,9 @@ def _for_memory(lanes: Lanes, value: Value) -> tuple[str, str]:
 def splat(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
     """Read one element into every lane."""
     if dtype.kind == "c":
-        part = part_of(dtype)
-        parts = _addresses(lanes, place, part)
-        return paired([splat(lanes, address, part) for address in parts])
+        component = part_of(dtype)
+        parts = _addresses(lanes, place, component)
+        return paired([splat(lanes, address, component) for address in parts])
     single = load(Registers(lanes.lines, 1), place, dtype)
     if lanes.width == 1:
         return Value(single.text, dtype, lanes)
@@ -111,9 +111,9 @@ def splat(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
 def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Value:
     """Read elements with a stride."""
     if dtype.kind == "c":
-        part = part_of(dtype)
-        parts = _addresses(lanes, place, part)
-        return paired([gathered(lanes, address, part, 2 * stride) for address in parts])
+        component = part_of(dtype)
+        parts = _addresses(lanes, place, component)
+        return paired([gathered(lanes, address, component, 2 * stride) for address in parts])
     element, lines = memory_type(dtype), lanes.lines
     kind, text = lanes.kind(element), "poison"
     for lane in range(lanes.width):
@@ -127,8 +127,8 @@ def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
     """Write elements with a stride."""
     if isinstance(value, Pair):
         addresses = _addresses(lanes, place, value.real.dtype)
-        for address, part in zip(addresses, parts_of(value), strict=True):
-            scattered(lanes, address, part, 2 * stride)
+        for address, component in zip(addresses, parts_of(value), strict=True):
+            scattered(lanes, address, component, 2 * stride)
         return
     kind, text = _for_memory(lanes, value)
     element, lines = memory_type(value.dtype), lanes.lines
