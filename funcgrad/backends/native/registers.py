@@ -14,7 +14,7 @@ than the 146 ms of lines that are written out, and later ones the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,16 +29,19 @@ from funcgrad.backends.native import (
     vector_powers,
     wholes,
 )
+from funcgrad.backends.native.complex_functions import COMPLEX_FUNCTIONS
 from funcgrad.backends.native.floats import Floats
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import NotEmitted, Scalar, Value, element_type
-from funcgrad.backends.native.pairs import PairLanes
+from funcgrad.backends.native.pairs import Pair, PairLanes, paired, parts_of
 
 _DOUBLE: Final = np.dtype(np.float64)
 _SINGLE: Final = np.dtype(np.float32)
 _HALF: Final = np.dtype(np.float16)
 
-_OF_TWO: Final = (turns.sine_and_cosine, hyperbolics.tanh_and_cosh)
+_OF_TWO: Final = frozenset(
+    {turns.sine_and_cosine, hyperbolics.tanh_and_cosh, *COMPLEX_FUNCTIONS.values()}
+)
 """The functions with two results."""
 
 Function: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
@@ -65,11 +68,21 @@ class Registers(PairLanes):
         """
         if self.lines.arithmetic.exact:
             raise NotEmitted(f"{ufunc.__name__} with NumPy's bits")
-        values = self.converted(ufunc, *operands)
+        return self._called_on(ufunc, function, self.converted(ufunc, *operands), wide)
+
+    def _called_on(
+        self, ufunc: np.ufunc, function: Function, values: Sequence[Value], wide: bool
+    ) -> list[Value]:
+        """Call a function on vectors of one dtype; complex numbers have functions of their own."""
         dtype = values[0].dtype
+        if dtype.kind == "c":
+            if ufunc not in COMPLEX_FUNCTIONS:
+                raise NotEmitted(f"{ufunc.__name__} of complex numbers")
+            vectors = [vector for value in values for vector in parts_of(value)]
+            return [paired(self._called_on(ufunc, COMPLEX_FUNCTIONS[ufunc], vectors, True))] * 2
         if dtype == _HALF:  # as NumPy does
             singles = [self.astype(value, _SINGLE) for value in values]
-            results = self._called(ufunc, function, *singles, wide=wide)
+            results = self._called_on(ufunc, function, singles, wide)
             return [self.astype(result, _HALF) for result in results]
         if dtype not in (_SINGLE, _DOUBLE):
             raise NotEmitted(f"{ufunc.__name__} of {dtype}")
@@ -294,6 +307,11 @@ class Registers(PairLanes):
 
     # ----------------------------------------------------------------------- roots and powers
 
+    def sqrt(self, x: Scalar) -> Value:
+        if isinstance(x, Pair):
+            return self._called(np.sqrt, vector_powers.hypot, x)[0]
+        return super().sqrt(x)
+
     def cbrt(self, x: Scalar) -> Value:
         return self._called(np.cbrt, vector_powers.cbrt, x)[0]
 
@@ -304,7 +322,7 @@ class Registers(PairLanes):
         whole = isinstance(x, Value) and x.dtype.kind in "iu"
         if isinstance(x, Value) and whole and type(y) is int and 0 <= y < 64:
             return wholes.raised(self, self.converted(np.power, x, y)[0], y)
-        if isinstance(x, Value) and x.dtype.kind == "f" and isinstance(y, (int, float)):
+        if isinstance(x, Value) and x.dtype.kind in "fc" and isinstance(y, (int, float)):
             quick = None if self.lines.arithmetic.exact else self._quick_power(x, y)
             if quick is not None:
                 return quick
@@ -322,7 +340,7 @@ class Registers(PairLanes):
         """A power with a small known exponent, of one or two products."""
         if y == 0:
             return self.constant(1, x.dtype)
-        if y == 0.5:  # of -0.0 it is 0, of minus infinity infinite
+        if y == 0.5 and x.dtype.kind == "f":  # of -0.0 it is 0, of minus infinity infinite
             root = self.sqrt(x + 0.0)
             return self.where(self.equal(x, -np.inf), self.constant(np.inf, x.dtype), root)
         if y not in (-2, -1, 1, 2, 3, 4):

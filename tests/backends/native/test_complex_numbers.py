@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -98,6 +99,30 @@ def test_functions_of_two_numbers_at_all_edges(name: str, char: str) -> None:
     x, y = [np.array(column) for column in zip(*product(z, z), strict=True)]
     with np.errstate(all="ignore"):
         _assert_same(_assert_is_machine_code(f, x, y, exact=True), f(x, y))
+
+
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize(
+    "name", ["cos", "cosh", "exp", "log", "log10", "log2", "sin", "sinh", "sqrt", "tan", "tanh"]
+)
+def test_functions_by_the_c_standard_at_all_edges(name: str, char: str) -> None:
+    f, far = getattr(fnp, name), np.array([800, 800j, 800 + 3j, -800 + 3j, 3 - 800j, 1 + 1e-20j])
+    z = np.concatenate([_edges(char), far.astype(char), _numbers(char, 200)])
+    with np.errstate(all="ignore"):
+        result, expected = _assert_is_machine_code(f, z), f(z)
+    assert result.dtype == expected.dtype
+    for x, y in ((result.real, expected.real), (result.imag, expected.imag)):
+        x, y = np.asarray(x), np.asarray(y)
+        eps, tiny = float(np.finfo(char).eps), float(np.finfo(char).tiny)
+        np.testing.assert_allclose(x, y, rtol=8 * eps, atol=tiny)
+        assert_array_equal(np.signbit(x[y == y]), np.signbit(y[y == y]))
+
+
+def test_logarithms_near_the_unit_circle_have_all_digits() -> None:
+    z = np.exp(1j * np.linspace(0, 7, 100)) * (1 + 1e-9 * np.arange(100))
+    result = _assert_is_machine_code(fnp.log, z).real
+    beyond = [float(Fraction(w.real) ** 2 + Fraction(w.imag) ** 2 - 1) for w in z.tolist()]
+    np.testing.assert_allclose(result, np.log1p(beyond) / 2, rtol=1e-15, atol=0)
 
 
 REDUCED = {
