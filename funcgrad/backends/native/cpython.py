@@ -60,6 +60,17 @@ _FUNCTIONS: Final = (
     "Py_IncRef",
 )
 
+_OF_C: Final = (
+    "malloc",
+    "realloc",
+    "free",
+    "memset",
+    "memcpy",
+    "memmove",
+    "fmod",
+    "fmodf",
+)
+
 # Places in the table of NumPy's C API, the same in all versions (numpy/__multiarray_api.h).
 _ARRAY_TYPE, _SCALAR, _NEW_FROM_DESCR, _EMPTY = 2, 60, 94, 184
 
@@ -225,7 +236,7 @@ def symbols() -> Mapping[str, int]:
     library = ctypes.pythonapi
     known = {
         name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        for name in (*_FUNCTIONS, "malloc", "realloc", "free", "memset", "memcpy", "fmod", "fmodf")
+        for name in (*_FUNCTIONS, *_OF_C)
     }
     known["PyArray_Scalar"] = table[_SCALAR]
     known["PyArray_NewFromDescr"] = table[_NEW_FROM_DESCR]

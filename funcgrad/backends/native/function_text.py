@@ -146,7 +146,9 @@ class FunctionText:
         self._rooms: list[str] = []
         self._count = 0
 
-    def use(self, name: str, head: str, write: Callable[[FunctionText], None]) -> None:
+    def use(
+        self, name: str, head: str, write: Callable[[FunctionText], None], attribute: str = ""
+    ) -> None:
         """Note that a shared function is called, and write it unless it is written.
 
         Parameters
@@ -157,12 +159,14 @@ class FunctionText:
             The type of its result, its name and its parameters.
         write : callable
             Writes its lines.
+        attribute : str
+            What LLVM is told about it.
         """
         self.uses.add(name)
         if name not in self.definitions:
             lines = FunctionText(self.arithmetic, self.definitions)
             write(lines)
-            text = lines.function(f"{head} nounwind")
+            text = lines.function(f"{head} nounwind {attribute}".rstrip())
             needs = frozenset(lines.declarations), frozenset(lines.uses)
             self.definitions[name] = SharedFunction(head, text, *needs)
 
@@ -261,6 +265,8 @@ class FunctionText:
         list of str
             What was carried, after the last step.
         """
+        if isinstance(count, int) and isinstance(start, int) and count <= start + step:
+            return list(body(str(start), [first for _, first in carried]))
         before, head, after = self.block, self.fresh_label("loop"), self.fresh_label("after")
         self.jump(head)
         self.begin_block(head)

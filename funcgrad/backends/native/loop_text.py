@@ -1,4 +1,4 @@
-"""Loops and choices of programs as text: carries take turns in memory that is planned once."""
+"""Loops and choices of programs as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad.backends.native.carries import Carries
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.growing_stacks import GrowingStacks
 from funcgrad.backends.native.lanes import Lanes
@@ -72,33 +73,30 @@ def _repeat(
     results: Sequence[str],
     arena: str,
 ) -> None:
-    """A loop whose length is known. Three places for each carry take turns: nothing is copied,
-    and what the last step makes lies where the result belongs."""
+    """A loop whose length is known."""
     specs, lines = _carries(step, form), site.lines
     shared, first = operands[: form.shared], operands[form.shared :][: form.carried]
-    length = form.length
+    length, count = form.length, form.carried
     if not length:
         for target, source, spec in zip(results, first, specs, strict=False):
             site.copy(target, source, spec)
         return
-    arrays = operands[form.shared + form.carried :]
-    slices = [site.plan.specs[v] for v in step.equation.operands[form.shared + form.carried :]]
-    stacks = step.equation.results[form.carried :]
-    last, spare = list(results[: form.carried]), _spares(site, specs)
-    into, other = (last, spare) if length % 2 else (spare, last)
+    arrays = operands[form.shared + count :]
+    slices = [site.plan.specs[v] for v in step.equation.operands[form.shared + count :]]
+    stacks = step.equation.results[count:]
+    carries = Carries(site, specs, first, results[:count], (), length)
 
     def one(index: str, turns: Sequence[str]) -> Sequence[str]:
-        count = form.carried
-        now, here, there = turns[:count], turns[count : 2 * count], turns[2 * count :]
         place = lines.op(f"sub i64 {length - 1}, {index}") if form.reverse else index
         rows = [_row(site, p, s, place) for p, s in zip(arrays, slices, strict=True)]
         outs = [_row(site, p, s, place) for p, s in zip(results[count:], stacks, strict=True)]
+        now, here = carries.now(turns), carries.here(turns)
         site.called(body, [*shared, *now, *rows, *here, *outs], arena)
         _interruptible(site, index, body.work)
-        return [*here, *there, *here]
+        return carries.after(turns)
 
     site.work += length * body.work
-    lines.counted(length, one, [("ptr", pointer) for pointer in (*first, *into, *other)])
+    carries.end(lines.counted(length, one, [("ptr", pointer) for pointer in carries.turns]))
 
 
 def _row(site: FunctionSite, pointer: str, spec: Spec, place: str) -> str:
@@ -124,13 +122,14 @@ def _run_on(
     sources = [(stack, lines.op(f"load ptr, ptr {stack.memory}")) for stack in read]
     stacks = GrowingStacks(site, _rows(body.program, form), length)
     site.work += _UNINTERRUPTED  # nobody knows
-    pairs = [_spares(site, specs), _spares(site, specs)]
-    truth = site.scratch(1)
+    carries = Carries(site, specs, first, results, ())
+    truth = lines.room("i8")
     before, head = lines.block, lines.fresh_label("while")
     again, after = lines.fresh_label("again"), lines.fresh_label("ended")
     lines.jump(head)
     lines.begin_block(head)
-    now, here, there = [[lines.name() for _ in specs] for _ in range(3)]
+    turns = [lines.name() for _ in carries.turns]
+    now, here = carries.now(turns), carries.here(turns)
     count, following = lines.name(), lines.name()
     place = lines.mark()
     if length is not None:
@@ -147,21 +146,15 @@ def _run_on(
     site.called(body, [*shared, *now, *rows, *here, *stacks.rows(row)], arena)
     _interruptible(site, count, body.work)
     lines.emit(f"{following} = add i64 {count}, 1")
-    end = lines.block
+    nexts, end = carries.after(turns), lines.block
     lines.jump(head)
     phis = [f"{count} = phi i64 [0, %{before}], [{following}, %{end}]"]
-    for k in range(len(specs)):
-        for name, start, following in (
-            (now[k], first[k], here[k]),
-            (here[k], pairs[0][k], there[k]),
-            (there[k], pairs[1][k], here[k]),
-        ):
-            phis.append(f"{name} = phi ptr [{start}, %{before}], [{following}, %{end}]")
+    for name, start, then in zip(turns, carries.turns, nexts, strict=True):
+        phis.append(f"{name} = phi ptr [{start}, %{before}], [{then}, %{end}]")
     lines.insert_phis(place, phis)
     lines.begin_block(after)
     stacks.end(count, step.growing)
-    for target, source, spec in zip(results, now, specs, strict=False):
-        site.copy(target, source, spec)
+    carries.end(turns)
 
 
 def _interruptible(site: FunctionSite, index: str, work: int) -> None:
@@ -188,7 +181,3 @@ def _rows(body: Program, form: Loop) -> list[Spec]:
 
 def _carries(step: Run, form: Loop) -> list[Spec]:
     return list(step.equation.results[: form.carried])
-
-
-def _spares(site: FunctionSite, specs: Sequence[Spec]) -> list[str]:
-    return [site.scratch(prod(spec.shape) * spec.dtype.itemsize) for spec in specs]

@@ -67,7 +67,7 @@ class NativeBackend:
         with self._tools.lock:
             if self._made is None:
                 text = runtime_text()
-                self._made = Runtime(self._tools, self._tools.object_code(text, BEST, inline=True))
+                self._made = Runtime(self._tools, self._tools.object_code(text, BEST))
             return self._made
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from funcgrad.backends.native.function_text import (
     Arithmetic,
@@ -16,6 +16,9 @@ from funcgrad.backends.native.function_text import (
 from funcgrad.backends.native.processor import NativeError
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
+
+_COPYING: Final = ("memcpy", "memmove", "memset")
+"""What LLVM may call in the place of loops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ class NativeModule:
         functions = needed(self.definitions, self.uses)
         declared = self.declarations.union(*[function.declarations for function in functions])
         addresses = {**known, **self.symbols}
-        names = symbols_in(declared)
+        copying = [name for name in _COPYING if name in addresses]
+        names = [*copying, *symbols_in(declared)]
         for name in names:
             if name not in addresses:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")

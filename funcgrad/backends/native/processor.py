@@ -34,6 +34,10 @@ LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of 
 _LONG: Final = 4096
 """Characters of a text that takes about a millisecond to compile at level 0."""
 
+_LONGEST: Final = 1 << 18
+"""Characters of a text from which on its functions are not optimized across one another: that would
+take a second, and so much text is mostly of loops over large arrays, which gain less."""
+
 _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""
 
@@ -188,16 +192,14 @@ class Toolchain:
             codemodel="jitdefault",
         )
 
-    def object_code(self, text: str, level: int, inline: bool = False) -> bytes:
+    def object_code(self, text: str, level: int) -> bytes:
         """Compile the text of a module to an object file.
 
         Parameters
         ----------
         text : str
         level : int
-            How much the code generator optimizes: 0 takes a third of the time of 2.
-        inline : bool
-            Whether to optimize the text before, across its functions.
+            How much LLVM optimizes: 0 takes a fifth of the time of 2.
 
         Raises
         ------
@@ -207,7 +209,7 @@ class Toolchain:
         is_long = len(text) > _LONG  # code of short texts is made as quickly as it is read
         made = self.known_code(text, level) if is_long else None
         if made is None:
-            made = self._compiled(text, level, inline)
+            made = self._compiled(text, level)
             if is_long or level:
                 write_code(self._name(text, level), made)
         return made
@@ -224,15 +226,15 @@ class Toolchain:
     def _versions(self) -> tuple[str, ...]:
         processor = self.processor
         with self.lock:
-            versions = llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform
+            versions = llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform, "inlined"
         return processor.cpu, processor.features, *versions
 
-    def _compiled(self, text: str, level: int, inline: bool) -> bytes:
+    def _compiled(self, text: str, level: int) -> bytes:
         with self.lock:
             self._free_unused()
-            return self._compile(text, level, inline)
+            return self._compile(text, level)
 
-    def _compile(self, text: str, level: int, inline: bool) -> bytes:
+    def _compile(self, text: str, level: int) -> bytes:
         _initialize()
         try:
             module = LLVM.parse_assembly(text)
@@ -241,12 +243,22 @@ class Toolchain:
             raise NativeError(f"native code: LLVM refuses the module: {error}") from None
         if level not in self._machines:
             self._machines[level] = self._machine(level)
-        if inline:
-            tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
-            builder = LLVM.create_pass_builder(self._machines[level], tuning)
-            builder.getModulePassManager().run(module, builder)
+        if level and len(text) < _LONGEST:
+            self._optimize(module, level)
         made: bytes = self._machines[level].emit_object(module)
         return made
+
+    def _optimize(self, module: Any, level: int) -> None:
+        """Optimize a module's text: functions into those that call them, memory into registers.
+
+        Loops with bodies of a few numbers run in 0.7 to 0.9 times the time, mathematical functions
+        over arrays in 0.95. Loops are neither unrolled nor turned into vectors, as nests are that.
+        """
+        tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
+        tuning.loop_vectorization = tuning.slp_vectorization = False
+        tuning.loop_unrolling = tuning.loop_interleaving = False
+        builder = LLVM.create_pass_builder(self._machines[level], tuning)
+        builder.getModulePassManager().run(module, builder)
 
     def linked(
         self, files: Sequence[bytes], symbols: Mapping[str, int], names: Sequence[str]

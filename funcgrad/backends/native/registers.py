@@ -133,7 +133,7 @@ class Registers(PairLanes):
 
         name = f"{function.__name__}_{self.suffix(dtype)}"
         listed = ", ".join([f"{kind} %x{k}" for k in range(count)])
-        self.lines.use(name, f"{answer} @{name}({listed})", write)
+        self.lines.use(name, f"{answer} @{name}({listed})", write, "alwaysinline")
 
     def as_half(self, x: Value) -> Value:
         """A value rounded to half precision: once, also where it has more digits than float32.

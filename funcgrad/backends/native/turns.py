@@ -107,7 +107,7 @@ _FAR_TURN: Final = "far_turn"
 
 def use_far_turn(lines: FunctionText) -> None:
     """Have the function that takes quarter turns off one large number."""
-    lines.use(_FAR_TURN, f"{_ANSWER} @{_FAR_TURN}(double %x)", _write_far_turn)
+    lines.use(_FAR_TURN, f"{_ANSWER} @{_FAR_TURN}(double %x)", _write_far_turn, "noinline")
 
 
 def _write_far_turn(lines: FunctionText) -> None:
