@@ -59,7 +59,7 @@ class Carries:
         for k, (now, _) in self._small.items():
             self._copy(now, first[k], k)
         for k in self._stays:
-            site.copy(results[k], first[k], specs[k])
+            site.moved(results[k], first[k], specs[k])
         starts = [first[k] for k in self._turning]
         spares = [site.scratch(sizes[k]) for k in self._turning]
         if length is None:

@@ -9,6 +9,7 @@ from typing import Final
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.plan_steps import NativePlan
+from funcgrad.backends.native.sharing import sharing_of
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
@@ -53,6 +54,7 @@ class FunctionSite:
     ----------
     module : NativeModule
     plan : NativePlan
+    sharing : Sharing
     lines : FunctionText
     pointers : dict
         The addresses of buffers, by their variables.
@@ -68,6 +70,7 @@ class FunctionSite:
 
     def __init__(self, module: NativeModule, plan: NativePlan) -> None:
         self.module, self.plan = module, plan
+        self.sharing = sharing_of(plan, module)
         self.lines = FunctionText(module.arithmetic, module.definitions)
         self.pointers: dict[int, str] = {}
         self.size = self.work = 0
@@ -115,6 +118,22 @@ class FunctionSite:
         size = prod(spec.shape) * spec.dtype.itemsize
         if size:
             self.lines.call("ptr", "memcpy", ("ptr", target), ("ptr", source), ("i64", str(size)))
+
+    def moved(self, target: str, source: str, spec: Spec) -> None:
+        """Write a copy of an array, unless it lies there."""
+        if target == source:
+            return
+        inputs = {self.pointers[place] for place in self.sharing.in_place.values()}
+        if source not in inputs:
+            self.copy(target, source, spec)
+            return
+        copies, after = self.lines.fresh_label("copies"), self.lines.fresh_label("moved")
+        differ = self.lines.op(f"icmp ne ptr {target}, {source}")
+        self.lines.branch(differ, copies, after)
+        self.lines.begin_block(copies)
+        self.copy(target, source, spec)
+        self.lines.jump(after)
+        self.lines.begin_block(after)
 
     def clear(self, target: str, spec: Spec) -> None:
         """Write zeros into an array that lies in C order."""

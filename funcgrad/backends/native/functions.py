@@ -68,7 +68,7 @@ def write_function(module: NativeModule, program: Program, name: str) -> Functio
     site.finish()
     parameters = ", ".join([f"ptr {name}" for name in (*inputs, *outputs, "%arena")])
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
-    return Function(name, program, site.size, site.work)
+    return Function(name, program, site.size, site.work, site.sharing.in_place)
 
 
 def write_module(module: NativeModule, program: Program) -> Function:
@@ -129,11 +129,17 @@ def _place_constants(site: FunctionSite) -> None:
 
 
 def _place_intermediates(site: FunctionSite) -> None:
-    """Give each intermediate result a place in the arena that is free while it is alive."""
-    lives = site.plan.lives
+    """Give each intermediate result a place in the arena that is free while it is alive.
+
+    Buffers that share memory have one place, for all of their lives.
+    """
+    roots, lives = site.sharing.roots, dict(site.plan.lives)
+    for buffer, root in roots.items():
+        (begin, end), (first, last) = lives[buffer], lives[root]
+        lives[root] = min(begin, first), max(end, last)
     placed: list[tuple[int, int, int, int]] = []  # begin and end in memory, and in time
     growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
-    biggest = sorted({*lives} - growing, key=lambda buffer: -site.bytes_of(buffer))
+    biggest = sorted({*lives} - growing - {*roots}, key=lambda buffer: -site.bytes_of(buffer))
     for buffer in biggest:
         if buffer in site.pointers:
             continue
@@ -147,6 +153,8 @@ def _place_intermediates(site: FunctionSite) -> None:
             place = max(place, stop)
         placed.append((place, place + size, begin, end))
         site.pointers[buffer] = site.in_arena(place, size)
+    for buffer, root in roots.items():
+        site.pointers[buffer] = site.pointers[root]
 
 
 def _nest(site: FunctionSite, nest: Nest) -> None:

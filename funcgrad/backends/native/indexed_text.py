@@ -48,7 +48,7 @@ def write_scattering(site: FunctionSite, step: Scattering) -> None:
     lines, spec, fold = site.lines, site.plan.specs[step.variable], step.fold
     operands, target = step.equation.operands, site.pointer(step.variable)
     if step.updates:
-        site.copy(target, site.at(operands[0]), spec)
+        site.moved(target, site.at(operands[0]), spec)
     else:
         site.clear(target, spec)
     if not prod(step.places.shape):

@@ -84,7 +84,7 @@ def _repeat(
     arrays = operands[form.shared + count :]
     slices = [site.plan.specs[v] for v in step.equation.operands[form.shared + count :]]
     stacks = step.equation.results[count:]
-    carries = Carries(site, specs, first, results[:count], (), length)
+    carries = Carries(site, specs, first, results[:count], _in_place(form, body), length)
 
     def one(index: str, turns: Sequence[str]) -> Sequence[str]:
         place = lines.op(f"sub i64 {length - 1}, {index}") if form.reverse else index
@@ -122,7 +122,7 @@ def _run_on(
     sources = [(stack, lines.op(f"load ptr, ptr {stack.memory}")) for stack in read]
     stacks = GrowingStacks(site, _rows(body.program, form), length)
     site.work += _UNINTERRUPTED  # nobody knows
-    carries = Carries(site, specs, first, results, ())
+    carries = Carries(site, specs, first, results, _in_place(form, body))
     truth = lines.room("i8")
     before, head = lines.block, lines.fresh_label("while")
     again, after = lines.fresh_label("again"), lines.fresh_label("ended")
@@ -181,3 +181,9 @@ def _rows(body: Program, form: Loop) -> list[Spec]:
 
 def _carries(step: Run, form: Loop) -> list[Spec]:
     return list(step.equation.results[: form.carried])
+
+
+def _in_place(form: Loop, body: Function) -> list[int]:
+    """The carries that a step changes in place."""
+    carries = range(form.carried)
+    return [k for k in carries if body.in_place.get(k) == form.shared + k]

@@ -33,12 +33,15 @@ class Function:
         The bytes of its arena.
     work : int
         About how many operations on numbers a call takes.
+    in_place : mapping
+        From outputs to the inputs whose addresses they may have too, by their positions.
     """
 
     name: str
     program: Program
     size: int
     work: int
+    in_place: Mapping[int, int]
 
 
 class NativeModule:
@@ -94,7 +97,7 @@ class NativeModule:
         known = self._functions.get(id(program))
         if known is None:
             name = f"f{len(self._functions)}"
-            self._functions[id(program)] = Function(name, program, 0, 0)  # while it is written
+            self._functions[id(program)] = Function(name, program, 0, 0, {})  # while it is written
             known = self._functions[id(program)] = self._write(self, program, name)
         return known
 

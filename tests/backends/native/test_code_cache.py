@@ -118,7 +118,7 @@ def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Toolchain().object_code(TEXT, BEST)
     compiled: list[str] = []
 
-    def compile_(self: Toolchain, text: str, level: int, inline: bool) -> bytes:
+    def compile_(self: Toolchain, text: str, level: int) -> bytes:
         compiled.append(text)
         return first
 

@@ -1,0 +1,104 @@
+"""Carries of loops: in registers, in place, or in places that take turns, they are evaluation's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.native import native_code
+from funcgrad.backends.native.native_code import BEST, FIRST
+from tests.backends.native.test_native import assert_same
+
+pytest.importorskip("llvmlite")
+
+X = np.arange(40.0) % 7
+
+
+def one_scatter(x: Any) -> Any:
+    return fg.fori_loop(0, 39, lambda k, x: x.at[k].set(0.5 * x[k] + x[(k + 3) % 40] - x[-1]), x)
+
+
+def two_scatters(x: Any) -> Any:
+    def step(carry: Any, k: Any) -> Any:
+        x, total = carry
+        x = x.at[k].multiply(1.5)
+        x = x.at[(k + 1) % 40].add(x[k])
+        return (x, total + x[0]), x[1]
+
+    return fg.scan(step, (x, x[3]), fnp.arange(40))
+
+
+def nested_loops(x: Any) -> Any:
+    def outer(k: Any, x: Any) -> Any:
+        x = x.at[k].set(x[k - 1])
+        return fg.fori_loop(0, 5, lambda j, x: x.at[j].add(x[k]), x)
+
+    return fg.fori_loop(0, 40, outer, x)
+
+
+def exchanged(x: Any) -> Any:
+    step = lambda k, c: (c[1].at[k].set(c[0][k + 1]), c[0].at[k].add(c[1][k]))  # noqa: E731
+    return fg.fori_loop(0, 39, step, (x, 2 * x))
+
+
+def read_afterwards(x: Any) -> Any:
+    return fg.fori_loop(0, 40, lambda k, c: (c[0].at[k].set(k), c[1] + c[0]), (x, 2 * x))
+
+
+def stacked_before(x: Any) -> Any:
+    return fg.scan(lambda x, k: (x.at[k].add(1.0), x), x, fnp.arange(40))
+
+
+def shared_at_first(x: Any) -> Any:
+    return fg.fori_loop(0, 40, lambda k, y: y.at[k].add(x[k] + y[0]), x) + x
+
+
+def until_it_is_full(x: Any) -> Any:
+    step = lambda c: (c[0].at[c[1] % 40].add(c[0][0]), c[1] + 1)  # noqa: E731
+    return fg.while_loop(lambda c: fnp.sum(c[0]) < 300.0, step, (x + 1.0, 0))
+
+
+def chosen(x: Any) -> Any:
+    add = lambda x, k: x.at[k].add(1.0)  # noqa: E731
+    keep = lambda x, k: x  # noqa: E731
+    return fg.fori_loop(0, 40, lambda k, x: fg.cond(x[k] > 3, add, keep, x, k), x)
+
+
+SCATTERS: tuple[Callable[[Any], Any], ...] = (
+    one_scatter,
+    two_scatters,
+    nested_loops,
+    exchanged,
+    read_afterwards,
+    stacked_before,
+    shared_at_first,
+    until_it_is_full,
+    chosen,
+)
+
+
+@pytest.fixture(params=[FIRST, BEST], autouse=True)
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile at a level, before the first call."""
+    monkeypatch.setattr(native_code, "FIRST", request.param)
+
+
+@pytest.mark.parametrize("f", SCATTERS)
+@pytest.mark.parametrize("count", [40, 41])
+def test_scatters_in_loops_are_evaluations(f: Callable[[Any], Any], count: int) -> None:
+    x = np.resize(X, count)
+    assert_same(f, x, exact=True)
+    assert_same(fg.vmap(f), np.stack([x, x[::-1]]), exact=True)
+    assert_same(fg.grad(lambda x: sum(fnp.sum(fnp.sin(y)) for y in fg.tree.leaves(f(x)))), x)
+
+
+def test_a_step_that_only_scatters_copies_nothing_that_lies_there() -> None:
+    source = fg.jit(one_scatter, backend="native").lower(np.zeros(1_000)).source
+    step, _, loop = source.partition("call ptr @memcpy")
+    assert "icmp ne ptr" in step.rsplit("define ", 1)[1]
+    assert loop.count("call ptr @memcpy") == 1  # before the first step
