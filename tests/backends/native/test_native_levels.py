@@ -117,13 +117,11 @@ def test_a_level_that_rounded_otherwise_would_be_noticed(
 ) -> None:
     compile_ = Toolchain._compile
 
-    def with_another_number(self: Toolchain, text: str, level: int, inline: bool) -> bytes:
+    def with_another_number(self: Toolchain, text: str, level: int) -> bytes:
         number = np.float64(1.0 / 3.0)
         first, second = [f"0x{int(n.view('u8')):016X}" for n in (number, np.nextafter(number, 1.0))]
         assert level == FIRST or first in text
-        return compile_(
-            self, text if level == FIRST else text.replace(first, second), level, inline
-        )
+        return compile_(self, text if level == FIRST else text.replace(first, second), level)
 
     fg.jit(lambda x: x, backend="native")(X)  # so that the runtime is compiled
     monkeypatch.setattr(Toolchain, "_compile", with_another_number)
