@@ -81,8 +81,8 @@ class Carries:
 
     def after(self, turns: Sequence[str]) -> list[str]:
         """Write the end of a step; returns the addresses that take turns in the next."""
-        for k, (now, here) in self._small.items():
-            self._copy(now, here, k)
+        for k, (now, made) in self._small.items():
+            self._copy(now, made, k)
         count = len(self._turning)
         here, there = turns[count : 2 * count], turns[2 * count :]
         return [*here, *there, *here]
