@@ -18,7 +18,7 @@ from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
 _COPYING: Final = ("memcpy", "memmove", "memset")
-"""What LLVM may call in the place of loops."""
+"""Functions of C that LLVM may call in the place of loops."""
 
 
 @dataclass(frozen=True, slots=True)
