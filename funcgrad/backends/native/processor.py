@@ -248,7 +248,7 @@ class Toolchain:
         made: bytes = self._machines[level].emit_object(module)
         return made
 
-    def _optimize(self, module: Any, level: int) -> None:
+    def _optimize(self, module: object, level: int) -> None:
         """Optimize a module's text: functions into those that call them, memory into registers.
 
         Loops with bodies of a few numbers run in 0.7 to 0.9 times the time, mathematical functions

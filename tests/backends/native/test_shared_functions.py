@@ -38,9 +38,9 @@ def test_a_second_program_compiles_only_what_no_other_one_has(
     compiled: list[int] = []
     compile_ = Toolchain._compiled
 
-    def noted(self: Toolchain, text: str, level: int, inline: bool) -> bytes:
+    def noted(self: Toolchain, text: str, level: int) -> bytes:
         compiled.append(level)
-        return compile_(self, text, level, inline)
+        return compile_(self, text, level)
 
     x = np.linspace(0.0, 1.0, 64)
     first = fg.jit(lambda x: fnp.tanh(fnp.cbrt(x)), backend="native")(x)
