@@ -10,9 +10,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native import native_code
 from funcgrad.backends.native.native_code import BEST, FIRST
 from tests.backends.native.test_native import assert_same
+from tests.backends.native.test_native_levels import begin_with_the_best
 
 pytest.importorskip("llvmlite")
 
@@ -85,7 +85,8 @@ SCATTERS: tuple[Callable[[Any], Any], ...] = (
 @pytest.fixture(params=[FIRST, BEST], autouse=True)
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile at a level, before the first call."""
-    monkeypatch.setattr(native_code, "FIRST", request.param)
+    if request.param == BEST:
+        begin_with_the_best(monkeypatch)
 
 
 @pytest.mark.parametrize("f", SCATTERS)

@@ -21,6 +21,7 @@ pytest.importorskip("llvmlite")
 
 from funcgrad.backends.native.native_backend import NATIVE, NativeBackend
 from funcgrad.backends.native.native_code import BEST, FIRST
+from funcgrad.backends.native.native_module import NativeModule
 from funcgrad.backends.native.processor import Toolchain
 
 Run = Callable[[], Sequence[Any]]
@@ -47,6 +48,12 @@ def in_a_thread(call: Run) -> Sequence[Any]:
     return answer
 
 
+def begin_with_the_best(patch: pytest.MonkeyPatch) -> None:
+    """Have the first code of a program be the best: with all that it calls, at level 2."""
+    patch.setattr("funcgrad.backends.native.native_code.FIRST", BEST)
+    patch.setattr(NativeModule, "short_text", NativeModule.text)
+
+
 def assert_one_result(
     f: Callable[..., Any], args: Sequence[Any], monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
@@ -58,7 +65,7 @@ def assert_one_result(
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.delenv("FUNCGRAD_CACHE")
     with monkeypatch.context() as patch:
-        patch.setattr("funcgrad.backends.native.native_code.FIRST", BEST)
+        begin_with_the_best(patch)
         best = compiled(NATIVE, program, values)
     assert [bits(output) for output in best()] == expected
     with monkeypatch.context() as patch:
