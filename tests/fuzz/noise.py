@@ -173,13 +173,18 @@ class _Run:
             return value
         limits = np.finfo(array.dtype)
         size = np.abs(array) * (_ULPS * limits.eps) + _ULPS * limits.smallest_subnormal
-        step = self._rng.choice([-1.0, 1.0], array.shape) * size
+        step = self._signed(array.shape) * size
         if array.dtype.kind == "c":
-            step = step + 1j * self._rng.choice([-1.0, 1.0], array.shape) * size
+            step = step + 1j * self._signed(array.shape) * size
         moving = where & ~_is_short(array)
         moved = np.where(moving, array + np.where(moving, step, 0), array).astype(array.dtype)
         weak = type(value) in (float, complex)
         return moved.item() if weak else moved[()]
+
+    def _signed(self, shape: tuple[int, ...]) -> Any:
+        """Random numbers of either sign and many sizes, so that two of them hardly cancel."""
+        assert self._rng is not None
+        return self._rng.choice([-1.0, 1.0], shape) * self._rng.uniform(0.5, 1.0, shape)
 
 
 def _is_short(array: Any) -> Any:
