@@ -374,6 +374,24 @@ class Control:
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
 
 
+class AlongAxis(NamedTuple):
+    """A loop of NumPy's over the lines of an array along an axis, each of which gives a line.
+
+    Attributes
+    ----------
+    ufunc : ufunc
+        A generalized one with the signature ``(n),()->(m)``.
+    axis : int
+        That of the operand, and of the result.
+    number : number
+        Its second operand.
+    """
+
+    ufunc: np.ufunc
+    axis: int
+    number: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """Anything else: an operation that only ``evaluate`` computes.
@@ -386,11 +404,15 @@ class Opaque:
         How many trailing axes of each operand make an example. The axes before them are those of a
         stack; they broadcast, and are the first axes of each result. The result at a place of the
         stack depends on the operands' examples at that place alone. Empty where not declared.
+    along : callable, optional
+        ``(shape, dtype, **params)``, of the operand, to the ``AlongAxis`` that computes the
+        operation; None where NumPy has none.
     """
 
     counted: int | None = None
     owns: bool = False
     cores: tuple[int, ...] = ()
+    along: Callable[..., AlongAxis | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

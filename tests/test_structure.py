@@ -22,6 +22,7 @@ from funcgrad.primitives import (
     cumulative,
     determinants,
     elementwise,
+    fft,
     linear_systems,
     logic,
     matrices,
@@ -86,6 +87,17 @@ UPPER_ROOT = st.Factored(
 DETERMINANTS = st.Factored(
     lambda **params: Factorization(Factors.ELIMINATION, FromFactors.DETERMINANT), (2,)
 )
+
+
+def _unscaled(*operand: Any, **params: Any) -> st.AlongAxis | None:
+    structure = fft.real_inverse_fourier.structure
+    assert isinstance(structure, st.Opaque)
+    assert structure.along is not None
+    loop = structure.along(*operand, **params)
+    return loop and loop._replace(number=1)
+
+
+UNSCALED = st.Opaque(along=_unscaled)
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)],
     rows_last=lambda x, axis: {"axis": axis} if x else None,
@@ -114,6 +126,7 @@ EARLY = st.Movement(
             replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T),
         ),
         ("structure: scan", cumulative.pulled_products),
+        ("structure: along an axis", replace(fft.real_inverse_fourier, structure=UNSCALED)),
         ("structure: factors", replace(linear_systems.solve, structure=UPPER)),
         ("structure: factors", replace(linear_systems.triangular_solve, structure=UPPER)),
         ("structure: factors", replace(cholesky.cholesky, structure=UPPER_ROOT)),

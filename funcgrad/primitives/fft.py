@@ -20,7 +20,7 @@ import numpy as np
 from funcgrad.primitive import Linear, Primitive, Sample
 from funcgrad.primitives.recurrence import batch_along_axis
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
-from funcgrad.structure import Opaque
+from funcgrad.structure import AlongAxis, Opaque
 from funcgrad.trace import Value
 
 __all__ = ["OTHER_SCALE", "fourier", "half_fourier", "real_inverse_fourier"]
@@ -84,6 +84,18 @@ def _samples() -> Iterator[Sample]:
             yield Sample((x,), {"axis": 0, "norm": "backward", "inverse": inverse}, smooth=False)
 
 
+def _loop(
+    name: str, dtype: np.dtype[Any], axis: int, norm: str, n: int, inverse: bool = False
+) -> AlongAxis | None:
+    """NumPy's loop for transforms, which is private: there may be none."""
+    ufunc = getattr(getattr(np.fft, "_pocketfft_umath", None), name, None)
+    if not isinstance(ufunc, np.ufunc):
+        return None
+    scale = OTHER_SCALE[norm] if inverse else norm
+    size = np.sqrt(n, dtype=_real(dtype)) if scale == "ortho" else _real(dtype).type(n)
+    return AlongAxis(ufunc, axis, 1 / size if scale != "backward" else 1)
+
+
 fourier: Primitive = Primitive(
     "fft",
     lambda x, axis, norm, inverse: (np.fft.ifft if inverse else np.fft.fft)(x, None, axis, norm),
@@ -97,7 +109,13 @@ fourier: Primitive = Primitive(
     ),
     batch_along_axis,
     _samples,
-    structure=Opaque(counted=0, owns=True),
+    structure=Opaque(
+        counted=0,
+        owns=True,
+        along=lambda shape, dtype, axis, norm, inverse: _loop(
+            "ifft" if inverse else "fft", dtype, axis, norm, shape[axis], inverse
+        ),
+    ),
 )
 
 
@@ -122,7 +140,13 @@ half_fourier: Primitive = Primitive(
     ),
     batch_along_axis,
     _half_samples,
-    structure=Opaque(counted=0, owns=True),
+    structure=Opaque(
+        counted=0,
+        owns=True,
+        along=lambda shape, dtype, axis, norm: _loop(
+            "rfft_n_odd" if shape[axis] % 2 else "rfft_n_even", dtype, axis, norm, shape[axis]
+        ),
+    ),
 )
 """The first ``n // 2 + 1`` coefficients of real numbers."""
 
@@ -147,6 +171,10 @@ real_inverse_fourier: Primitive = Primitive(
     ),
     batch_along_axis,
     _inverse_samples,
-    structure=Opaque(counted=0, owns=True),
+    structure=Opaque(
+        counted=0,
+        owns=True,
+        along=lambda shape, dtype, axis, norm, n: _loop("irfft", dtype, axis, norm, n, True),
+    ),
 )
 """The n real numbers of whose transform the argument is the first ``n // 2 + 1`` coefficients."""

@@ -11,7 +11,7 @@ import numpy as np
 from funcgrad.backends.native.callbacks import callback_of
 from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.function_site import FunctionSite
-from funcgrad.backends.native.plan_steps import EquationStep, Sweep
+from funcgrad.backends.native.plan_steps import AxisSweep, EquationStep, Sweep
 
 
 def write_sweep(site: FunctionSite, step: Sweep) -> None:
@@ -24,6 +24,42 @@ def write_sweep(site: FunctionSite, step: Sweep) -> None:
     if step.dtypes[-1].kind != "f":  # such as a power of an integer, which may be refused
         error = site.lines.call("ptr", "PyErr_Occurred")
         site.continue_if(site.lines.op(f"icmp eq ptr {error}, null"))
+
+
+def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
+    """Write the call of NumPy's inner loop over the lines of an array along an axis."""
+    lines, loop, shape = site.lines, step.loop, site.plan.specs[step.operand].shape
+    outer, inner = prod(shape[: loop.axis]), prod(shape[loop.axis + 1 :])
+    counts = [shape[loop.axis], site.plan.specs[step.variable].shape[loop.axis]]
+    before, _, after = [dtype.itemsize for dtype in step.dtypes]
+    number = np.asarray(loop.number, step.dtypes[1])
+    factor = site.module.symbol("constant", number.ctypes.data, number)
+    source, target = site.at(step.operand), site.pointer(step.variable)
+    along = [inner * before, inner * after]
+    sizes = [count * size for count, size in zip(counts, along, strict=True)]
+    site.work += 8 * prod(shape)
+
+    def call(source: str, target: str, count: int, steps: Sequence[int]) -> None:
+        strides = [steps[0], 0, steps[1], *along]
+        pointers = [source, factor, target]
+        call_loop(site, loop.ufunc, step.dtypes, pointers, [count, *counts], strides)
+
+    def block(index: str, _: Sequence[str]) -> Sequence[str]:
+        places = [lines.op(f"mul i64 {index}, {size}") for size in sizes]
+        call(
+            lines.address(source, places[0]),
+            lines.address(target, places[1]),
+            inner,
+            [before, after],
+        )
+        return ()
+
+    if inner == 1:
+        call(source, target, outer, sizes)
+    else:
+        lines.counted(outer, block)
+    error = lines.call("ptr", "PyErr_Occurred")  # it may lack memory
+    site.continue_if(lines.op(f"icmp eq ptr {error}, null"))
 
 
 def call_loop(

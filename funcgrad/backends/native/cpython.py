@@ -277,5 +277,5 @@ def inner_loop(ufunc: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> tuple[int,
     for place in range(fields.ntypes):
         start = place * fields.nargs
         if tuple(fields.types[start : start + fields.nargs]) == wanted:
-            return fields.functions[place], fields.data[place] or 0
+            return fields.functions[place], (fields.data and fields.data[place]) or 0
     return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.backends.native.call_text import write_callback, write_sweep
+from funcgrad.backends.native.call_text import write_axis_sweep, write_callback, write_sweep
 from funcgrad.backends.native.factor_text import (
     write_elimination,
     write_factor_use,
@@ -28,6 +28,7 @@ from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.nests import NestWriter
 from funcgrad.backends.native.plan_steps import (
+    AxisSweep,
     Callback,
     Drawing,
     Elimination,
@@ -93,6 +94,8 @@ def _write(site: FunctionSite, step: Step) -> None:
             site.clear(site.pointer(step.buffer), site.plan.specs[step.buffer])
         case Sweep():
             write_sweep(site, step)
+        case AxisSweep():
+            write_axis_sweep(site, step)
         case Callback():
             write_callback(site, step)
         case Run():

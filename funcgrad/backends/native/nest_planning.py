@@ -52,7 +52,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if 0 in plan.specs[variable].shape:
         plan.append(Fill(variable), range(variable, variable + 1))
     else:
-        _join(plan, Member(variable, equation.operands, formula), plan.specs[variable].shape)
+        join(plan, Member(variable, equation.operands, formula), plan.specs[variable].shape)
     return True
 
 
@@ -75,14 +75,14 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
     if not _can_be_written(plan.arithmetic, formula, [_operand(plan, operand)], dtype):
         return False
     if not params["axis"]:
-        _join(plan, Member(variable, (operand,), formula), shape)
+        join(plan, Member(variable, (operand,), formula), shape)
         return True
     axes = frozenset([axis % len(shape) for axis in params["axis"]])
     try:
         folded = Folded(axes, fold, neutral_of(fold, dtype))
     except NotEmitted:
         return False
-    _join(plan, Member(variable, (operand,), formula, folded), shape)
+    join(plan, Member(variable, (operand,), formula, folded), shape)
     return True
 
 
@@ -121,17 +121,17 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
         plan.views[factor] = View(view.buffer, shape, along, view.offset)
         spread.append(factor)
     product = plan.new(shape, spec.dtype)
-    _join(plan, Member(product, tuple(spread), lambda m, x, y: m.multiply(x, y)), shape)
+    join(plan, Member(product, tuple(spread), lambda m, x, y: m.multiply(x, y)), shape)
     if len(order) == len(out):
         plan.views[variable] = plan.views[product]
         return True
     folded = Folded(frozenset(range(len(out), len(order))), SUM, neutral_of(SUM, spec.dtype))
     formula = partial(_first_state, SUM, spec.dtype)
-    _join(plan, Member(variable, (product,), formula, folded), shape)
+    join(plan, Member(variable, (product,), formula, folded), shape)
     return True
 
 
-def _join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
+def join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
     """Put an operation into the first nest over its index space that comes late enough."""
     read = [v for v in member.operands if plan.number_of(v) is None]
     views = {v: plan.views[v] for v in read}

@@ -20,7 +20,7 @@ from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, Spec
-from funcgrad.structure import Choice, Loop
+from funcgrad.structure import AlongAxis, Choice, Loop
 
 Formula: TypeAlias = Callable[..., Any]
 
@@ -121,6 +121,34 @@ class Sweep:
     def read(self, views: Mapping[int, View]) -> list[int]:
         """The buffers that it reads."""
         return [views[operand].buffer for operand in self.operands]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSweep:
+    """NumPy's inner loop over the lines of an array along an axis; the array lies in C order.
+
+    Attributes
+    ----------
+    loop : AlongAxis
+    dtypes : tuple of dtype
+        Of the loop's operands and of its result.
+    operand, variable : int
+        The array, and the result.
+    """
+
+    loop: AlongAxis
+    dtypes: tuple[np.dtype[Any], ...]
+    operand: int
+    variable: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffer that it reads."""
+        return [views[self.operand].buffer]
 
     @property
     def written(self) -> Iterable[int]:
@@ -359,6 +387,7 @@ Step: TypeAlias = (
     Nest
     | Fill
     | Sweep
+    | AxisSweep
     | Callback
     | Run
     | Elimination

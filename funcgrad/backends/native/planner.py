@@ -18,14 +18,24 @@ from functools import partial
 import numpy as np
 
 from funcgrad.backends.control_forms import form_of
+from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.factor_planning import factorizes
 from funcgrad.backends.native.fold_planning import folds_in_order, scans
 from funcgrad.backends.native.function_text import PLAIN, Arithmetic, FunctionText
 from funcgrad.backends.native.index_planning import gathers, scatters
 from funcgrad.backends.native.lanes import NotEmitted, Value
 from funcgrad.backends.native.movement_planning import moves
-from funcgrad.backends.native.nest_planning import computes, contracts, reduces, with_params
-from funcgrad.backends.native.plan_steps import Callback, Drawing, Fill, NativePlan, Run, Sweep
+from funcgrad.backends.native.nest_planning import computes, contracts, join, reduces, with_params
+from funcgrad.backends.native.plan_steps import (
+    AxisSweep,
+    Callback,
+    Drawing,
+    Fill,
+    Member,
+    NativePlan,
+    Run,
+    Sweep,
+)
 from funcgrad.backends.native.product_planning import multiplies
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
@@ -40,6 +50,7 @@ from funcgrad.structure import (
     Gather,
     Loop,
     Movement,
+    Opaque,
     Random,
     Reduction,
     Scan,
@@ -83,6 +94,8 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
             return
         if isinstance(structure, Contraction) and multiplies(plan, equation, variable):
             return
+    if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
+        return
     is_one = len(results) == 1 and isinstance(structure, Elementwise)
     if is_one and _sweeps(plan, equation, results.start):
         return
@@ -126,6 +139,36 @@ def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     plan.prepare(equation.operands)
     step = Sweep(ufunc, tuple(dtypes), equation.operands, variable)
     plan.append(step, range(variable, variable + 1))
+    return True
+
+
+def _runs_along_axis(
+    plan: UnfinishedPlan, equation: Equation, structure: Opaque, results: range
+) -> bool:
+    if structure.along is None or len(equation.operands) != 1 or len(results) > 1:
+        return False
+    (operand,), variable = equation.operands, results[0]
+    spec, out = plan.specs[operand], plan.specs[variable]
+    if spec.weak:
+        return False
+    loop = structure.along(spec.shape, spec.dtype, **dict(equation.params))
+    if loop is None or 0 in spec.shape or 0 in out.shape:
+        return False
+    signatures = [signature.split("->") for signature in loop.ufunc.types]
+    letters = [ins + outs for ins, outs in signatures if outs == out.dtype.char]
+    dtypes = tuple([np.dtype(letter) for letter in letters[0]]) if letters else ()
+    if (
+        not dtypes
+        or not np.can_cast(spec.dtype, dtypes[0])
+        or inner_loop(loop.ufunc, dtypes) is None
+    ):
+        return False
+    if spec.dtype != dtypes[0]:
+        source, operand = operand, plan.new(spec.shape, dtypes[0])
+        member = Member(operand, (source,), lambda m, x: m.astype(x, dtypes[0]))
+        join(plan, member, spec.shape)
+    plan.prepare([operand])
+    plan.append(AxisSweep(loop, dtypes, operand, variable), results)
     return True
 
 

@@ -17,6 +17,7 @@ from funcgrad.structure import (
     Factored,
     Gather,
     Movement,
+    Opaque,
     Random,
     Reduction,
     Scan,
@@ -244,6 +245,18 @@ def _is_factored(case: Case) -> None:
             require_near(actual, exact, 1e-6, f"against factors, {form}")
 
 
+def _runs_along_axis(case: Case) -> None:
+    """NumPy's loop makes of each line along the axis what ``evaluate`` makes of it."""
+    structure, expected, (x,) = case.primitive.structure, case.value(), case.sample.args
+    assert isinstance(structure, Opaque)
+    assert structure.along is not None
+    loop = structure.along(np.shape(x), np.asarray(x).dtype, **case.sample.params)
+    if loop is not None:
+        out, axes = np.empty_like(expected), [(loop.axis,), (), (loop.axis,)]
+        loop.ufunc(x, loop.number, axes=axes, out=out)
+        require_near(out, expected, 1e-6, "the loop along an axis")
+
+
 # ------------------------------------------------------------------------------ others
 
 
@@ -380,6 +393,13 @@ ELEMENT_MAPS: Final = (
         "See cores: how many trailing axes of each operand are an example's. Or evaluate.",
         AtSamples(_keeps_examples_apart, _has_examples),
         lambda primitive: bool(primitive.cores),
+    ),
+    Property(
+        "structure: along an axis",
+        "The loop along an axis computes the operation.",
+        "See along, its axis and number. Or evaluate.",
+        AtSamples(_runs_along_axis),
+        _has(Opaque, "along"),
     ),
     Property(
         "structure: factors",
