@@ -208,7 +208,7 @@ def _with_real_diagonal(x: Array) -> Array:
 
 def _pullback_body(factor: Value, ct: Value) -> Value:
     """The result by whole matrices: G of the docstring below is ``L^-H (M + M^H) L^-1`` halved."""
-    back = adjoint(factor)
+    back = adjoint(triangle(factor, lower=True, diagonal=1.0))
     inner = from_triangle(matmul(back, triangle(ct, lower=True, diagonal=1.0)), lower=True)
     half = triangular_solve(back, inner, lower=False, unit_diagonal=False)
     twice = triangular_solve(back, adjoint(half), lower=False, unit_diagonal=False)
@@ -219,6 +219,7 @@ def _push_pulled(tangents: tuple[Value, ...], out: Value, factor: Value, ct: Val
     """With M = L^H ct and G the Hermitian matrix that the result stands for, L^H G L is half of the
     Hermitian matrix that has the lower triangle of M."""
     d_factor, d_ct = tangents
+    factor = triangle(factor, lower=True, diagonal=1.0)
     back = adjoint(factor)
     change = None if d_ct is None else matmul(back, triangle(d_ct, lower=True, diagonal=1.0))
     moved = None
@@ -247,6 +248,7 @@ def _pull_samples() -> Iterator[Sample]:
             yield Sample((factor + 1j * strict, ct + 1j * ct[..., ::-1]))
     large = np.tril(rng.standard_normal((70, 70)) / 70) + np.eye(70)
     yield Sample((large, rng.standard_normal((70, 70))))
+    yield Sample((1 + 3 * np.eye(3), rng.standard_normal((3, 3))))  # one triangle is read
 
 
 cholesky_pullback: Primitive = Primitive(
