@@ -8,6 +8,10 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.native.native_backend import NATIVE
+from funcgrad.backends.native.plan_steps import MatrixProduct
+from funcgrad.backends.native.planner import plan_of
+from tests.backends.native.test_native import assert_same
 
 pytest.importorskip("llvmlite")
 
@@ -62,3 +66,30 @@ def test_functions_of_complex_numbers(char: str) -> None:
         result = run_natively(f, x, y)
         assert result.dtype == np.dtype(char)
         np.testing.assert_allclose(result, f(x, y), rtol=1e-6 if char == "F" else 1e-12)
+
+
+@pytest.mark.parametrize("char", "fdFDhq")
+@pytest.mark.parametrize(
+    ("subscripts", "shape", "other"),
+    [
+        ("ij,jk->ik", (30, 40), (40, 50)),
+        ("ij,kj->ki", (30, 40), (6, 40)),
+        ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+        ("i,i->", (40,), (40,)),
+        ("i,j->ij", (3,), (4,)),
+        ("ij,ij->ji", (3, 4), (3, 4)),
+        ("ij,jk->ik", (3, 0), (0, 5)),
+    ],
+)
+def test_products_with_ones_are_sums(
+    subscripts: str, shape: tuple[int, ...], other: tuple[int, ...], char: str
+) -> None:
+    x = (5 * np.random.default_rng(3).standard_normal(shape)).astype(char)
+    y = (5 * np.random.default_rng(4).standard_normal(other)).astype(char)
+    left, right = np.ones(shape, char), np.ones(other, char)
+    for operand in (x, x[..., ::-1]):
+        assert_same(lambda x: 2 * fnp.einsum(subscripts, x, right), operand)
+        assert_same(lambda x: fnp.einsum(subscripts, x * x, right), operand)
+    assert_same(lambda y: fnp.einsum(subscripts, left, y), y)
+    program = NATIVE.prepare(fg.program(lambda x: fnp.einsum(subscripts, x, right))(x), False)
+    assert not any(isinstance(step, MatrixProduct) for step in plan_of(program).steps)
