@@ -151,18 +151,18 @@ def _sums(plan: UnfinishedPlan, operand: int, text: str, out: str, variable: int
     """
     view, dtype = plan.views[operand], plan.specs[variable].dtype
     sizes = dict(zip(text, view.shape, strict=True))
-    kept = [letter for letter in out if letter in text]
-    order = [*kept, *[letter for letter in text if letter not in out]]
+    shown = [letter for letter in out if letter in text]
+    order = [*shown, *[letter for letter in text if letter not in out]]
     moved = view.moved([text.index(letter) for letter in order])
-    if len(kept) < len(order):
+    if len(shown) < len(order):
         source = plan.new(moved.shape, dtype)
         plan.views[source] = moved
-        total = plan.new(tuple([sizes[letter] for letter in kept]), dtype)
-        folded = Folded(frozenset(range(len(kept), len(order))), SUM, neutral_of(SUM, dtype))
+        total = plan.new(tuple([sizes[letter] for letter in shown]), dtype)
+        folded = Folded(frozenset(range(len(shown), len(order))), SUM, neutral_of(SUM, dtype))
         member = Member(total, (source,), partial(_first_state, SUM, dtype), folded)
         join(plan, member, moved.shape)
         moved = plan.views[total]
-    strides = dict(zip(kept, moved.strides, strict=True))
+    strides = dict(zip(shown, moved.strides, strict=True))
     along = tuple([strides.get(letter, 0) for letter in out])
     plan.views[variable] = View(moved.buffer, plan.specs[variable].shape, along, moved.offset)
 
