@@ -9,6 +9,7 @@ import numpy as np
 
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import NotEmitted, Value
+from funcgrad.backends.native.pairs import unknown
 from funcgrad.backends.native.plan_steps import Fill, Folding, Scanning
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
@@ -60,7 +61,7 @@ def is_folded(
 ) -> bool:
     """Whether there are instructions for a fold of elements of some dtypes."""
     lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
-    elements = [Value("%x", dtype, lanes) for dtype in sources]
+    elements = [unknown(lanes, dtype) for dtype in sources]
     place = Value("%k", np.dtype(np.int64), lanes)
     try:
         state = fold.of(lanes, target, place, *elements)

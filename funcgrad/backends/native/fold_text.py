@@ -16,9 +16,10 @@ from funcgrad.backends.native.call_text import call_back
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.indexed_text import in_vectors
 from funcgrad.backends.native.lanes import Lanes, Value, memory_type
+from funcgrad.backends.native.pairs import carried, paired, part_of, some_lanes
 from funcgrad.backends.native.plan_steps import Folding, Scanning
 from funcgrad.backends.native.registers import Registers
-from funcgrad.backends.native.vector_memory import load, store
+from funcgrad.backends.native.vector_memory import addresses_of_parts, load, store
 
 _INT64 = np.dtype(np.int64)
 
@@ -33,7 +34,7 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
     count, inner = spec.shape[step.axis], prod(spec.shape[step.axis + 1 :])
     target, kind = site.pointer(step.variable), memory_type(spec.dtype)
     checks = writer.has_parts and spec.dtype.kind in "fc"
-    beyond, after = lines.fresh_label("beyond"), lines.fresh_label("scanned")
+    beyond = lines.fresh_label("beyond")
 
     def lane(lanes: Lanes, place: str) -> None:
         def at(position: str) -> str:
@@ -62,11 +63,17 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
     site.work += prod(spec.shape)
     lines.counted(prod(spec.shape[: step.axis]), outer)
     if checks:
-        lines.jump(after)
-        lines.begin_block(beyond)
-        call_back(site, step, [site.at(v) for v in step.equation.operands])
-        lines.jump(after)
-        lines.begin_block(after)
+        _call_back_at(site, step, beyond)
+
+
+def _call_back_at(site: FunctionSite, step: Scanning | Folding, label: str) -> None:
+    """Have the operation called back at a label."""
+    after = site.lines.fresh_label("folded")
+    site.lines.jump(after)
+    site.lines.begin_block(label)
+    call_back(site, step, [site.at(v) for v in step.equation.operands])
+    site.lines.jump(after)
+    site.lines.begin_block(after)
 
 
 def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
@@ -83,16 +90,22 @@ def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
 
 
 def write_folding(site: FunctionSite, step: Folding) -> None:
-    """Write a reduction whose elements have an order."""
+    """Write a reduction whose elements have an order.
+
+    Products of complex numbers that are not finite depend on the order, and are called back.
+    """
     lines, shape = site.lines, site.plan.specs[step.equation.operands[0]].shape
     dtype = site.plan.specs[step.variable].dtype
     writer = _FoldWriter(site, step)
     count = prod(shape[step.axis : step.axis + step.rank])
     inner = prod(shape[step.axis + step.rank :])
     target, kind = site.pointer(step.variable), memory_type(dtype)
+    beyond = lines.fresh_label("beyond")
 
     def put(lanes: Lanes, number: str, state: Sequence[Value]) -> None:
         element = lanes.astype(writer.element(lanes, state), dtype)
+        if dtype.kind == "c":
+            _leave_unless_finite(lanes, element, beyond)
         store(lanes, lines.address(target, number, kind), element)
 
     def outer(index: str, _: Sequence[str]) -> Sequence[str]:
@@ -114,6 +127,8 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
 
     site.work += prod(shape)
     lines.counted(prod(shape[: step.axis]), outer)
+    if dtype.kind == "c":
+        _call_back_at(site, step, beyond)
 
 
 class _FoldWriter:
@@ -128,7 +143,8 @@ class _FoldWriter:
         state = self._state(Registers(site.lines, 1), "0", self.read(Registers(site.lines, 1), "0"))
         self._parts = [number.dtype for number in state]
         self.has_parts = len(state) > 1
-        widths = [dtype.itemsize for dtype in (*self._dtypes, *self._parts, self._dtype)]
+        dtypes = (*self._dtypes, *self._parts, self._dtype)
+        widths = [part_of(dtype).itemsize for dtype in dtypes]
         self.widest = max(widths)
 
     def read(self, lanes: Lanes, place: str) -> list[Value]:
@@ -188,19 +204,29 @@ class _FoldWriter:
         if start >= count:
             return list(state)
 
-        def one(position: str, texts: Sequence[str]) -> Sequence[str]:
-            before = self._values(lanes, texts)
+        def one(position: str, before: Sequence[Value]) -> list[Value]:
             here = self._state(lanes, position, read(lanes, position))
             after = self._combined(lanes, before, here)
             if put is not None:
                 put(position, after)
-            return [number.text for number in after]
+            return after
 
-        carried = [(number.kind, number.text) for number in state]
-        return self._values(lanes, self._site.lines.counted(count, one, carried, start=start))
+        return self._repeated(count, one, state, start)
 
-    def _values(self, lanes: Lanes, texts: Sequence[str]) -> list[Value]:
-        return [Value(text, dtype, lanes) for text, dtype in zip(texts, self._parts, strict=True)]
+    def _repeated(
+        self,
+        count: int,
+        body: Callable[[str, Sequence[Value]], list[Value]],
+        state: Sequence[Value],
+        start: int,
+    ) -> list[Value]:
+        """Write a loop that carries a state."""
+
+        def one(position: str, before: dict[int, Value]) -> dict[int, Value]:
+            return dict(enumerate(body(position, list(before.values()))))
+
+        first = dict(enumerate(state))
+        return list(carried(self._site.lines, count, one, first, start=start).values())
 
     def folded_in_pieces(self, base: str, count: int) -> list[Value]:
         """Write the fold of elements that lie side by side; each lane has a piece of the axis."""
@@ -213,7 +239,7 @@ class _FoldWriter:
         if width < 2 or count < 4 * width:
             return self.follow(single, read, count)
         size, lanes = count // width, Registers(lines, width)
-        steps = ", ".join([f"i64 {size * lane}" for lane in range(width)])
+        steps = [size * lane for lane in range(width)]
 
         def state_at(position: str) -> list[Value]:
             place = lines.op(f"add i64 {base}, {position}")
@@ -222,16 +248,14 @@ class _FoldWriter:
                 for source, dtype in zip(self._sources, self._dtypes, strict=True)
             ]
             along = spread(lanes, position, _INT64)
-            places = lanes.value(f"add {along.kind} {along.text}, <{steps}>", _INT64)
+            behind = ", ".join([f"i64 {step}" for step in steps])
+            places = lanes.value(f"add {along.kind} {along.text}, <{behind}>", _INT64)
             return parts_of(self._fold.of(lanes, self._dtype, places, *elements))
 
-        def one(position: str, texts: Sequence[str]) -> Sequence[str]:
-            after = self._combined(lanes, self._values(lanes, texts), state_at(position))
-            return [number.text for number in after]
+        def one(position: str, before: Sequence[Value]) -> list[Value]:
+            return self._combined(lanes, before, state_at(position))
 
-        carried = [(number.kind, number.text) for number in state_at("0")]
-        ended = self._values(lanes, lines.counted(size, one, carried, start=1))
-        total = self._across(lanes, ended)
+        total = self._across(lanes, self._repeated(size, one, state_at("0"), 1))
         return self.follow(single, read, count, start=size * width, state=total)
 
     def _across(self, lanes: Lanes, state: Sequence[Value]) -> list[Value]:
@@ -243,17 +267,19 @@ class _FoldWriter:
         return total
 
     def _lane(self, single: Lanes, state: Sequence[Value], lane: int) -> list[Value]:
-        return [
-            single.value(f"extractelement {number.kind} {number.text}, i32 {lane}", number.dtype)
-            for number in state
-        ]
+        return [some_lanes(single, number, lane) for number in state]
 
 
-def _picked(lanes: Lanes, base: str, dtype: np.dtype[Any], steps: str) -> Value:
+def _picked(lanes: Lanes, base: str, dtype: np.dtype[Any], steps: Sequence[int]) -> Value:
     """Read elements so many steps behind a base."""
+    if dtype.kind == "c":
+        twice = [2 * step for step in steps]
+        bases = addresses_of_parts(lanes, base, part_of(dtype))
+        return paired([_picked(lanes, base, part_of(dtype), twice) for base in bases])
     lines, element = lanes.lines, memory_type(dtype)
     kind, places = lanes.kind(element), f"<{lanes.width} x ptr>"
-    pointers = lines.op(f"getelementptr {element}, ptr {base}, <{lanes.width} x i64> <{steps}>")
+    behind = ", ".join([f"i64 {step}" for step in steps])
+    pointers = lines.op(f"getelementptr {element}, ptr {base}, <{lanes.width} x i64> <{behind}>")
     short = {"float": "f32", "double": "f64"}.get(element, element)
     mask = f"<{lanes.width} x i1>"
     text = lines.call(

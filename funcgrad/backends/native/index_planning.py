@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 
 from funcgrad.backends.native.function_text import FunctionText
-from funcgrad.backends.native.lanes import NotEmitted, Value, element_type
+from funcgrad.backends.native.lanes import NotEmitted, element_type
+from funcgrad.backends.native.pairs import part_of, unknown
 from funcgrad.backends.native.plan_steps import Fill, Gathering, Scattering
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
@@ -62,8 +63,8 @@ def _is_folded(plan: UnfinishedPlan, fold: Fold | None, source: np.dtype, target
     lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
     try:
         for dtype in (source, target):
-            element_type(dtype)
-        x, before = Value("%x", source, lanes), Value("%y", target, lanes)
+            element_type(part_of(dtype))
+        x, before = unknown(lanes, source), unknown(lanes, target)
         if fold is None:
             lanes.astype(x, target)
             return True

@@ -15,6 +15,7 @@ import numpy as np
 from funcgrad.backends.native.call_text import call_back
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.lanes import Lanes, memory_type
+from funcgrad.backends.native.pairs import part_of
 from funcgrad.backends.native.plan_steps import Gathering, Scattering
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.vector_memory import load, store
@@ -67,7 +68,8 @@ def write_scattering(site: FunctionSite, step: Scattering) -> None:
             value = fold.combine(lanes, load(lanes, there, into), state)
         store(lanes, there, lanes.astype(value, into))
 
-    _PlacesWriter(site, step, count, max(into.itemsize, dtype.itemsize)).write(update)
+    size = max(part_of(into).itemsize, part_of(dtype).itemsize)
+    _PlacesWriter(site, step, count, size).write(update)
 
 
 def in_words(dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any]]:

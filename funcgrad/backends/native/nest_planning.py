@@ -256,7 +256,11 @@ def neutral_of(fold: Fold, dtype: np.dtype[Any]) -> Any:
         least, greatest = False, True
     else:
         least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
-    for number, other in ((least, greatest), (greatest, least)):
-        if fold.combine(intrinsics, dtype.type(number), dtype.type(other)) == other:
+    others = np.array([least, greatest, 0, 1, greatest // 3 if dtype.kind in "iu" else 0.3], dtype)
+    for number in (least, greatest):
+        with np.errstate(all="ignore"):
+            left = fold.combine(intrinsics, dtype.type(number), others)
+            right = fold.combine(intrinsics, others, dtype.type(number))
+        if np.array_equal(left, others) and np.array_equal(right, others):
             return number
     raise NotEmitted("a reduction without a neutral number")

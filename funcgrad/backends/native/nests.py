@@ -15,7 +15,7 @@ import numpy as np
 
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import Lanes, Value, memory_type
-from funcgrad.backends.native.pairs import carried, like, part_of, parts_of
+from funcgrad.backends.native.pairs import carried, part_of, some_lanes
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.vector_memory import gathered, load, scattered, splat, store
@@ -301,7 +301,7 @@ class NestWriter:
         while width > 1:
             width //= 2
             lanes = Registers(self._lines, width)
-            low, high = [_half(lanes, vector, start) for start in (0, width)]
+            low, high = [some_lanes(lanes, vector, start) for start in (0, width)]
             vector = self._combined(lanes, variable, low, high)
         return self._combined(Registers(self._lines, 1), variable, before, vector)
 
@@ -314,22 +314,6 @@ class NestWriter:
             before = load(lanes, pointer, dtype)
             total = self._combined(lanes, variable, before, total)
         store(lanes, pointer, total)
-
-
-def _half(lanes: Lanes, vector: Value, start: int) -> Value:
-    """Half of the lanes of a vector, from one on."""
-    texts, lines, width = [], lanes.lines, lanes.width
-    for component in parts_of(vector):
-        picked = [f"i32 {start + k}" for k in range(width)]
-        if width == 1:
-            text = lines.op(f"extractelement {component.kind} {component.text}, i32 {start}")
-        else:
-            text = lines.op(
-                f"shufflevector {component.kind} {component.text}, {component.kind} poison,"
-                f" <{width} x i32> <{', '.join(picked)}>"
-            )
-        texts.append(text)
-    return like(vector, iter(texts), lanes)
 
 
 class _StepText:

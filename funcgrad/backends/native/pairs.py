@@ -69,6 +69,23 @@ def paired(parts: Iterable[Value]) -> Pair:
     return Pair(real, imag)
 
 
+def some_lanes(lanes: Lanes, vector: Value, start: int) -> Value:
+    """As many lanes of a vector as there are here, from one on."""
+    texts, lines = [], lanes.lines
+    places = ", ".join([f"i32 {start + k}" for k in range(lanes.width)])
+    for component in parts_of(vector):
+        kind, text = component.kind, component.text
+        if lanes.width == 1:
+            texts.append(lines.op(f"extractelement {kind} {text}, i32 {start}"))
+        else:
+            texts.append(
+                lines.op(
+                    f"shufflevector {kind} {text}, {kind} poison, <{lanes.width} x i32> <{places}>"
+                )
+            )
+    return like(vector, iter(texts), lanes)
+
+
 def unknown(lanes: Lanes, dtype: np.dtype[Any], weak: bool = False) -> Value:
     """Some value of a dtype, for a draft."""
     component = Value("%x", part_of(dtype), lanes, weak)

@@ -24,7 +24,7 @@ def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
     return _from_memory(lanes, text, dtype)
 
 
-def _addresses(lanes: Lanes, place: str, component: np.dtype[Any]) -> list[str]:
+def addresses_of_parts(lanes: Lanes, place: str, component: np.dtype[Any]) -> list[str]:
     """The addresses of the two parts of a complex number."""
     return [lanes.lines.address(place, k, element_type(component)) for k in range(2)]
 
@@ -33,7 +33,9 @@ def _load_pairs(lanes: Lanes, place: str, component: np.dtype[Any]) -> Value:
     """Read complex numbers: both parts of all of them, which are then taken apart."""
     lines, width, element = lanes.lines, lanes.width, element_type(component)
     if width == 1:
-        return paired([load(lanes, at, component) for at in _addresses(lanes, place, component)])
+        return paired(
+            [load(lanes, at, component) for at in addresses_of_parts(lanes, place, component)]
+        )
     kind = f"<{2 * width} x {element}>"
     both = lines.op(f"load {kind}, ptr {place}, align {component.itemsize}")
     texts = [_shuffled(lanes, kind, both, "poison", range(k, 2 * width, 2)) for k in range(2)]
@@ -44,7 +46,7 @@ def _store_pairs(lanes: Lanes, place: str, value: Pair) -> None:
     """Write complex numbers: their parts take turns."""
     lines, width, element = lanes.lines, lanes.width, element_type(value.real.dtype)
     if width == 1:
-        addresses = _addresses(lanes, place, value.real.dtype)
+        addresses = addresses_of_parts(lanes, place, value.real.dtype)
         for address, component in zip(addresses, parts_of(value), strict=True):
             store(lanes, address, component)
         return
@@ -94,7 +96,7 @@ def splat(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
     """Read one element into every lane."""
     if dtype.kind == "c":
         component = part_of(dtype)
-        parts = _addresses(lanes, place, component)
+        parts = addresses_of_parts(lanes, place, component)
         return paired([splat(lanes, address, component) for address in parts])
     single = load(Registers(lanes.lines, 1), place, dtype)
     if lanes.width == 1:
@@ -112,7 +114,7 @@ def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Val
     """Read elements with a stride."""
     if dtype.kind == "c":
         component = part_of(dtype)
-        parts = _addresses(lanes, place, component)
+        parts = addresses_of_parts(lanes, place, component)
         return paired([gathered(lanes, address, component, 2 * stride) for address in parts])
     element, lines = memory_type(dtype), lanes.lines
     kind, text = lanes.kind(element), "poison"
@@ -126,7 +128,7 @@ def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Val
 def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
     """Write elements with a stride."""
     if isinstance(value, Pair):
-        addresses = _addresses(lanes, place, value.real.dtype)
+        addresses = addresses_of_parts(lanes, place, value.real.dtype)
         for address, component in zip(addresses, parts_of(value), strict=True):
             scattered(lanes, address, component, 2 * stride)
         return

@@ -196,3 +196,45 @@ def test_python_numbers_and_arrays_of_different_precision() -> None:
         result, expected = fg.jit(lambda x, z: x * z + z, backend="native")(x, number), x * number
         assert np.asarray(result).dtype == np.complex64
         np.testing.assert_allclose(result, expected + number, rtol=1e-6)
+
+
+FOLDED = {
+    "prod": lambda x: fnp.prod(x),
+    "prod of rows": lambda x: fnp.prod(x, axis=1),
+    "prod of columns": lambda x: fnp.prod(x, axis=0),
+    "cumsum": lambda x: fnp.cumsum(x, axis=1),
+    "cumsum of columns": lambda x: fnp.cumsum(x, axis=0),
+    "cumprod": lambda x: fnp.cumprod(x, axis=-1),
+    "cumprod of columns": lambda x: fnp.cumprod(x, axis=0),
+    "deposit": lambda x: fnp.zeros_like(x).at[np.array([1, 0, 1, -1])].add(x[:1] * 2),
+    "factors": lambda x: x.at[:, np.array([0, 0, 1])].multiply(x[:, :3]),
+    "picked": lambda x: x[np.array([1, 0, 1]), ::2] * 1j,
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 131), (70, 3), (1, 9000)])
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize("name", FOLDED)
+def test_folds_scatters_and_gathers(name: str, char: str, shape: tuple[int, ...]) -> None:
+    f, x = FOLDED[name], _numbers(char, *shape)
+    x /= np.abs(x) ** 0.999  # whose products are no larger
+    if shape[0] < 2:
+        x = np.concatenate([x, x])
+    result, expected = _assert_is_machine_code(f, x), np.asarray(f(fg.tensor(x)))
+    assert result.dtype == expected.dtype
+    rtol = 1e-3 if char == "F" else 1e-11
+    np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("f", [fnp.prod, fnp.cumsum, fnp.cumprod, fnp.sum])
+def test_folds_of_numbers_that_are_not_finite(f: Callable[..., Any]) -> None:
+    staged = fg.jit(lambda x: f(x, axis=1), backend="native")
+    for size in (1, 2, 40):
+        for edge in (np.inf, -1j * np.inf, complex(np.inf, np.nan), complex(0, np.nan), -0.0):
+            x = _numbers("D", 3, size)
+            x[1, size // 2] = edge
+            with np.errstate(all="ignore"):
+                expected = np.asarray(f(fg.tensor(x), axis=1))
+            result = np.asarray(staged(x))
+            for actual, exact in ((result.real, expected.real), (result.imag, expected.imag)):
+                np.testing.assert_allclose(actual, exact, rtol=1e-12)

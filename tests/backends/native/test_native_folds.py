@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad import extend
+from funcgrad.backends.native.lanes import NotEmitted
+from funcgrad.backends.native.nest_planning import neutral_of
 from funcgrad.primitives.cumulative import cumulative_sum
 from funcgrad.primitives.recurrence import recurrence
 from funcgrad.tensor import apply
@@ -87,3 +90,54 @@ def test_what_overflows_on_the_way_and_meets_a_zero_is_zero() -> None:
     assert_same(lambda a, b: apply(recurrence, a, b, axis=0, reverse=False), a, b, exact=True)
     assert_same(fg.grad(lambda a: fnp.cumprod(a)[-1]), a, exact=True)
     assert_same(fg.grad(lambda a: fnp.sum(fnp.cumsum(a) * a)), b[1:])
+
+
+def _log_of_sum(m: Any, x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)) of numbers that may be large."""
+    most = m.maximum(x, y)
+    return most + m.log(m.exp(x - most) + m.exp(y - most))
+
+
+_FOLD = extend.Fold(_log_of_sum, start=lambda m, dtype, place, x: m.sin(m.astype(x, dtype)))
+_running = extend.Primitive(
+    "running_log_of_sum",
+    lambda x, axis: np.logaddexp.accumulate(np.sin(x), axis=axis),
+    lambda x, axis: x,
+    extend.DISCRETE,
+    lambda primitive, size, args, batched, params: primitive(*args, axis=params["axis"] + 1),
+    structure=extend.Scan(_FOLD),
+)
+_whole = extend.Primitive(
+    "log_of_sum",
+    lambda x, axis, keepdims: np.logaddexp.reduce(np.sin(x), axis=axis, keepdims=keepdims),
+    lambda x, axis, keepdims: extend.Spec(
+        tuple([n for k, n in enumerate(x.shape) if k not in axis]), x.dtype
+    ),
+    extend.DISCRETE,
+    extend.batch_reduction,
+    structure=extend.Reduction(_FOLD),
+)
+
+
+def _length(m: Any, x: Any, y: Any) -> Any:
+    return m.hypot(x, y)
+
+
+def test_a_number_that_is_neutral_beside_infinity_alone_is_not_neutral() -> None:
+    for combine in (_length, lambda m, x, y: m.multiply(x, y), lambda m, x, y: x + y - x * y):
+        with pytest.raises(NotEmitted, match="without a neutral number"):
+            neutral_of(extend.Fold(combine), np.dtype(float))
+
+
+@pytest.mark.parametrize("char", "fd")
+@pytest.mark.parametrize("shape", [(5,), (3, 70), (40, 3)])
+def test_folds_of_a_strangers_with_exponentials(shape: tuple[int, ...], char: str) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(char)
+    for axis in range(len(shape)):
+        for f in (
+            lambda x, k=axis: apply(_running, x, axis=k),
+            lambda x, k=axis: apply(_whole, x, axis=(k,), keepdims=False),
+        ):
+            assert called_back(f, x) == "nothing"
+            result = fg.jit(f, backend="native")(x)
+            np.testing.assert_allclose(result, f(x), rtol=1e-5 if char == "f" else 1e-13)
