@@ -70,7 +70,7 @@ def paired(parts: Iterable[Value]) -> Pair:
 
 
 def some_lanes(lanes: Lanes, vector: Value, start: int) -> Value:
-    """As many lanes of a vector as there are here, from one on."""
+    """Take some lanes of a vector, from one on: as many as these registers have."""
     texts, lines = [], lanes.lines
     places = ", ".join([f"i32 {start + k}" for k in range(lanes.width)])
     for component in parts_of(vector):
