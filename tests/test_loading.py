@@ -19,7 +19,11 @@ fg.grad(lambda x: fnp.sum(fnp.sin(x) * x))(2.0)
 """,
     "jit": """
 import funcgrad as fg, funcgrad.numpy as fnp
-fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)))(2.0)
+fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)), backend="numpy")(2.0)
+""",
+    "jit without a call": """
+import funcgrad as fg, funcgrad.numpy as fnp
+fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)))
 """,
     "completion": "import funcgrad, funcgrad.numpy as fnp; dir(funcgrad), dir(fnp), fnp.__all__",
 }
@@ -47,6 +51,7 @@ NOT_LOADED: Mapping[str, tuple[str, ...]] = {
     "eager": ("transforms", *STAGING, *FAMILIES, *OTHERS),
     "gradient": (*STAGING, *FAMILIES, *OTHERS),
     "jit": (*FAMILIES, *OTHERS),
+    "jit without a call": ("backends.native.native_backend", *FAMILIES, *OTHERS),
     "completion": ("transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
 }
 """What of funcgrad a script has no use for, with all that stands under it."""

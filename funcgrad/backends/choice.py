@@ -1,4 +1,7 @@
-"""Find the backend that a user asks for, by its name or as a value.
+"""Find the backend that a user asks for, by its name or as a value; or the usual one.
+
+Functions that name no backend have the native one where llvmlite is installed, and else NumPy's.
+Nothing of the native backend is loaded before the first of them is called.
 
 >>> chosen_backend("numpy", "jit").name
 'numpy'
@@ -6,14 +9,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, Final
 
 from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy.backend import NUMPY
-from funcgrad.errors import ArgumentError, FuncgradError
+from funcgrad.errors import ArgumentError
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.users_line import warn_user
 
-DEFAULT: str = "numpy"
+DEFAULT: str = "native"
 _NAMES: Final = ("numpy", "native")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
@@ -35,7 +41,10 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend
         There is no backend of that name, the object is no backend, or it is not exact.
     """
     if backend is None:
-        backend = DEFAULT
+        backend = DEFAULT if _is_installed() else NUMPY.name
+        if backend != NUMPY.name and _obstacle() is not None:
+            _warn_once(operation)
+            return NUMPY
     if isinstance(backend, str) and backend in _NAMES:
         return NUMPY if backend == NUMPY.name else _native(operation, exact)
     names = ", ".join(map(repr, _NAMES))
@@ -60,19 +69,72 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend
     return users_backend
 
 
+@dataclass(frozen=True, slots=True)
+class LateChoice:
+    """The backend of a function that names none, which is chosen when the function is called.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether elementwise operations are to have NumPy's bits.
+    """
+
+    exact: bool
+
+    def backend(self) -> Backend:
+        """Choose it; where llvmlite is installed and cannot be used, one warning says why."""
+        return chosen_backend(None, "jit", self.exact)
+
+    def directly_callable(self, kind: type[Any]) -> type[Any]:
+        """The subclass of a class whose instances machine code may call, if there will be any."""
+        if NUMPY.name == DEFAULT or not _is_installed():
+            return kind
+        try:
+            from funcgrad.backends.native.cpython import directly_callable
+
+            return directly_callable(kind)  # type: ignore[arg-type]  # classes can be hashed
+        except Exception:  # another interpreter, of which the backend says so when it is chosen
+            return kind
+
+
 def _native(operation: str, exact: bool) -> Backend:
     """The native backend; NumPy's, with a warning, where this machine cannot have it."""
+    obstacle = _obstacle()
+    if obstacle is not None:
+        _warn(operation, obstacle)
+        return NUMPY
+    from funcgrad.backends.native.native_backend import EXACT, NATIVE
+
+    return EXACT if exact else NATIVE
+
+
+@cache
+def _is_installed() -> bool:
+    """Whether llvmlite is installed, without loading it."""
+    return find_spec("llvmlite") is not None
+
+
+@cache
+def _obstacle() -> str | None:
+    """Why there is no native backend here; None if there is one."""
+    if not _is_installed():
+        return 'llvmlite is not installed: python -m pip install "funcgrad[native]"'
     try:
-        from funcgrad.backends.native.native_backend import EXACT, NATIVE
+        from funcgrad.backends.native.native_backend import NATIVE
 
         NATIVE.check_machine()
-    except (ImportError, FuncgradError) as error:
-        cause = str(error)
-        if isinstance(error, ImportError):
-            cause = 'llvmlite is not installed: python -m pip install "funcgrad[native]"'
-        warn_user(
-            f"{operation}: there is no native backend here, and the NumPy backend runs: {cause}.",
-            RuntimeWarning,
-        )
-        return NUMPY
-    return EXACT if exact else NATIVE
+    except Exception as error:  # whatever is wrong with the machine, NumPy's backend runs there
+        return str(error) or repr(error)
+    return None
+
+
+@cache
+def _warn_once(operation: str) -> None:
+    _warn(operation, _obstacle() or "")
+
+
+def _warn(operation: str, cause: str) -> None:
+    warn_user(
+        f"{operation}: there is no native backend here, and the NumPy backend runs: {cause}.",
+        RuntimeWarning,
+    )

@@ -27,13 +27,13 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from weakref import WeakMethod
 
 from funcgrad import trees
-from funcgrad.backends.choice import chosen_backend
+from funcgrad.backends.choice import LateChoice, chosen_backend
 from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.foreign_names import answering
 from funcgrad.passes.pipeline import optimize
-from funcgrad.process_locks import ProcessLock
+from funcgrad.process_locks import ProcessLock, cached_property
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run
@@ -78,7 +78,7 @@ class Jitted(Generic[P, R]):
         cls,
         f: Callable[P, R],
         static: frozenset[int | str],
-        backend: Backend,
+        backend: Backend | LateChoice,
         relaxed: bool = False,
     ) -> Self:
         subclass: Callable[[type[Self]], type[Self]] | None = None
@@ -90,12 +90,12 @@ class Jitted(Generic[P, R]):
         self,
         f: Callable[P, R],
         static: frozenset[int | str],
-        backend: Backend,
+        backend: Backend | LateChoice,
         relaxed: bool = False,
     ) -> None:
         self._function: Callable[..., R] = f
         self._static = static
-        self._backend = backend
+        self._choice = backend
         self._relaxed = relaxed
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
@@ -119,7 +119,7 @@ class Jitted(Generic[P, R]):
         resolved: Any = sys.modules.get(self.__module__)
         for name in self.__qualname__.split("."):
             resolved = getattr(resolved, name, None)
-        made = Jitted, (self._function, self._static, self._backend, self._relaxed)
+        made = Jitted, (self._function, self._static, self._choice, self._relaxed)
         return self.__qualname__ if resolved is self else made
 
     def __repr__(self) -> str:
@@ -196,6 +196,11 @@ class Jitted(Generic[P, R]):
             except LeafError as error:
                 hint = "Or name it in static_argnums or static_argnames."
                 raise LeafError(f"{error} {hint}") from None
+
+    @cached_property
+    def _backend(self) -> Backend:
+        choice = self._choice
+        return choice.backend() if isinstance(choice, LateChoice) else choice
 
     # Caches.
 
@@ -417,9 +422,9 @@ def jit(
         Arguments that are not arrays, by position or by name, however they are passed. They are
         part of the key under which programs are cached, so they have to be hashable.
     backend : Backend or str, optional
-        The compiler of programs, or its name: ``"numpy"``, the default; ``"native"``, machine code,
-        where ``funcgrad[native]`` is installed (see ``funcgrad/backends/native/README.md``); or a
-        value with the five members of ``funcgrad.backends.interface.Backend``.
+        The compiler of programs, or its name: ``"native"``, machine code, the default where
+        ``funcgrad[native]`` is installed (see ``funcgrad/backends/native/README.md``); ``"numpy"``;
+        or a value with the five members of ``funcgrad.backends.interface.Backend``.
     relaxed : bool
         Whether results may differ in their last digits where that saves work: factors are grouped,
         shared, and moved out of sums. Otherwise only sums and matrix products, and the derivatives
@@ -474,6 +479,8 @@ def jit(
     places = static_places(f, static_argnums, static_argnames)
     if exact and relaxed:
         raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
+    if backend is None:
+        return Jitted(f, places, LateChoice(exact), relaxed)
     return Jitted(f, places, chosen_backend(backend, "jit", exact), relaxed)
 
 

@@ -1,6 +1,11 @@
 """Which backend compiles a jitted function's programs, and what happens where it does not."""
 
+import pickle
+import subprocess
+import sys
 import warnings
+from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -130,3 +135,71 @@ def test_a_backend_that_keeps_calls_misses_where_a_guard_inside_does_not_hold():
         staged = fg.jit(lambda x: bent(x) + 1.0, backend=backend)
         for x in (X, -X, X, -X):
             assert_array_equal(staged(x), bent(x) + 1.0)
+
+
+SCRIPT = """
+import sys, warnings
+import funcgrad as fg
+
+warnings.simplefilter("always")
+
+
+@fg.jit
+def doubled(x):
+    return x * 2.0
+
+
+assert "llvmlite" not in sys.modules or sys.modules["llvmlite"] is None
+with warnings.catch_warnings(record=True) as log:
+    assert doubled(1.5) == 3.0
+    assert fg.jit(lambda x: x + 1.0)(1.5) == 2.5
+    assert fg.jit(lambda x: x - 1.0, exact=True)(1.5) == 0.5
+usual = [str(warning.message) for warning in log]
+with warnings.catch_warnings(record=True) as log:
+    assert fg.jit(lambda x: x + 3.0, backend="native")(1.5) == 4.5
+named = [str(warning.message) for warning in log]
+print(doubled.lower(1.5).backend.name, usual, named, sep="\\n")
+"""
+
+
+def run_script(before: str = "", path: Path | None = None) -> list[str]:
+    """The backend of functions that name none, the warnings for them, and for one that names it."""
+    lines = f"import sys; sys.path[:0] = {[str(path)] if path else []}\n{before}\n{SCRIPT}"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_machine_code_is_usual_where_there_is_a_compiler() -> None:
+    if find_spec("llvmlite"):
+        assert run_script() == ["native", "[]", "[]"]
+
+
+def test_without_a_compiler_numpy_runs_and_only_those_who_ask_are_told() -> None:
+    backend, usual, named = run_script("sys.modules['llvmlite'] = None")
+    assert (backend, usual) == ("numpy", "[]")
+    assert 'llvmlite is not installed: python -m pip install "funcgrad[native]"' in named
+    assert named.count("there is no native backend here") == 1
+
+
+def test_a_compiler_that_cannot_be_loaded_is_told_of_once(tmp_path: Path) -> None:
+    (tmp_path / "llvmlite.py").write_text("raise OSError('a library is missing')")
+    backend, usual, named = run_script(path=tmp_path)
+    assert backend == "numpy"
+    assert usual.count("a library is missing") == named.count("a library is missing") == 1
+
+
+def test_memory_that_lies_otherwise_is_told_of_once() -> None:
+    if not find_spec("llvmlite"):
+        pytest.skip("there is no native backend")
+    before = "import funcgrad.backends.native.cpython as c; c._read = lambda *_: 0"
+    backend, usual, named = run_script(before)
+    assert backend == "numpy"
+    assert usual.count("memory is laid out in another way: an object's type") == 1
+    assert named.count("memory is laid out in another way: an object's type") == 1
+
+
+def test_a_function_that_names_no_backend_pickles_without_one() -> None:
+    again = pickle.loads(pickle.dumps(fg.jit(abs)))
+    assert again(-2.0) == 2.0
+    assert again.lower(-2.0).backend == fg.jit(abs).lower(-2.0).backend

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Mapping
+from functools import cache
 from types import CellType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.backends.native.processor import NativeError
+from funcgrad.errors import FuncgradError
 
 HEAD: Final = object.__basicsize__
 """The bytes of an object before its own fields: a count of references and a type."""
@@ -75,6 +76,10 @@ _OF_C: Final = (
 _ARRAY_TYPE, _SCALAR, _NEW_FROM_DESCR, _EMPTY = 2, 60, 94, 184
 
 
+class NativeError(FuncgradError):
+    """A program cannot be compiled to machine code."""
+
+
 class ArrayLayout:
     """Where the fields of an ndarray are, in bytes from its address."""
 
@@ -104,6 +109,7 @@ def checked() -> None:
     append, slotted = items.append, _Slotted(array)
     facts = {
         "the interpreter is CPython": ctypes.sizeof(ctypes.c_void_p) == 8,
+        "one thread runs Python's code at a time": getattr(sys, "_is_gil_enabled", lambda: True)(),
         "an object's type": _read(at + HEAD - 8) == id(np.ndarray),
         "an array's data": _read(at + ArrayLayout.data) == array.ctypes.data,
         "an array's rank": _read(at + ArrayLayout.rank, ctypes.c_int) == 2,
@@ -164,6 +170,7 @@ class _TypeSpec(ctypes.Structure):
     )
 
 
+@cache
 def directly_callable(kind: type[Any]) -> type[Any]:
     """The subclass of a class whose instances have room for the code that calls them.
 

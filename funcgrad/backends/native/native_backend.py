@@ -52,9 +52,7 @@ class NativeBackend:
         self.name: Final = "native"
         self._tools = Toolchain()
         self._tools.wait_before_forks()
-        self._classes: dict[type[Any], type[Any]] = {}
         self._made: Runtime | None = None
-        self._is_checked = False
 
     def __reduce__(self) -> str:
         return "EXACT" if self.exact else "NATIVE"
@@ -76,9 +74,7 @@ class NativeBackend:
 
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class, with one slot, whose instances machine code may call."""
-        if kind not in self._classes:
-            self._classes.setdefault(kind, directly_callable(kind))
-        return self._classes[kind]
+        return directly_callable(kind)  # type: ignore[arg-type]  # classes can be hashed
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: unless that closes over a tracer."""
@@ -130,9 +126,9 @@ class NativeBackend:
         NativeError
             The interpreter, NumPy or the processor is none that this backend knows.
         """
-        if not self._is_checked:
+        if self._made is None:
             checked()
-            self._is_checked = bool(self._tools.processor)
+            self._runtime()
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
         machine = self._tools.processor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from funcgrad.backends.native.cpython import NativeError
 from funcgrad.backends.native.function_text import (
     Arithmetic,
     FunctionText,
@@ -13,7 +14,6 @@ from funcgrad.backends.native.function_text import (
     needed,
     symbols_in,
 )
-from funcgrad.backends.native.processor import NativeError
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 

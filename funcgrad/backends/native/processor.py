@@ -25,7 +25,7 @@ import llvmlite
 from llvmlite import binding
 
 from funcgrad.backends.native.code_cache import digest, read_code, write_code
-from funcgrad.errors import FuncgradError
+from funcgrad.backends.native.cpython import NativeError
 from funcgrad.process_locks import cached_property
 from funcgrad.quick_dataclasses import dataclass
 
@@ -40,10 +40,6 @@ take a second, and so much text is mostly of loops over large arrays, which gain
 
 _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""
-
-
-class NativeError(FuncgradError):
-    """A program cannot be compiled to machine code."""
 
 
 @dataclass(frozen=True, slots=True)

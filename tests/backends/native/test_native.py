@@ -18,13 +18,14 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.backends.native.cpython import NativeError
 from funcgrad.backends.native.function_text import PLAIN, Arithmetic
 from funcgrad.backends.native.functions import write_function
 from funcgrad.backends.native.native_backend import EXACT, NATIVE, NativeBackend
 from funcgrad.backends.native.native_module import NativeModule
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.planner import plan_of
-from funcgrad.backends.native.processor import NativeError, Toolchain
+from funcgrad.backends.native.processor import Toolchain
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.primitive import Primitive
 from funcgrad.structure import Elementwise, Movement
@@ -299,17 +300,6 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
         module.addresses({})
     with pytest.raises(NativeError, match="LLVM refuses"):
         tools.object_code("this is no module", 0)
-
-
-def test_without_llvmlite_numpy_runs_and_a_warning_says_why(monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "funcgrad.backends.native.native_backend", None)
-    with pytest.warns(
-        RuntimeWarning, match=r"llvmlite is not installed.*funcgrad\[native\]"
-    ) as log:
-        f = fg.jit(lambda x: x + 1, backend="native")
-    assert log[0].filename == __file__
-    assert f(1.0) == 2.0
-    assert f.lower(1.0).backend is NUMPY
 
 
 def test_what_is_called_back_is_named() -> None:
