@@ -237,7 +237,9 @@ def rows_of(name: str, case: Case, chosen: Sequence[Subject], calls: bool) -> li
         (everything, *chosen), lambda: prepared(optimize(program)), 12 if calls else 0
     )
     first = _times_without(
-        (everything, *chosen), lambda: fg.jit(case.function)(*case.arguments), 3 if calls else 0
+        (everything, *chosen),
+        lambda: fg.jit(case.function, backend="numpy")(*case.arguments),
+        3 if calls else 0,
     )
     return [
         Row(

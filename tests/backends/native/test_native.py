@@ -26,7 +26,6 @@ from funcgrad.backends.native.native_module import NativeModule
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.planner import plan_of
 from funcgrad.backends.native.processor import Toolchain
-from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.primitive import Primitive
 from funcgrad.structure import Elementwise, Movement
 from funcgrad.trace import concrete
