@@ -38,7 +38,9 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.conversion": frozenset({"funcgrad.html_text"}),
     "funcgrad.staging.jit": frozenset({"funcgrad.html_text"}),
     # Machine code, which needs a package of its own.
-    "funcgrad.backends.choice": frozenset({"funcgrad.backends.native.native_backend"}),
+    "funcgrad.backends.choice": frozenset(
+        {"funcgrad.backends.native.cpython", "funcgrad.backends.native.native_backend"}
+    ),
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad.answers"}),
     "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),

@@ -9,13 +9,13 @@ Nothing of the native backend is loaded before the first of them is called.
 
 from __future__ import annotations
 
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
 from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError
+from funcgrad.process_locks import cached_property
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.users_line import warn_user
 
@@ -41,9 +41,9 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend
         There is no backend of that name, the object is no backend, or it is not exact.
     """
     if backend is None:
-        backend = DEFAULT if _is_installed() else NUMPY.name
-        if backend != NUMPY.name and _obstacle() is not None:
-            _warn_once(operation)
+        backend = DEFAULT if _NATIVE_CHANCES.has_compiler else NUMPY.name
+        if backend != NUMPY.name and _NATIVE_CHANCES.obstacle is not None:
+            _NATIVE_CHANCES.warn_once(operation)
             return NUMPY
     if isinstance(backend, str) and backend in _NAMES:
         return NUMPY if backend == NUMPY.name else _native(operation, exact)
@@ -87,54 +87,63 @@ class LateChoice:
 
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class whose instances machine code may call, if there will be any."""
-        if NUMPY.name == DEFAULT or not _is_installed():
+        if NUMPY.name == DEFAULT or not _NATIVE_CHANCES.has_compiler:
             return kind
         try:
-            from funcgrad.backends.native.cpython import directly_callable
+            from funcgrad.backends.native.cpython import DIRECT_CLASSES
 
-            return directly_callable(kind)  # type: ignore[arg-type]  # classes can be hashed
+            return DIRECT_CLASSES.of(kind)
         except Exception:  # another interpreter, of which the backend says so when it is chosen
             return kind
 
 
 def _native(operation: str, exact: bool) -> Backend:
     """The native backend; NumPy's, with a warning, where this machine cannot have it."""
-    obstacle = _obstacle()
-    if obstacle is not None:
-        _warn(operation, obstacle)
+    if _NATIVE_CHANCES.obstacle is not None:
+        _NATIVE_CHANCES.warn(operation)
         return NUMPY
     from funcgrad.backends.native.native_backend import EXACT, NATIVE
 
     return EXACT if exact else NATIVE
 
 
-@cache
-def _is_installed() -> bool:
-    """Whether llvmlite is installed, without loading it."""
-    return find_spec("llvmlite") is not None
+class _NativeChances:
+    """Whether there can be a native backend here, found out once."""
+
+    def __init__(self) -> None:
+        self._has_warned = False
+
+    @cached_property
+    def has_compiler(self) -> bool:
+        """Whether llvmlite is installed, without loading it."""
+        return find_spec("llvmlite") is not None
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """Why there is no native backend here; None if there is one."""
+        if not self.has_compiler:
+            return 'llvmlite is not installed: python -m pip install "funcgrad[native]"'
+        try:
+            from funcgrad.backends.native.native_backend import NATIVE
+
+            NATIVE.check_machine()
+        except Exception as error:  # whatever is wrong here, NumPy's backend runs
+            return str(error) or repr(error)
+        return None
+
+    def warn(self, operation: str) -> None:
+        """Warn of the obstacle."""
+        warn_user(
+            f"{operation}: there is no native backend here, and the NumPy backend runs:"
+            f" {self.obstacle}.",
+            RuntimeWarning,
+        )
+
+    def warn_once(self, operation: str) -> None:
+        """Warn of the obstacle, unless that was done before."""
+        if not self._has_warned:
+            self._has_warned = True
+            self.warn(operation)
 
 
-@cache
-def _obstacle() -> str | None:
-    """Why there is no native backend here; None if there is one."""
-    if not _is_installed():
-        return 'llvmlite is not installed: python -m pip install "funcgrad[native]"'
-    try:
-        from funcgrad.backends.native.native_backend import NATIVE
-
-        NATIVE.check_machine()
-    except Exception as error:  # whatever is wrong with the machine, NumPy's backend runs there
-        return str(error) or repr(error)
-    return None
-
-
-@cache
-def _warn_once(operation: str) -> None:
-    _warn(operation, _obstacle() or "")
-
-
-def _warn(operation: str, cause: str) -> None:
-    warn_user(
-        f"{operation}: there is no native backend here, and the NumPy backend runs: {cause}.",
-        RuntimeWarning,
-    )
+_NATIVE_CHANCES: Final = _NativeChances()

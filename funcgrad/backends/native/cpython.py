@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Mapping
-from functools import cache
 from types import CellType, MappingProxyType
 from typing import Any, Final
 
@@ -170,8 +169,7 @@ class _TypeSpec(ctypes.Structure):
     )
 
 
-@cache
-def directly_callable(kind: type[Any]) -> type[Any]:
+def _directly_callable(kind: type[Any]) -> type[Any]:
     """The subclass of a class whose instances have room for the code that calls them.
 
     It is a class of the kind that PEP 590 describes. Until an instance has code, it is called as
@@ -193,8 +191,24 @@ def directly_callable(kind: type[Any]) -> type[Any]:
     return made
 
 
+class _DirectClasses:
+    """Subclasses whose instances have room for the code that calls them, by the class."""
+
+    def __init__(self) -> None:
+        self._made: dict[type[Any], type[Any]] = {}
+
+    def of(self, kind: type[Any]) -> type[Any]:
+        """The subclass of a class, made once."""
+        if kind not in self._made:
+            self._made.setdefault(kind, _directly_callable(kind))
+        return self._made[kind]
+
+
+DIRECT_CLASSES: Final = _DirectClasses()
+
+
 def choose_code(instance: object, address: int) -> None:
-    """Set the code that calls an instance of a class that ``directly_callable`` has made."""
+    """Set the code that calls an instance of a class that ``DIRECT_CLASSES`` has made."""
     offset = type(instance).__basicsize__ - 8
     ctypes.c_void_p.from_address(id(instance) + offset).value = address
 

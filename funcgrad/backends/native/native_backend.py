@@ -19,7 +19,7 @@ from funcgrad.backends.control_forms import written_out
 from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
 from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
-from funcgrad.backends.native.cpython import checked, directly_callable, symbols
+from funcgrad.backends.native.cpython import DIRECT_CLASSES, checked, symbols
 from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.functions import write_function, write_module
 from funcgrad.backends.native.native_code import BEST, SharedCode, native_code_of
@@ -74,7 +74,7 @@ class NativeBackend:
 
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class, with one slot, whose instances machine code may call."""
-        return directly_callable(kind)  # type: ignore[arg-type]  # classes can be hashed
+        return DIRECT_CLASSES.of(kind)
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: unless that closes over a tracer."""
