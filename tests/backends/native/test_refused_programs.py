@@ -24,7 +24,8 @@ X = np.linspace(-1.0, 2.0, 6)
 
 
 def refused_text(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(NativeModule, "text", property(lambda module: "define nonsense"))
+    for name in ("text", "short_text"):
+        patch.setattr(NativeModule, name, property(lambda module: "define nonsense"))
     return "LLVM refuses the module"
 
 
