@@ -71,7 +71,8 @@ class SharedCode:
                 symbols |= {name: self._symbols[name] for name in symbols_in(declared)}
             made = [self.tools.object_code(text, FIRST) for text in texts]
             code = self.tools.linked(made, symbols, missing)
-            self._codes.update(dict.fromkeys(missing, code))
+            for name in missing:  # another thread's code, which programs may call, stays
+                self._codes.setdefault(name, code)
         return {name: self._codes[name].addresses[name] for name in names}
 
 

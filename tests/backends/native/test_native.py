@@ -19,9 +19,10 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.native.cpython import NativeError
-from funcgrad.backends.native.function_text import PLAIN, Arithmetic
+from funcgrad.backends.native.function_text import PLAIN, Arithmetic, SharedFunction
 from funcgrad.backends.native.functions import write_function
 from funcgrad.backends.native.native_backend import EXACT, NATIVE, NativeBackend
+from funcgrad.backends.native.native_code import SharedCode
 from funcgrad.backends.native.native_module import NativeModule
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.planner import plan_of
@@ -304,3 +305,20 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
 def test_what_is_called_back_is_named() -> None:
     lowered = fg.jit(lambda x: fnp.sort(x) * 2, backend="native").lower(np.ones(3))
     assert lowered.source.startswith("; called back: sort")
+
+
+def test_code_that_programs_share_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Programs that another thread has compiled in the meantime call the first code.
+    tools, others = Toolchain(), list[dict[str, int]]()
+    shared, text = SharedCode(tools, {}), "i64 @five() { ret i64 5 }"
+    shared.definitions["five"] = SharedFunction("i64 @five()", text, frozenset(), frozenset())
+    compiled = Toolchain.object_code
+
+    def compiled_meanwhile(tools: Toolchain, text: str, level: int) -> bytes:
+        if not others:
+            others.append({})
+            others.append(shared.addresses(["five"]))
+        return compiled(tools, text, level)
+
+    monkeypatch.setattr(Toolchain, "object_code", compiled_meanwhile)
+    assert shared.addresses(["five"]) == others[1]
