@@ -310,7 +310,8 @@ class Primitive:
         the function that a call runs.
     body : callable, optional
         ``(*values, **params) -> value``, the operation written in other primitives, for compilers
-        that lack it. An elementwise operation with a formula needs none.
+        that lack it; ``NotImplemented`` for dtypes of which it cannot. An elementwise operation
+        with a formula needs none.
     """
 
     name: str

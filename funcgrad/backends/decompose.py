@@ -47,8 +47,8 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
     Returns
     -------
     Program
-        The same object if nothing has changed. A body is not used where it branches on numbers,
-        or where its result has another dtype for these operands.
+        The same object if nothing has changed. A body is not used where it branches on numbers or
+        returns ``NotImplemented``, or where its result has another dtype for these operands.
     """
     tried: set[Primitive] = set()  # and still there: a body cannot be written for some operands
     for _ in range(_DEEPEST):
@@ -82,7 +82,7 @@ def _written(body: Callable[..., Value], bench: Workbench, equation: Equation) -
             out = body(*map(writer.follow, equation.operands), **dict(equation.params))
     except _NoEquation:
         return None
-    return writer.variable(out)
+    return None if out is NotImplemented else writer.variable(out)
 
 
 class _NoEquation(BaseException):

@@ -9,15 +9,26 @@ array([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.primitive import DISCRETE, Primitive, Sample, carried
+from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.indexing import gather, with_batch
+from funcgrad.primitives.logic import (
+    equal,
+    greater,
+    greater_equal,
+    logical_and,
+    logical_or,
+    not_equal,
+)
 from funcgrad.primitives.recurrence import batch_along_axis
-from funcgrad.primitives.structural import move_axis
-from funcgrad.shape import Shape, Spec, shape_of
+from funcgrad.primitives.selection import where
+from funcgrad.primitives.structural import cast, move_axis, reshape
+from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Opaque
 from funcgrad.trace import Raw, Value
 
@@ -243,6 +254,35 @@ def _search_samples() -> Iterator[Sample]:
     for x in (np.array([-1.0, 1.0, 2.5, 9.0]), 1.0, table.reshape(2, 2), np.zeros(0)):
         for side in ("left", "right"):
             yield Sample((table, x), {"side": side, "lead": 0})
+    tables = np.array([[1, 2, 2, 3, 9], [0, 0, 1, 2, 2]])
+    yield Sample((tables, np.array([2, 1])), {"side": "right", "lead": 1})
+    yield Sample((table, np.array([[np.nan, -0.0]])), {"side": "left", "lead": 0}, smooth=False)
+
+
+def _search_body(table: Value, x: Value, side: str, lead: int) -> Value:
+    """Bisection: half of what is left comes before ``x`` where the last element of that half does.
+
+    NaN comes after all numbers.
+    """
+    dtype = np.result_type(dtype_of(table), dtype_of(x))
+    if dtype.kind == "c":
+        return NotImplemented
+    *batch, left = shape_of(table)
+    rows = np.arange(prod(batch)).reshape((*batch, *[1] * (len(shape_of(x)) - lead)))
+    table, x = [y if dtype_of(y) == dtype else cast(y, dtype=dtype) for y in (table, x)]
+    elements = reshape(table, shape=(prod(batch) * left,))
+    first = place = broadcast_to(rows * left, shape=shape_of(x))
+    while left:
+        half = (left + 1) // 2
+        element = gather(elements, place + (half - 1), axis=0, unique=False)
+        if side == "left":
+            stays = logical_or(greater_equal(element, x), not_equal(element, element))
+        else:
+            stays = greater(element, x)
+            stays = logical_or(stays, logical_and(not_equal(element, element), equal(x, x)))
+        place = where(stays, place, place + half)
+        left -= half
+    return place - first
 
 
 searchsorted: Primitive = Primitive(
@@ -252,6 +292,7 @@ searchsorted: Primitive = Primitive(
     DISCRETE,
     _batch_search,
     _search_samples,
+    body=_search_body,
 )
 """Where to insert ``x`` into a sorted table; both have ``lead`` axes of a batch in front."""
 

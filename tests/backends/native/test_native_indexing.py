@@ -190,3 +190,23 @@ def test_pieces_are_joined_padded_and_added(char: str) -> None:
         added = fg.grad(lambda x: fnp.sum(x[0] * x[1] + x[1, ::-1] * 2 + x[:, 1:].sum()))
         assert called_back(added, x) == "nothing"
         assert_same(added, x)
+
+
+@given(st.sampled_from("?bHiqQefd"), st.integers(0, 40), st.sampled_from(["left", "right"]))
+def test_places_in_sorted_tables_are_found_by_bisection(char: str, size: int, side: str) -> None:
+    draw = np.random.default_rng(size)
+    table = np.sort((5 * draw.standard_normal((3, size))).astype(char), axis=1)
+    x = (5 * draw.standard_normal((3, 4, 2))).astype(char)
+    if char in "efd":
+        table[:, -2:], x[:, 0] = np.nan, np.nan
+    f = lambda table, x: fnp.searchsorted(table, x, side=side)  # noqa: E731
+    assert called_back(f, table[0], x) == "nothing"
+    assert_same(f, table[0], x, exact=True)
+    assert_same(fg.vmap(f), table, x, exact=True)
+    assert_same(f, table[0], x.astype(np.float32), exact=True)
+
+
+def test_places_in_tables_of_complex_numbers_are_numpys() -> None:
+    table, x = np.array([1, 1 + 2j, 3]), np.array([2.0, 1 + 1j])
+    assert called_back(fnp.searchsorted, table, x) == "searchsorted"
+    assert_same(fnp.searchsorted, table, x, exact=True)
