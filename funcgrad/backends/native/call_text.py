@@ -11,7 +11,7 @@ import numpy as np
 from funcgrad.backends.native.callbacks import callback_of
 from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.function_site import FunctionSite
-from funcgrad.backends.native.plan_steps import AxisSweep, EquationStep, Sweep
+from funcgrad.backends.native.plan_steps import AxisSweep, Callback, EquationStep, Sweep
 
 
 def write_sweep(site: FunctionSite, step: Sweep) -> None:
@@ -95,9 +95,9 @@ def call_loop(
     site.lines.emit(f"call void {name}(ptr {arrays}, ptr {numbers}, ptr {strides}, ptr {data})")
 
 
-def write_callback(site: FunctionSite, step: EquationStep) -> None:
+def write_callback(site: FunctionSite, step: Callback) -> None:
     """Write the call of a function that evaluates an operation on arrays over native memory."""
-    site.module.callbacks.append(step.equation.name)
+    site.module.callbacks.append(f"{step.equation.name}: {step.reason}")
     call_back(site, step, [site.at(operand) for operand in step.equation.operands])
 
 

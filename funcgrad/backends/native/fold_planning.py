@@ -67,6 +67,7 @@ def is_folded(
         state = fold.of(lanes, target, place, *elements)
         both = fold.combine(lanes, state, state)
         lanes.astype(fold.element(lanes, both), target)
-    except NotEmitted:
+    except NotEmitted as error:
+        plan.lack = f"{error} in a fold"
         return False
     return True

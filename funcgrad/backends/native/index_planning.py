@@ -72,6 +72,7 @@ def _is_folded(plan: UnfinishedPlan, fold: Fold | None, source: np.dtype, target
         if isinstance(state, tuple) or fold.finish is not None:
             return False
         lanes.astype(fold.combine(lanes, before, state), target)
-    except NotEmitted:
+    except NotEmitted as error:
+        plan.lack = f"{error} in a fold"
         return False
     return True

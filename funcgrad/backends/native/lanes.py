@@ -476,7 +476,7 @@ class Lanes:
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """Refuse an intrinsic that has no instructions."""
-        raise NotEmitted(name)
+        raise NotEmitted(f"no instructions for {name}")
 
 
 _BOOL: Final = np.dtype(np.bool_)

@@ -113,10 +113,10 @@ class NativeBackend:
         return Compiled(run, direct=Direct(direct, runtime.call_natively))
 
     def inspect(self, program: Program) -> str:
-        """The text of the LLVM module."""
+        """The text of the LLVM module, below the operations that are called back, and why."""
         module, _ = self._written(program)
-        called = ", ".join(sorted({*module.callbacks})) or "nothing"
-        return f"; called back: {called}\n{module.text}"
+        called = sorted({*module.callbacks}) or ["nothing"]
+        return "\n".join([*[f"; called back: {line}" for line in called], module.text])
 
     def check_machine(self) -> None:
         """Check that machine code can run here.

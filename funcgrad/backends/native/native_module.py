@@ -63,7 +63,7 @@ class NativeModule:
     uses : set of str
         The names of those that this module calls.
     callbacks : list of str
-        The names of the operations that NumPy evaluates.
+        The names of the operations that NumPy evaluates, and why.
 
     Parameters
     ----------

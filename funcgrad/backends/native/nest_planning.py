@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.backends.native.function_text import Arithmetic, FunctionText
+from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.lanes import Lanes, NotEmitted
 from funcgrad.backends.native.pairs import unknown
 from funcgrad.backends.native.plan_steps import Fill, Folded, Formula, Member, Nest
@@ -46,7 +46,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if dtype.kind != "b" and all(spec.weak and spec.dtype.kind == "b" for spec in specs):
         return False  # Python adds its truth values up as integers, NumPy does not
     if not _can_be_written(
-        plan.arithmetic, formula, [_operand(plan, operand) for operand in equation.operands], dtype
+        plan, formula, [_operand(plan, operand) for operand in equation.operands], dtype
     ):
         return False
     if 0 in plan.specs[variable].shape:
@@ -72,7 +72,7 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
     formula = partial(_first_state, fold, dtype)
     if 0 in shape:
         return False
-    if not _can_be_written(plan.arithmetic, formula, [_operand(plan, operand)], dtype):
+    if not _can_be_written(plan, formula, [_operand(plan, operand)], dtype):
         return False
     if not params["axis"]:
         join(plan, Member(variable, (operand,), formula), shape)
@@ -211,17 +211,18 @@ def with_params(formula: Formula, params: dict[str, Any], m: Lanes, *operands: A
 
 
 def _can_be_written(
-    arithmetic: Arithmetic, formula: Formula, operands: Sequence[Any], dtype: np.dtype[Any]
+    plan: UnfinishedPlan, formula: Formula, operands: Sequence[Any], dtype: np.dtype[Any]
 ) -> bool:
     """Whether there are instructions for a formula: it is written once, for nobody."""
-    lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
+    lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
     values = [
         unknown(lanes, operand.dtype, operand.weak) if isinstance(operand, Spec) else operand
         for operand in operands
     ]
     try:
         lanes.astype(formula(lanes, *values), dtype)
-    except NotEmitted:
+    except NotEmitted as error:
+        plan.lack = str(error)
         return False
     return True
 

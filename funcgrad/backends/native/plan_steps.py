@@ -182,7 +182,15 @@ class EquationStep:
 
 @dataclass(frozen=True, slots=True)
 class Callback(EquationStep):
-    """An operation that NumPy evaluates, on arrays that lie in native memory."""
+    """An operation that NumPy evaluates, on arrays that lie in native memory.
+
+    Attributes
+    ----------
+    reason : str
+        Why there is no code for it.
+    """
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.structure import (
+    FOREIGN,
     Choice,
     Contraction,
     Control,
@@ -67,7 +68,7 @@ def plan_of(program: Program, arithmetic: Arithmetic = PLAIN) -> NativePlan:
 
 
 def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
-    structure = equation.operation.structure
+    structure, plan.lack = equation.operation.structure, ""
     if isinstance(structure, Control) and _runs(plan, equation, results):
         return
     if isinstance(structure, Factored) and factorizes(plan, equation, structure, results):
@@ -100,7 +101,28 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
     if is_one and _sweeps(plan, equation, results.start):
         return
     plan.prepare(equation.operands)
-    plan.append(Callback(equation, results.start), results)
+    plan.append(Callback(equation, results.start, _lack(plan, equation)), results)
+
+
+def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
+    """Why there is no code for an equation."""
+    operation = equation.operation
+    structure = operation.structure
+    if FOREIGN in operation.traits:
+        return "a function of Python's"
+    if plan.lack:
+        return plan.lack
+    if isinstance(structure, (Opaque, Control)):
+        return "no form that the native backend emits"
+    if isinstance(structure, Elementwise) and structure.formula is None:
+        return "no formula"
+    if isinstance(structure, Elementwise) and plan.arithmetic.exact:
+        return "no inner loop of NumPy's with its bits"
+    if isinstance(structure, Reduction) and structure.fold is None:
+        return "no fold"
+    specs = [plan.specs[operand] for operand in equation.operands]
+    operands = [f"{spec.dtype}{list(spec.shape) if spec.shape else ''}" for spec in specs]
+    return f"no code for {', '.join(operands)}"
 
 
 def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable: int) -> bool:
@@ -117,7 +139,8 @@ def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable
     try:
         lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
         size = len(block(lanes, *[Value("%x", key.dtype, lanes) for _ in range(3)]))
-    except NotEmitted:
+    except NotEmitted as error:
+        plan.lack = str(error)
         return False
     plan.prepare(equation.operands)
     plan.append(Drawing(equation, variable, block, size), range(variable, variable + 1))

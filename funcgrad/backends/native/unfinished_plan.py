@@ -43,6 +43,8 @@ class UnfinishedPlan:
     steps : list of steps
     eliminations : dict
         From matrices to their factors.
+    lack : str
+        Why there are no instructions for the equation that is being planned, if that was found out.
     """
 
     def __init__(self, program: Program, arithmetic: Arithmetic) -> None:
@@ -56,6 +58,7 @@ class UnfinishedPlan:
         self.made_at = dict.fromkeys(range(count), -1)
         self.steps: list[Step] = []
         self.eliminations: dict[View, int] = {}
+        self.lack = ""
 
     def finished(self) -> NativePlan:
         """The plan, with its outputs in buffers of their own."""
@@ -119,11 +122,13 @@ class UnfinishedPlan:
         """Whether all dtypes are of those that registers hold."""
         dtypes = [self.specs[variable].dtype for variable in (*equation.operands, *results)]
         if np.dtype(np.float16) in dtypes and not self.arithmetic.halves:
+            self.lack = "half precision"
             return False
         try:
             for dtype in dtypes:
                 element_type(part_of(dtype))
-        except NotEmitted:
+        except NotEmitted as error:
+            self.lack = str(error)
             return False
         return True
 

@@ -303,8 +303,31 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
 
 
 def test_what_is_called_back_is_named() -> None:
-    lowered = fg.jit(lambda x: fnp.sort(x) * 2, backend="native").lower(np.ones(3))
-    assert lowered.source.startswith("; called back: sort")
+    def header(f: Callable[..., Any], *args: Any) -> list[str]:
+        lines: list[str] = fg.jit(f, backend="native").lower(*args).source.splitlines()
+        told = [line for line in lines if line.startswith("; called back: ")]
+        assert lines[: len(told)] == told
+        return [line.removeprefix("; called back: ") for line in told]
+
+    x = np.ones(3)
+    assert header(lambda x: x * 2, x) == ["nothing"]
+
+    def several(x: Any) -> Any:
+        return fnp.sort(x), fnp.sort(x[::2]), fnp.linalg.eigvalsh(fnp.outer(x, x))
+
+    def loop(x: Any) -> Any:
+        return fg.scan(lambda c, _: (fnp.sort(c), None), x, None, length=3)[0]
+
+    emitted = "no form that the native backend emits"
+    assert header(several, x) == [f"eigvalsh: {emitted}", f"sort: {emitted}"]
+    z = np.eye(3) + 0j
+    assert header(fnp.argmax, z) == ["argmax: an order of complex numbers in a fold"]
+    assert header(lambda z: fnp.linalg.solve(z, z[0]), z) == [
+        "solve: no code for complex128[3, 3], complex128[3, 1]"
+    ]
+    opaque = fg.extend.elementwise("opaque", lambda x: np.array(x), partials=(lambda y, x: x,))
+    assert header(lambda x: fg.extend.apply(opaque, x), x) == ["opaque: no formula"]
+    assert header(loop, x) == [f"sort: {emitted}"]
 
 
 def test_code_that_programs_share_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

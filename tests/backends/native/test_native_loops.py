@@ -25,7 +25,8 @@ X = np.array([0.9, 0.4, 1.3])
 def called_back(f: Callable[..., Any], *args: Any) -> str:
     """The names of the operations that NumPy evaluates."""
     source: str = fg.jit(f, backend="native").lower(*args).source
-    return source.splitlines()[0].removeprefix("; called back: ")
+    lines = [line.removeprefix("; called back: ") for line in source.splitlines() if line[0] == ";"]
+    return ", ".join([line.partition(":")[0] for line in lines])
 
 
 def grown(x: Any) -> Any:
