@@ -33,6 +33,8 @@ from funcgrad.passes.pipeline import optimize
 from funcgrad.passes.workbench import Rules
 from funcgrad.programs.program import Program
 from tests.benchmarks.programs import Case, every_program
+from tests.practice.all_tasks import TASKS
+from tests.practice.libraries import funcgrad
 
 SAMPLE: Final = 0.003
 """Seconds that one sample takes at least."""
@@ -206,6 +208,14 @@ def inputs_of(case: Case) -> list[Any]:
     return [np.asarray(leaf) if isinstance(leaf, fg.Tensor) else leaf for leaf in leaves]
 
 
+def measured_programs() -> dict[str, Case]:
+    """The programs of the benchmarks and of practice, by name."""
+    practice = {
+        task.name: Case(task.function(funcgrad()), task.arguments(small=False)) for task in TASKS
+    }
+    return every_program() | practice
+
+
 class Row(NamedTuple):
     """The effect of a subject on a program: times without it over times with it."""
 
@@ -299,7 +309,7 @@ def main() -> None:
         parts = [each for each in chosen if each.name in options.together]
         chosen = [together(" and ".join(options.together), parts)]
     rows: list[Row] = []
-    for name, case in every_program().items():
+    for name, case in measured_programs().items():
         if not options.programs or any(word in name for word in options.programs):
             with patch.object(threads, "_cores", lambda: 1):
                 rows += rows_of(name, case, chosen, options.calls)
