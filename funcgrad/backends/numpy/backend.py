@@ -21,7 +21,7 @@ from zlib import crc32
 from funcgrad.backends.interface import Backend, Compiled
 from funcgrad.backends.numpy.bodies import with_compiled_bodies
 from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.backends.numpy.source import Source
+from funcgrad.backends.numpy.source import MAKER, Source
 from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import ProgramError
 from funcgrad.floating_errors import ERROR_STATE, notices_errors
@@ -81,17 +81,11 @@ def _function(source: Source) -> Run:
     text = source.text
     # Not in angle brackets: tracebacks ask the loader only for names that could be a file's.
     filename = f"funcgrad program {source.name} {crc32(text.encode()):08x}"
-    shared = {"__name__": filename, "__loader__": _Listing(text), "constants": source.constants}
-    head, *pieces = source.pieces()
-    exec(compile(head, filename, "exec"), shared)
-    functions: dict[str, Any] = {}
-    for piece in pieces:
-        # Popped: a function that its own globals hold would be freed by the collector only.
-        namespace = {**shared, **functions}
-        exec(compile(piece, filename, "exec"), namespace)
-        name, function = namespace.popitem()
-        functions[name] = function
-    run: Run = functions[source.name]
+    module: dict[str, Any] = {"__name__": filename, "__loader__": _Listing(text)}
+    exec(compile(text, filename, "exec"), module)
+    # Popped: a function that its own globals hold would be freed by the collector only.
+    constants = source.constants
+    run: Run = module[MAKER](constants) if constants else module.pop(source.name)
     return run
 
 

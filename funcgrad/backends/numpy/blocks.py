@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from funcgrad.backends.control_forms import form_of
 from funcgrad.backends.numpy.fusion import Kernel
-from funcgrad.backends.numpy.parts import Parts
 from funcgrad.backends.numpy.plan import Plan
 from funcgrad.backends.numpy.scalars import NONE, Scalars, scalars_of
 from funcgrad.backends.numpy.scope import Scope
@@ -26,18 +26,22 @@ class Module:
     Attributes
     ----------
     scope : Scope
-    parts : Parts
-    lines, block, floats
-        See ``numpy_source``.
+    commented, block, floats
+        ``lines`` and others of ``numpy_source``.
+    lines : list of str
+        The lines of the function so far.
+    depth : int
+        How far the next line is indented.
     uses_floats : bool
         Whether any of the programs computes with Python's floats.
     """
 
     scope: Scope
-    parts: Parts
-    lines: bool
+    commented: bool
     block: int
     floats: bool
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
     uses_floats: bool = False
 
 
@@ -75,7 +79,7 @@ def scalars_in(program: Program, plan: Plan, module: Module) -> Scalars:
         return NONE
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     written: list[int] = []
-    if module.parts.depth < DEEPEST:
+    if module.depth < DEEPEST:
         written = [
             k for k, equation in enumerate(program.equations) if form_of(equation, plan.specs)
         ]

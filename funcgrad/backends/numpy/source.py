@@ -1,6 +1,6 @@
-r"""The generated text of a module, and the pieces in which it is compiled.
+r"""The generated text of a module.
 
->>> source = Source("import math", "two = 2", ("def f(x):\n    return two * x",), "f", (), True)
+>>> source = Source("import math", "two = 2", "def f(x):\n    return two * x", "f", (), True)
 >>> print(source.text)
 import math
 <BLANKLINE>
@@ -14,7 +14,6 @@ def f(x):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from funcgrad.quick_dataclasses import dataclass
@@ -36,10 +35,9 @@ class Source:
     imports : str
     globals : str
         Lines that make objects once.
-    functions : tuple of str
-        The program's function is the last; it may call the others.
+    function : str
     name : str
-        The name of the program's function.
+        The name of the function.
     constants : tuple
         Objects without a literal, above all large arrays. If there are any, the text defines
         ``with_constants``, which makes the function from them.
@@ -49,7 +47,7 @@ class Source:
 
     imports: str
     globals: str
-    functions: tuple[str, ...]
+    function: str
     name: str
     constants: tuple[Any, ...]
     floats: bool
@@ -58,33 +56,11 @@ class Source:
     def text(self) -> str:
         """The whole text of the module."""
         if not self.constants:
-            return "\n\n\n".join([self._head(), *self.functions, ""])[:-2]
-        end = f"    return {self.name}\n"
-        return "\n\n".join([self._head(), *map(_indented, self.functions), end])
-
-    def _head(self) -> str:
-        """The text before the functions."""
-        if not self.constants:
-            return f"{self.imports}\n\n{self.globals}" if self.globals else self.imports
+            head = f"{self.imports}\n\n{self.globals}" if self.globals else self.imports
+            return f"{head}\n\n\n{self.function}\n"
         head = f"{self.imports}\n\n\n{_MAKER_HEAD}"
-        return f"{head}\n{_indented(self.globals)}" if self.globals else head
-
-    def pieces(self) -> Iterator[str]:
-        """Yield pieces of the text to be compiled and run one after the other.
-
-        The first piece defines the globals. Each of the others defines one function, on the lines
-        that it has in the whole text.
-        """
-        yield f"{self.imports}\n{self.globals}"
-        between = 2 if self.constants else 3
-        line = self._head().count("\n") + between
-        for function in self.functions:
-            lines = "\n" * line
-            if self.constants:  # to the right, as the text has it
-                yield f"{lines[1:]}if constants:\n{_indented(function)}"
-            else:
-                yield f"{lines}{function}"
-            line += function.count("\n") + between
+        head = f"{head}\n{_indented(self.globals)}" if self.globals else head
+        return f"{head}\n\n{_indented(self.function)}\n\n    return {self.name}\n"
 
 
 def _indented(text: str) -> str:

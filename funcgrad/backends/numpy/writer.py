@@ -28,7 +28,6 @@ def f(x):
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
@@ -44,7 +43,6 @@ from funcgrad.backends.numpy.fusion import BLOCK, Kernel
 from funcgrad.backends.numpy.kernels import kernel_lines
 from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
 from funcgrad.backends.numpy.loops import write_loop
-from funcgrad.backends.numpy.parts import LONGEST, Parts
 from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.scalars import (
     NONE,
@@ -60,9 +58,6 @@ from funcgrad.programs.program import Program
 from funcgrad.structure import Choice, Control, Factored, Loop, Opaque
 from funcgrad.trace import BITWISE
 
-_ROOM: Final = -1
-"""Stands for the memory of large intermediate results, which is passed on like a variable."""
-
 _WORTH_FREEING: Final = 2**8
 """The bytes from which on an array is deleted after its last use. The next array then gets memory
 that is in the cache: a gradient over a million elements takes a third of the time and the memory,
@@ -75,7 +70,6 @@ def numpy_source(
     block: int = BLOCK,
     floats: bool = True,
     raises: bool = True,
-    longest: int | None = None,
 ) -> Source:
     """Write a program as NumPy source.
 
@@ -90,25 +84,17 @@ def numpy_source(
         Whether the text may compute with Python's floats where that is faster.
     raises : bool
         Whether the function raises if a guard fails; else it returns None.
-    longest : int
-        The number of lines above which the text is split into several functions; see ``Parts``. By
-        default, programs that mostly compute with Python numbers are not split, since passing a
-        variable on takes as long as arithmetic on a Python number.
     """
     program = written_out(program)
     plan = plan_of(program, block)
     together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     written = [k for k, equation in enumerate(program.equations) if form_of(equation, plan.specs)]
     scalars = scalars_of(program, together, written) if floats else NONE
-    if longest is None:
-        count = len(program.equations)
-        longest = LONGEST if 2 * len(scalars.members) < count else sys.maxsize
     scope = Scope()
     name = scope.fresh(identifier(program.name) or "f")
     inputs = [scope.fresh(identifier(name) or "x") for name in program.names]
-    parts = Parts(name, ", ".join(inputs), longest)
-    module = Module(scope, parts, lines, block, floats)
-    return _Writer(module, program, plan, scalars, inputs, raises, is_inside=False).source()
+    module = Module(scope, lines, block, floats)
+    return _Writer(module, program, plan, scalars, inputs, raises, is_inside=False).source(name)
 
 
 class _Writer:
@@ -132,7 +118,6 @@ class _Writer:
         self.plan = plan
         self.scalars = scalars
         self.scope = module.scope
-        self.parts = module.parts
         module.uses_floats = module.uses_floats or bool(scalars.members)
         self.texts = dict(enumerate(inputs))
         self.places: dict[int, str] = {}  # arrays, such as rows of stacks, that results are put in
@@ -177,26 +162,21 @@ class _Writer:
         text, is_bool = self.text(variable), self.plan.specs[variable].dtype.kind == "b"
         return f"int({text})" if is_bool and equation.operation.operator not in BITWISE else text
 
-    def source(self) -> Source:
-        program, parts = self.program, self.parts
-        parts.makes(range(len(program.inputs)))
+    def source(self, name: str) -> Source:
+        """Write the whole text of a function of this name."""
+        head = f"def {name}({', '.join(self.texts[v] for v in range(len(self.program.inputs)))}):"
         self.begin()
-        dropped = self.dropped()
         memory = self.memory()
-        for number, step in enumerate(self.plan.steps):
-            parts.begins([*self.read(step), *self.defined(step)])
-            self.step(step)
-            parts.makes(self.defined(step))
-            self.drop(dropped.get(number, ()))
-        parts.begins([*program.outputs, _ROOM])
+        self.steps()
         self.keep(memory)
-        result = tuple_text([self.output(variable) for variable in program.outputs])
-        functions = parts.functions(self.names, result)
+        self.line(
+            f"return {tuple_text([self.output(variable) for variable in self.program.outputs])}"
+        )
         return Source(
             "\n".join(self.scope.import_lines()),
             "\n".join(self.scope.globals),
-            tuple(["\n".join(lines) for lines in functions]),
-            parts.name,
+            "\n".join([head, *self.module.lines]),
+            name,
             tuple(self.scope.constants),
             self.module.uses_floats,
         )
@@ -210,16 +190,15 @@ class _Writer:
     @contextmanager
     def indented(self) -> Iterator[None]:
         """Indent the lines that are written in this context; write ``pass`` if there are none."""
-        lines = self.parts.lines[-1]
-        before = len(lines)
-        self.parts.depth += 1
+        before = len(self.module.lines)
+        self.module.depth += 1
         yield
-        if len(lines) == before:
+        if len(self.module.lines) == before:
             self.line("pass")
-        self.parts.depth -= 1
+        self.module.depth -= 1
 
     def steps(self, lasting: Set[int] = frozenset()) -> None:
-        """Write the lines of all steps of an inner program; lasting variables are not dropped."""
+        """Write the lines of all steps; lasting variables are not dropped."""
         dropped = self.dropped()
         for number, step in enumerate(self.plan.steps):
             self.step(step)
@@ -248,18 +227,6 @@ class _Writer:
         if variables:
             self.line(f"del {', '.join(map(self.text, variables))}")
 
-    def names(self, variable: int) -> list[str]:
-        """The names of a variable in the text."""
-        if variable == _ROOM:
-            return [self.room]
-        names = [] if variable in self.made else [self.text(variable)]
-        return [*names, self.numbers[variable]] if variable in self.numbers else names
-
-    def read(self, step: int | Kernel) -> list[int]:
-        """The variables that a step reads."""
-        members = (step,) if isinstance(step, int) else step.members
-        return [v for position in members for v in self.program.equations[position].operands]
-
     def memory(self) -> str:
         """Write lines that take memory for large intermediate results; return the store's name."""
         if not self.plan.slots:
@@ -275,7 +242,6 @@ class _Writer:
         self.room = self.scope.fresh("room")
         self.line(f"{self.room} = {store}.take()")
         self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self.room}")
-        self.parts.makes([*self.plan.slots, _ROOM])
         return store
 
     def keep(self, memory: str) -> None:
@@ -311,7 +277,8 @@ class _Writer:
         return dropped
 
     def line(self, text: str, source: str = "") -> None:
-        self.parts.line(f"{text:<44}  # {source}" if self.module.lines and source else text)
+        text = f"{text:<44}  # {source}" if self.module.commented and source else text
+        self.module.lines.append(f"{'    ' * self.module.depth}{text}")
 
     def equation(self, position: int) -> None:
         """Write the lines of an equation that is in no kernel."""
@@ -379,7 +346,7 @@ class _Writer:
 
     def form(self, equation: Equation) -> Loop | Choice | None:
         """The loop or choice that an equation is written out as; None for other equations."""
-        return form_of(equation, self.plan.specs) if self.parts.depth <= DEEPEST else None
+        return form_of(equation, self.plan.specs) if self.module.depth <= DEEPEST else None
 
     def receive(self, variable: int, number: str, box: str) -> None:
         """Note that a result is a Python number, which ``box`` converts to NumPy's."""
