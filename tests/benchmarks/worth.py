@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 import funcgrad as fg
-from funcgrad.backends.numpy import plan, prepare, threads, writer
+from funcgrad.backends.numpy import plan, prepare, writer
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.scalars import NONE
@@ -311,8 +311,7 @@ def main() -> None:
     rows: list[Row] = []
     for name, case in measured_programs().items():
         if not options.programs or any(word in name for word in options.programs):
-            with patch.object(threads, "_cores", lambda: 1):
-                rows += rows_of(name, case, chosen, options.calls)
+            rows += rows_of(name, case, chosen, options.calls)
             print(f"{name}: measured", flush=True)
     _report(rows, options.calls)
 

@@ -1,43 +1,37 @@
-"""Kernels: groups of equations that run together, on one block of rows after another.
+"""Kernels: groups of equations that run together, on one block of elements after another.
 
 A chain of elementwise operations on large arrays spends its time on memory: each operation reads
 from main memory what the previous one wrote there. A *kernel* runs the whole chain on a block of
-rows that stays in the cache, then on the next block. Its members are elementwise operations,
-reductions within rows, and sums, extrema and dot products over the rows, which combine the blocks'
-results.
+elements that stays in the cache, then on the next block. Its members are elementwise operations on
+arrays of one shape and single numbers, and sums, extrema and dot products over all axes of such
+arrays, which combine the blocks' results.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> staged = fg.program(lambda x: fnp.sum(fnp.sin(x) * x))(fnp.ones(100_000))
 >>> kernels(staged)
-[Kernel(members=(0, 1, 2), rows=100000, step=20000, flat=True)]
+[Kernel(members=(0, 1, 2), size=100000, step=20000)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Final, TypeAlias
 
-import numpy as np
-
 from funcgrad.backends.numpy.graphs import in_order
+from funcgrad.passes.costs import bytes_of
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import keeps_order, rearranged
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec
-from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
+from funcgrad.shape import Shape, Spec
+from funcgrad.structure import Contraction, Elementwise, Reduction
 
 BLOCK: Final = 3 * 2**16
 """Bytes of a block of an array. Half a dozen blocks fit into a core's cache, and an operation on
 one takes ten times as long as the call. Measured: half or twice as much is 5 % slower."""
 
-_LARGE: Final = 2  # blocks: an array of this size is worth going through in blocks
-_CALL: Final = (
-    1 / 8
-)  # of the time that it takes to go through a block in the cache, is that of a call
+_LARGE: Final = 3  # blocks: an array of this size is worth going through in blocks
 _NEAR: Final = 8  # kernels, the last ones, are looked at, lest the search grow with the program
 
 
@@ -49,27 +43,34 @@ class Kernel:
     ----------
     members : tuple of int
         The equations' positions, in order.
-    rows : int
-        The length of axis 0, which all members share; if flat, the number of elements.
+    size : int
+        The number of elements of all arrays.
     step : int
-        The number of rows in a block.
-    flat : bool
-        Whether all arrays are reshaped to one axis.
+        The number of elements in a block.
     """
 
     members: tuple[int, ...]
-    rows: int
+    size: int
     step: int
-    flat: bool
 
     @property
     def blocks(self) -> int:
         """The number of blocks."""
-        return -(-self.rows // self.step)
+        return -(-self.size // self.step)
 
 
 Step: TypeAlias = "int | Kernel"
 """The position of an equation that runs by itself, or a kernel."""
+
+
+def members_of(step: Step) -> tuple[int, ...]:
+    """The positions of the equations of a step."""
+    return (step,) if isinstance(step, int) else step.members
+
+
+def is_total(equation: Equation) -> bool:
+    """Whether a member of a kernel combines the results of the blocks."""
+    return not isinstance(equation.operation.structure, Elementwise)
 
 
 def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
@@ -85,230 +86,110 @@ def is_dot(equation: Equation, specs: Sequence[Spec]) -> bool:
 
 
 def combined_by(equation: Equation, specs: Sequence[Spec]) -> str:
-    """The name of the ufunc that combines an equation's results for blocks of rows, or ''."""
-    if is_dot(equation, specs):
-        return "add"
-    ufunc = _combining_ufunc(equation)
-    return "" if ufunc is None else ufunc.__name__
-
-
-def _combining_ufunc(equation: Equation) -> np.ufunc | None:
-    """The ufunc that combines the results of a reduction for two halves; None where none does."""
+    """The name of the ufunc that combines a total's results for blocks, or ''."""
     structure = equation.operation.structure
-    fold = structure.fold if isinstance(structure, Reduction) else None
-    return None if fold is None else fold.ufunc
-
-
-def _combines(equation: Equation) -> bool:
-    return _combining_ufunc(equation) is not None
-
-
-def _is_product(equation: Equation) -> bool:
-    """Whether an equation is a contraction; in a kernel it is a dot product."""
-    return isinstance(equation.operation.structure, Contraction)
-
-
-def role_of(equation: Equation, specs: Sequence[Spec], rows: int) -> str:
-    """The role of an equation in a kernel over ``rows`` rows.
-
-    Returns
-    -------
-    str
-        ``row`` if it computes a block of the result from a block of rows, ``total`` if the blocks'
-        results are combined to the result, and an empty string if it cannot be a member.
-    """
+    if not isinstance(structure, Reduction):
+        return "add" if is_dot(equation, specs) else ""
+    ufunc = None if structure.fold is None else structure.fold.ufunc
     params = dict(equation.params)
-    if not equation.operands or len(equation.results) != 1:
+    if ufunc is None or not {*params} <= {"axis", "keepdims"} or params.get("keepdims"):
         return ""
-    first_shape = specs[equation.operands[0]].shape
-    if is_dot(equation, specs):
-        return "total" if first_shape[0] == rows else ""
-    if _combines(equation):
-        axes = params["axis"]
-        if not first_shape or first_shape[0] != rows or not set(params) <= {"axis", "keepdims"}:
-            return ""
-        return "total" if 0 in axes else "row" if axes else ""
-    shape = equation.results[0].shape
-    if not shape or shape[0] != rows or not all(shape):
-        return ""
-    if _is_view(equation):
-        return "row" if first_shape[:1] == (rows,) and _keeps_rows(equation, specs) else ""
-    return "row" if isinstance(equation.operation.structure, Elementwise) else ""
+    rank = len(specs[equation.operands[0]].shape)
+    return ufunc.__name__ if sorted(params["axis"]) == [*range(rank)] else ""
 
 
-def _is_view(equation: Equation) -> bool:
-    structure = equation.operation.structure
-    return isinstance(structure, Movement) and structure.is_view
-
-
-def _keeps_rows(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether each row of a view consists of elements of the same row of the array."""
-    shape, piece = specs[equation.operands[0]].shape, rearranged(equation, specs)
-    if piece is None or piece.shape[0] != shape[0]:
-        return False
-    row, *steps = piece.strides
-    ends = [(size - 1) * step for size, step in zip(piece.shape[1:], steps, strict=True)]
-    first = piece.start + sum([min(end, 0) for end in ends])
-    last = piece.start + sum([max(end, 0) for end in ends])
-    if row != prod(shape[1:]) or first < 0 or last >= row:
-        return False
-    return keeps_order(piece, shape) or fits_blocks(equation, specs)
-
-
-def fits_blocks(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether an operation has the same parameters for a block of rows as for all rows."""
-    spec = specs[equation.operands[0]]
-    block = replace(spec, shape=(1, *spec.shape[1:]))
-    (result,) = equation.operation.results(block, **dict(equation.params))
-    return result.shape == (1, *equation.results[0].shape[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class _ArraySizes:
-    """The sizes of a program's arrays in bytes, and whether a size counts as large."""
-
-    specs: Sequence[Spec]
-    block: int
-
-    def size_of(self, spec: Spec) -> int:
-        return prod(spec.shape) * spec.dtype.itemsize
-
-    def widest(self, equation: Equation) -> int:
-        """The size of the largest array that an equation reads or makes."""
-        operands = [self.specs[operand] for operand in equation.operands]
-        return max([self.size_of(spec) for spec in (*equation.results, *operands)])
-
-    def is_large(self, size: int) -> bool:
-        return size >= _LARGE * self.block
+def _shape_of(equation: Equation, specs: Sequence[Spec]) -> Shape:
+    """The shape of all arrays of the kernel that an equation may join; () if it can join none."""
+    if len(equation.results) != 1 or not equation.operands:
+        return ()
+    shapes = [specs[operand].shape for operand in equation.operands]
+    shape = shapes[0]
+    if isinstance(equation.operation.structure, Elementwise):
+        shape = equation.results[0].shape
+    elif not combined_by(equation, specs):
+        return ()
+    is_one = all(other == shape or prod(other) == 1 for other in shapes)
+    return shape if is_one and prod(shape) > 1 else ()
 
 
 class _KernelDraft:
     """An unfinished kernel."""
 
-    __slots__ = ("after", "members", "number", "results", "rows", "seen")
+    __slots__ = ("after", "members", "number", "results", "seen", "shape")
 
-    def __init__(self, number: int, rows: int) -> None:
+    def __init__(self, number: int, shape: Shape) -> None:
         self.number = number
-        self.rows = rows
+        self.shape = shape
         self.members: list[int] = []
-        self.results: dict[int, str] = {}  # the roles of the equations, by their results
+        self.results: set[int] = set()
         self.seen: set[int] = set()  # variables that the kernel reads or makes in blocks
         self.after = 0  # the kernels that have to run before this one, as bits
 
 
-def is_total(equation: Equation, kernel: Kernel) -> bool:
-    """Whether an equation of a kernel reduces over the kernel's rows."""
-    axes = dict(equation.params).get("axis", ())
-    is_reduction = _combines(equation) and (kernel.flat or 0 in axes)
-    return is_reduction or _is_product(equation)
-
-
 def kernels(program: Program, block: int = BLOCK) -> list[Kernel]:
-    """The kernels of a program; an order exists in which they can run.
-
-    Equations on small arrays may be members, as in ``exp(x - max(x, axis=1))`` the maxima. If a
-    kernel would be slower than separate equations, it is tried again without small arrays.
-    """
-    sizes = _ArraySizes(program.specs(), block)
-    if not any(sizes.is_large(sizes.size_of(spec)) for spec in sizes.specs):
+    """The kernels of a program; an order exists in which they can run."""
+    specs = program.specs()
+    if not any(bytes_of(spec) >= _LARGE * block for spec in specs):
         return []
-    drafts = _drafts(program, sizes, frozenset())
-    small = {
-        position
-        for draft in drafts
-        if not _pays(program, draft, sizes)
-        for position in draft.members
-        if not sizes.is_large(sizes.widest(program.equations[position]))
-    }
-    if small:
-        drafts = _drafts(program, sizes, frozenset(small))
-    paying = [draft for draft in drafts if _pays(program, draft, sizes)]
-    return [_finished(program, draft, sizes) for draft in paying]
+    drafts = [draft for draft in _drafts(program, specs, block) if len(draft.members) > 1]
+    return [_finished(draft, specs, block) for draft in drafts]
 
 
-def _drafts(program: Program, sizes: _ArraySizes, refused: frozenset[int]) -> list[_KernelDraft]:
-    """Draft the kernels of a program; equations at refused positions join none."""
+def _drafts(program: Program, specs: Sequence[Spec], block: int) -> list[_KernelDraft]:
     drafts: list[_KernelDraft] = []
-    specs = sizes.specs
     upstream = [0] * len(specs)  # for each variable the kernels that it depends on, as bits
-    variable = program.index.first_result
     for position, equation in enumerate(program.equations):
-        draft = None
-        if position not in refused:
-            draft = _draft_for(equation, sizes, drafts, upstream)
+        results = program.index.results[position]
+        draft = _draft_for(equation, specs, block, drafts, upstream)
+        before = 0
+        for operand in equation.operands:
+            before |= upstream[operand]
+        for variable in results:
+            upstream[variable] = before if draft is None else 1 << draft.number
         if draft is None:
-            earlier = 0
-            for operand in equation.operands:
-                earlier |= upstream[operand]
-            for _ in equation.results:
-                upstream[variable] = earlier
-                variable += 1
             continue
-        _join(draft, position, variable, equation, specs, drafts, upstream)
-        variable += 1
+        draft.after |= _closure(before & ~(1 << draft.number), drafts)
+        draft.members.append(position)
+        draft.results.add(results.start)
+        blocked = [v for v in (*equation.operands, results.start) if specs[v].shape == draft.shape]
+        draft.seen.update(blocked)
     return drafts
 
 
 def _draft_for(
-    equation: Equation, sizes: _ArraySizes, drafts: list[_KernelDraft], upstream: Sequence[int]
+    equation: Equation,
+    specs: Sequence[Spec],
+    block: int,
+    drafts: list[_KernelDraft],
+    upstream: Sequence[int],
 ) -> _KernelDraft | None:
     """The kernel that an equation joins, which may be a new one; None if it runs by itself."""
-    if len(equation.results) != 1:
-        return None
-    specs = sizes.specs
-    small = not sizes.is_large(sizes.widest(equation))
-    if small and not any(
-        operand in draft.results for draft in drafts[-_NEAR:] for operand in equation.operands
-    ):
-        return None
-    rows = _rows(equation, specs)
-    if rows < 2 or not role_of(equation, specs, rows):
+    shape = _shape_of(equation, specs)
+    sizes = [bytes_of(spec) for spec in (*equation.results, *[specs[v] for v in equation.operands])]
+    if not shape or max(sizes) < _LARGE * block:
         return None
     for draft in reversed(drafts[-_NEAR:]):
-        if draft.rows == rows and _may_join(draft, equation, specs, drafts, upstream):
+        if draft.shape == shape and _may_join(draft, equation, drafts, upstream):
             return draft
-    if small:
-        return None
-    drafts.append(_KernelDraft(len(drafts), rows))
+    drafts.append(_KernelDraft(len(drafts), shape))
     return drafts[-1]
-
-
-def _rows(equation: Equation, specs: Sequence[Spec]) -> int:
-    shape = equation.results[0].shape
-    if _combines(equation) or _is_product(equation):
-        shape = specs[equation.operands[0]].shape
-    return shape[0] if shape else 0
-
-
-def blocked_operands(equation: Equation, specs: Sequence[Spec], rows: int) -> list[bool]:
-    """For each operand, whether a block of rows reads a block of it, rather than all of it."""
-    # Elementwise operations align the last axes of their operands.
-    aligned = not combined_by(equation, specs) and not _is_view(equation)
-    axes = len(equation.results[0].shape)
-    shapes = [specs[operand].shape for operand in equation.operands]
-    return [
-        bool(shape) and shape[0] == rows and (not aligned or len(shape) == axes) for shape in shapes
-    ]
 
 
 def _may_join(
     draft: _KernelDraft,
     equation: Equation,
-    specs: Sequence[Spec],
     drafts: Sequence[_KernelDraft],
     upstream: Sequence[int],
 ) -> bool:
-    shared, outside = False, 0
-    flags = blocked_operands(equation, specs, draft.rows)
-    for operand, blocked in zip(equation.operands, flags, strict=True):
-        if operand in draft.results:
-            if not blocked or draft.results[operand] != "row":
-                return False
-            shared = True
-        else:
-            shared = shared or (blocked and operand in draft.seen)
+    """Whether an equation reads what a kernel has in blocks, and nothing that has to run later."""
+    outside = 0
+    for operand in equation.operands:
+        if operand not in draft.results:
             outside |= upstream[operand]
-    return shared and not _closure(outside, drafts) >> draft.number & 1
+        elif operand not in draft.seen:
+            return False  # a total, which is known after the last block
+    is_near = not draft.seen.isdisjoint(equation.operands)
+    return is_near and not _closure(outside, drafts) >> draft.number & 1
 
 
 def _closure(bits: int, drafts: Sequence[_KernelDraft]) -> int:
@@ -325,68 +206,11 @@ def _closure(bits: int, drafts: Sequence[_KernelDraft]) -> int:
     return known
 
 
-def _join(
-    draft: _KernelDraft,
-    position: int,
-    variable: int,
-    equation: Equation,
-    specs: Sequence[Spec],
-    drafts: Sequence[_KernelDraft],
-    upstream: list[int],
-) -> None:
-    flags = blocked_operands(equation, specs, draft.rows)
-    for operand, blocked in zip(equation.operands, flags, strict=True):
-        if operand not in draft.results:
-            draft.after |= _closure(upstream[operand], drafts)
-        if blocked:
-            draft.seen.add(operand)
-    draft.members.append(position)
-    draft.results[variable] = role_of(equation, specs, draft.rows)
-    draft.seen.add(variable)
-    upstream[variable] = 1 << draft.number
-
-
-def _finished(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> Kernel:
-    specs = sizes.specs
-    equations = [program.equations[position] for position in draft.members]
-    blocks = [v for v in draft.seen if draft.results.get(v) != "total"]
-    flat = _is_flat(equations, [specs[variable] for variable in blocks], specs)
-    widest = max([sizes.size_of(specs[variable]) for variable in blocks])
-    rows = prod(specs[blocks[0]].shape) if flat else draft.rows
-    count = -(-rows // max(1, sizes.block * rows // widest))
-    return Kernel(tuple(draft.members), rows, -(-rows // count), flat)
-
-
-def _pays(program: Program, draft: _KernelDraft, sizes: _ArraySizes) -> bool:
-    """Whether a loop over blocks takes less time than the equations one after another.
-
-    Reading an array from main memory takes three times as long as from the cache.
-    """
-    kernel, block = _finished(program, draft, sizes), sizes.block
-    equations = [program.equations[position] for position in draft.members]
-    work = [sizes.widest(equation) for equation in equations if not _is_view(equation)]
-    if len(work) < 2 or kernel.blocks < 3 or max(work) // kernel.blocks > 2 * block:
-        return False
-    alone = sum([_CALL * block + size * (3 if sizes.is_large(size) else 1) for size in work])
-    return sum([_CALL * block * kernel.blocks + size for size in work]) < alone
-
-
-def _is_flat(equations: Sequence[Equation], blocks: Sequence[Spec], specs: Sequence[Spec]) -> bool:
-    """Whether all arrays have one shape, so that they can be treated as one-dimensional."""
-    shapes = {specs[operand].shape for equation in equations for operand in equation.operands}
-    shapes.update([spec.shape for spec in blocks])
-    if len([shape for shape in shapes if prod(shape) != 1]) != 1:
-        return False
-    everything = tuple(range(len(blocks[0].shape)))
-    for equation in equations:
-        params = dict(equation.params)
-        if _is_view(equation):
-            return False
-        if _combines(equation) and (
-            tuple(sorted(params["axis"])) != everything or params.get("keepdims")
-        ):
-            return False
-    return True
+def _finished(draft: _KernelDraft, specs: Sequence[Spec], block: int) -> Kernel:
+    size = prod(draft.shape)
+    widest = max([bytes_of(specs[variable]) for variable in draft.seen])
+    count = -(-size // max(1, block * size // widest))
+    return Kernel(tuple(draft.members), size, -(-size // count))
 
 
 def steps(program: Program, block: int = BLOCK) -> list[Step]:

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, blocked_operands, is_total, steps
+from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, is_total, members_of, steps
 from funcgrad.backends.numpy.slots import Life, leaving, slots_of, takes_a_place
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
@@ -42,9 +42,6 @@ class Plan:
     takes : dict
         From the position of an equation to the operand that its result overwrites: an array of the
         result's shape and dtype that nothing reads any more. Within kernels this holds for blocks.
-    homes : dict
-        From a variable inside a kernel to the result of the kernel in whose memory it is made, if
-        that result is computed from it in place.
     outside : frozenset of int
         The variables defined in kernels that are read outside of them.
     slots : mapping
@@ -58,7 +55,6 @@ class Plan:
     steps: list[Step]
     ends: list[int]
     takes: dict[int, int]
-    homes: dict[int, int]
     outside: frozenset[int]
     slots: Mapping[int, int]
     leaving: frozenset[int]
@@ -81,33 +77,21 @@ def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -
     shared = aliases(program)
     outside = frozenset(_outside(program, firsts, order, ends))
     takes: dict[int, int] = {}
-    homes: dict[int, int] = {}
     moments = _moments(program, order, ends, shared, owned)
     for step in order:
-        members = (step,) if isinstance(step, int) else step.members
-        kernel = None if isinstance(step, int) else step
-        for position in members:
-            operand = _taken(program.equations[position], position, kernel, specs, shared, moments)
+        for position in members_of(step):
+            operand = _taken(program.equations[position], position, specs, shared, moments)
             if operand is None:
                 continue
-            if kernel is None:
+            # In a kernel a block may overwrite a block of a result that is not needed as a whole.
+            is_alone = isinstance(step, int)
+            is_inside = moments.makers[operand] in members_of(step)
+            if is_alone or (is_inside and firsts[position] not in outside):
                 takes[position] = operand
-            elif moments.makers[operand] in kernel.members:
-                if firsts[position] not in outside:
-                    takes[position] = operand
-                    continue
-                # The result is a whole array, so the operand is made in it, block by block, and so
-                # are the variables whose memory the operand takes.
-                while moments.makers[operand] in takes:
-                    operand = takes[moments.makers[operand]]
-                if operand not in outside and is_plain_ufunc(
-                    program.equations[moments.makers[operand]].operation
-                ):
-                    homes[operand] = firsts[position]
     lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
     slots = slots_of(lives, len(order), block)
     left = leaving(lives, len(order), block)
-    return Plan(specs, firsts, order, ends, takes, homes, outside, slots, left)
+    return Plan(specs, firsts, order, ends, takes, outside, slots, left)
 
 
 def _lives(
@@ -121,7 +105,7 @@ def _lives(
     moments: _Moments,
 ) -> list[Life]:
     """The lives of the results that can be written into existing memory, counted in steps."""
-    numbers = [n for n, s in enumerate(order) for _ in ((s,) if isinstance(s, int) else s.members)]
+    numbers = [n for n, step in enumerate(order) for _ in members_of(step)]
     numbers.append(len(order))
     taker = {operand: firsts[position] for position, operand in takes.items()}
     foreign = {
@@ -132,11 +116,11 @@ def _lives(
     }  # a user's rule may store its arguments
     lives = []
     for number, step in enumerate(order):
-        for position in (step,) if isinstance(step, int) else step.members:
+        for position in members_of(step):
             equation, variable = program.equations[position], firsts[position]
             fits = takes_a_place(equation, is_plain_ufunc(equation.operation))
             if isinstance(step, Kernel):
-                fits = variable in outside and not is_total(equation, step)
+                fits = variable in outside and not is_total(equation)
             if not fits or position in takes or shared[variable] != (variable,):
                 continue
             heirs = [variable]
@@ -152,7 +136,7 @@ def _lives(
 def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> list[int]:
     ends = [-1] * len(program.specs())
     for number, step in enumerate(order):
-        for position in (step,) if isinstance(step, int) else step.members:
+        for position in members_of(step):
             equation = program.equations[position]
             for operand in equation.operands:
                 ends[operand] = number
@@ -205,7 +189,7 @@ def _moments(
     shared: Aliases,
     owned_inputs: Collection[int],
 ) -> _Moments:
-    positions = [p for s in order for p in ((s,) if isinstance(s, int) else s.members)]
+    positions = [position for step in order for position in members_of(step)]
     when = {position: moment for moment, position in enumerate(positions)}
     makers = program.index.makers
     last = [-1] * len(makers)
@@ -242,7 +226,6 @@ def _may_be_taken(equation: Equation) -> bool:
 def _taken(
     equation: Equation,
     position: int,
-    kernel: Kernel | None,
     specs: Sequence[Spec],
     shared: Aliases,
     moments: _Moments,
@@ -253,8 +236,7 @@ def _taken(
     result = equation.results[0]
     if result.dtype.kind == "c" and prod(result.shape) == 1:
         return None  # NumPy rounds a single complex product differently if it overwrites a factor
-    flags = blocked_operands(equation, specs, kernel.rows) if kernel else ()
-    for k, operand in enumerate(equation.operands):
+    for operand in equation.operands:
         spec = specs[operand]
         if (
             moments.owned[operand]
@@ -262,7 +244,6 @@ def _taken(
             and spec.dtype == result.dtype
             and shared[operand] == (operand,)
             and moments.last_reads[operand] == moments.when[position]
-            and (kernel is None or kernel.flat or flags[k])
         ):
             return operand
     return None

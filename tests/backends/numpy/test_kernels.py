@@ -8,33 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.fusion import Kernel, fits_blocks, role_of
+from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import plan_of
-from funcgrad.backends.numpy.threads import on_two_threads
 from funcgrad.backends.numpy.writer import numpy_source
 from funcgrad.errors import GuardError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives.index_keys import Key
+from funcgrad.primitive import Primitive
 from funcgrad.programs.liveness import makes_its_own
 from funcgrad.programs.program import Program
-from funcgrad.structure import Movement
-from funcgrad.tensor import apply
 from funcgrad.trace import concrete
-from tests.conformance import every_case, every_primitive, representatives, strangers
+from tests.conformance import every_case, every_primitive, representatives
 from tests.subjects import function_of
-
-EXTRA = {
-    "view": [
-        Sample((np.arange(24.0).reshape(4, 6),), {"key": Key(key)})
-        for key in (np.s_[:, 1], np.s_[0:4, ::-2], np.s_[-4:, None], np.s_[..., 2:], np.s_[0:9, 1:])
-    ],
-}
 
 BLOCK = 64  # bytes: arrays of a few hundred bytes are large then
 
@@ -48,52 +36,6 @@ def run_blocks(program: Program, values: list[Any], block: int = BLOCK) -> list[
     for own, copy in zip(found, before, strict=True):
         np.testing.assert_array_equal(np.asarray(own), copy)
     return found
-
-
-def views_of_rows() -> list[Primitive]:
-    """The movements that return views."""
-    return [
-        primitive
-        for primitive in (*every_primitive(), *strangers())
-        if isinstance(primitive.structure, Movement) and primitive.structure.is_view
-    ]
-
-
-@pytest.mark.parametrize("primitive", views_of_rows(), ids=lambda primitive: primitive.name)
-def test_views_of_blocks_of_rows_are_blocks_of_views(primitive: Primitive) -> None:
-    tried = 0
-    for case in [*primitive.samples(), *EXTRA.get(primitive.name, ())]:
-        (x,) = case.args
-        program = fg.program(lambda x, case=case: apply(primitive, x, **case.params))(x)
-        if not program.equations or not np.size(x) or np.shape(x)[:1] in ((), (1,)):
-            continue
-        (equation,) = program.equations
-        rows = np.shape(x)[0]
-        if role_of(equation, program.specs(), rows) != "row":
-            continue
-        whole = primitive.evaluate(x, **case.params)
-        params = dict(case.params)
-        if not fits_blocks(equation, program.specs()):
-            assert_array_equal(np.ravel(whole), np.ravel(x))
-            continue
-        for start in range(rows):
-            block = primitive.evaluate(x[start : start + 2], **params)
-            assert_array_equal(block, whole[start : start + 2])
-        tried += 1
-    assert tried or primitive.name == "reshape"
-
-
-def test_a_view_of_other_rows_is_no_member_of_a_kernel() -> None:
-    x = np.ones((6, 6))
-    for f in (
-        lambda x: x[::-1],
-        lambda x: fnp.transpose(x),
-        lambda x: fnp.reshape(x[:, :3], (6, 3))[1:],
-        lambda x: fnp.flip(x),
-        lambda x: x[:3],
-    ):
-        program = fg.program(f)(x)
-        assert role_of(program.equations[-1], program.specs(), 6) == ""
 
 
 def kernels_of(program: Program, block: int = BLOCK) -> list[Kernel]:
@@ -135,8 +77,7 @@ def smooth(x: Any) -> Any:
 @pytest.mark.parametrize("shape", [(100,), (97,), (40, 5), (4, 3, 20), (100, 1)])
 def test_one_kernel_for_a_function_and_its_gradient(shape: tuple[int, ...]) -> None:
     (kernel,) = assert_blocks(fg.value_and_grad(smooth), numbers(*shape))
-    assert kernel.flat
-    assert kernel.rows == np.prod(shape)
+    assert kernel.size == np.prod(shape)
 
 
 @pytest.mark.parametrize("shape", [(100,), (97,), (40, 5), (4, 3, 20)])
@@ -150,32 +91,13 @@ def test_sums_of_products_are_made_within_kernels(shape: tuple[int, ...]) -> Non
     assert len(kernel.members) == 3
     program = optimize(fg.program(weighted)(fg.tensor(numbers(*shape))))
     assert [e.operation.name for e in program.equations][-1] in ("matmul", "contract")
-    (kernel,) = assert_blocks(fg.value_and_grad(weighted), numbers(*shape))
-    assert kernel.flat
-
-
-def test_sums_of_products_of_rows_are_made_within_kernels() -> None:
-    def f(x: Any, column: Any) -> Any:
-        return fnp.sum(fnp.exp(x - column) * fnp.sin(x))
-
-    (kernel,) = assert_blocks(f, numbers(97, 4), numbers(97, 1))
-    assert not kernel.flat
+    assert len(assert_blocks(fg.value_and_grad(weighted), numbers(*shape))) == 1
 
 
 def test_arrays_in_other_orders_are_gone_through_alike() -> None:
     x = numbers(20, 7).T
     assert assert_blocks(lambda x: (fnp.sin(x) * x + 1, x - 1), x)
     assert assert_blocks(lambda x: (fnp.sin(x) * x + 1, x - 1), numbers(200)[::-2])
-
-
-def test_rows_that_are_made_to_sum_to_one() -> None:
-    def softmax(x: Any) -> Any:
-        shifted = fnp.exp(x - fnp.max(x, axis=1, keepdims=True))
-        return shifted / fnp.sum(shifted, axis=1, keepdims=True)
-
-    (kernel,) = assert_blocks(softmax, numbers(64, 16), block=512)
-    assert (kernel.rows, kernel.flat) == (64, False)
-    assert_blocks(fg.grad(lambda x: fnp.sum(softmax(x) ** 2)), numbers(64, 16), block=512)
 
 
 def test_what_depends_on_a_sum_comes_after_the_kernel() -> None:
@@ -198,6 +120,19 @@ def test_a_large_array_may_be_needed_whole_and_in_blocks() -> None:
         return y + y[:, :1] * x.T * fnp.sin(y) + y[0]
 
     assert_blocks(f, numbers(12, 12))
+
+
+def test_arrays_of_several_shapes_are_in_no_kernel() -> None:
+    x, column = numbers(97, 4), numbers(97, 1)
+    for f in (
+        lambda x, column: fnp.exp(fnp.sin(x) * column) - column,
+        lambda x, column: fnp.sum(fnp.sin(x), axis=1, keepdims=True) * column,
+        lambda x, column: fnp.sin(x)[::-1] + column,
+    ):
+        assert not kernels_of(optimize(fg.program(f)(x, column)), 512)
+    one = numbers(1, 1)
+    (kernel,) = assert_blocks(lambda x, one: fnp.sum(fnp.exp(x * one) + one[0, 0]), x, one)
+    assert len(kernel.members) == 4
 
 
 def test_small_programs_have_no_kernels() -> None:
@@ -315,23 +250,6 @@ def test_results_take_the_memory_of_what_is_not_needed_any_more() -> None:
     assert "exp(a, a)" not in viewed.to_numpy_source()
 
 
-def test_what_becomes_a_result_in_place_is_made_where_the_result_lies() -> None:
-    x, rows = numbers(100), numbers(40, 5)
-
-    def homes(f: Callable[..., Any], *args: Any) -> int:
-        assert assert_blocks(f, *args)
-        return len(plan_of(optimize(fg.program(f)(*args)), BLOCK).homes)
-
-    assert homes(lambda x: x * 2.0 + 1.0, x) == 1
-    assert homes(lambda x: fnp.exp(-(x * 2.0)) + 1.0, rows) == 1
-    assert homes(lambda x: (fnp.sin(x) + 1.0, fnp.cos(x) * 3.0), x) == 2
-    assert homes(lambda x: fnp.sum(fnp.sin(x) * 2.0), x) == 0  # no place in the result
-    assert homes(lambda x: ((y := fnp.sin(x)), y + 1.0), x) == 0  # which is a result itself
-    total = lambda x: (y := fnp.exp(x) * 2.0) / fnp.sum(y)  # noqa: E731 - y lies in a room
-    assert homes(total, x) == homes(total, rows) == 1
-    assert homes(lambda x: fnp.sum(x, axis=1, keepdims=True) * x + 1.0, rows) == 1
-
-
 @pytest.mark.slow
 def test_every_case_runs_in_blocks() -> None:
     with np.errstate(all="ignore"):
@@ -405,36 +323,6 @@ def test_memory_of_a_large_result_is_used_again_when_nobody_holds_it() -> None:
     place = third.ctypes.data
     del third
     assert run(x)[0].ctypes.data == place
-
-
-# Threads.
-
-
-def test_large_kernels_run_on_two_threads() -> None:
-    x = np.linspace(-1.0, 1.0, 2**22)
-    program = optimize(fg.program(fg.value_and_grad(smooth))(x))
-    assert "on_two_threads(run, " in program.to_numpy_source()
-    value, slope = run_blocks(program, [x], 2**16)
-    expected, other = program.evaluate([x])
-    np.testing.assert_allclose(value, expected, rtol=1e-12)
-    np.testing.assert_array_equal(slope, other)
-
-
-@pytest.mark.parametrize("bad", [0, 9])
-def test_an_error_on_either_thread_is_raised(bad: int) -> None:
-    def run(block: int) -> None:
-        if block == bad:
-            raise FloatingPointError(f"block {block}")
-
-    with pytest.raises(FloatingPointError, match=f"block {bad}"):
-        on_two_threads(run, 10)
-
-
-def test_both_threads_treat_overflows_as_asked() -> None:
-    seen = []
-    with np.errstate(over="raise", divide="ignore"):
-        on_two_threads(lambda block: seen.append(np.geterr()["over"]), 4)
-    assert seen == ["raise"] * 4
 
 
 def test_a_loop_over_a_large_state_needs_two_of_it() -> None:
