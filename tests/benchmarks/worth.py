@@ -142,8 +142,6 @@ def _planning() -> list[Subject]:
     changes = {
         "kernels (planning)": (plan, "steps", one_by_one),
         "results over operands (planning)": (plan, "_taken", nothing(None)),
-        "slots of memory (planning)": (plan, "slots_of", nothing({})),
-        "shelves of results (planning)": (plan, "leaving", nothing(frozenset())),
         "Python's floats (writing)": (writer, "scalars_of", nothing(NONE)),
     }
     return [Subject(name, changes=(change,)) for name, change in changes.items()]

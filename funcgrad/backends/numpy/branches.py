@@ -96,7 +96,6 @@ def _write_branch(
                 inner.texts[v] = scope.fresh(like)
                 block.line(f"{inner.texts[v]} = {block.output(operand)}")
     inner.begin()
-    room = inner.memory()
     inner.steps(frozenset())
     texts = [
         python_number(inner, variable) if place in numbers else inner.output(variable)
@@ -104,4 +103,3 @@ def _write_branch(
     ]
     if names:
         block.line(f"{', '.join(names)} = {', '.join(texts)}")
-    inner.keep(room)

@@ -140,8 +140,6 @@ class _KernelLoop:
     def _place(self, variable: int) -> str:
         """The slice ``name[rows]`` of a result that is read after the kernel, as a whole array."""
         name, shape = self.name(variable), self.plan.specs[variable].shape
-        if variable in self.plan.slots:
-            return f"{self._flat(variable) if len(shape) > 1 else name}[{self._word('rows')}]"
         self.before.append(self._room(variable, self.kernel.size))
         if len(shape) > 1:
             self.after.append((f"{name} = {name}.reshape({shape})", ""))
@@ -173,10 +171,6 @@ class _KernelLoop:
         """The line that allocates an array for the results of all blocks."""
         scope, name = self.expressions.scope, self.name(variable)
         dtype = self.plan.specs[variable].dtype
-        if variable in self.plan.leaving:
-            take, keep = scope.result_memory(name, (size,), dtype)
-            self.after.insert(0, (keep, ""))
-            return take, ""
         return f"{name} = {scope.numpy_name('empty')}({size}, {scope.dtype(dtype)})", ""
 
     def _block_name(self, variable: int) -> str:

@@ -81,7 +81,6 @@ class _LoopLines:
         inner = self.block.inside(body, self.memory.plan, self.scalars, self.names)
         self._give(inner, self.scalars)
         self._room(inner)
-        room = inner.memory()
         rows = self._rows(stacks, inner)
         if self.views and loop.length is None:  # then there may be no step, which names them
             self.block.line(f"{' = '.join(self.views)} = None")
@@ -97,7 +96,6 @@ class _LoopLines:
             self._hand_on(inner)
             if self.condition is not None and stacks:
                 self.block.line(f"{self.number} += 1")
-        inner.keep(room)
         self._after(stacks)
 
     def _nothing(self) -> None:
@@ -155,10 +153,6 @@ class _LoopLines:
             row = Spec(spec.shape[1:], spec.dtype)
             count = self._steps() if self.condition is None else str(first_rows(row))
             self.block.line(f"{name} = {self._empty(row, count)}")
-        elif self._is_large(spec):
-            take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
-            self.block.line(take)
-            self.block.line(keep)
         else:
             self.block.line(f"{name} = {self._empty(spec)}")
         return name
@@ -248,9 +242,7 @@ class _LoopLines:
         self._give(inner, self.condition_scalars)
         self._box(inner, self.condition_scalars)
         inner.begin()
-        room = inner.memory()
         inner.steps(frozenset())
-        inner.keep(room)
         goes_on = self.condition.outputs[0]
         text = inner.number(goes_on) if goes_on in inner.numbers else inner.output(goes_on)
         self.block.line(f"if not {text}:")
@@ -271,7 +263,7 @@ class _LoopLines:
         """The variables whose names last from step to step."""
         plan = self.memory.plan
         held = {*self.memory.reused, *self.memory.spares.values(), *self.memory.rows.values()}
-        held.update(plan.slots, range(self.body.index.first_result))
+        held.update(range(self.body.index.first_result))
         for position, operand in plan.takes.items():  # in the order in which they run
             if operand in held:
                 held.add(plan.firsts[position])

@@ -9,13 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 import numpy as np
 
-from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, is_total, members_of, steps
-from funcgrad.backends.numpy.slots import Life, leaving, slots_of, takes_a_place
+from funcgrad.backends.numpy.fusion import BLOCK, Kernel, Step, members_of, steps
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.liveness import Aliases, aliases, makes_its_own
@@ -44,10 +43,6 @@ class Plan:
         result's shape and dtype that nothing reads any more. Within kernels this holds for blocks.
     outside : frozenset of int
         The variables defined in kernels that are read outside of them.
-    slots : mapping
-        From a large intermediate result to its slot of memory; see ``slots_of``.
-    leaving : frozenset of int
-        Large results that are returned, or whose memory a returned result has taken.
     """
 
     specs: Sequence[Spec]
@@ -56,13 +51,17 @@ class Plan:
     ends: list[int]
     takes: dict[int, int]
     outside: frozenset[int]
-    slots: Mapping[int, int]
-    leaving: frozenset[int]
 
 
 def is_plain_ufunc(operation: Primitive) -> bool:
     """Whether an operation is an elementwise ufunc, whose call accepts an array for the result."""
     return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
+
+
+def takes_a_place(equation: Equation) -> bool:
+    """Whether an equation can be evaluated into existing memory, as by ``out=``."""
+    is_stack = Trait.WRITES_INTO in equation.operation.traits and len(equation.results[0].shape) > 1
+    return is_stack or is_plain_ufunc(equation.operation)
 
 
 def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -> Plan:
@@ -88,49 +87,7 @@ def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -
             is_inside = moments.makers[operand] in members_of(step)
             if is_alone or (is_inside and firsts[position] not in outside):
                 takes[position] = operand
-    lives = _lives(program, specs, firsts, order, takes, outside, shared, moments)
-    slots = slots_of(lives, len(order), block)
-    left = leaving(lives, len(order), block)
-    return Plan(specs, firsts, order, ends, takes, outside, slots, left)
-
-
-def _lives(
-    program: Program,
-    specs: Sequence[Spec],
-    firsts: Sequence[int],
-    order: Sequence[Step],
-    takes: Mapping[int, int],
-    outside: frozenset[int],
-    shared: Aliases,
-    moments: _Moments,
-) -> list[Life]:
-    """The lives of the results that can be written into existing memory, counted in steps."""
-    numbers = [n for n, step in enumerate(order) for _ in members_of(step)]
-    numbers.append(len(order))
-    taker = {operand: firsts[position] for position, operand in takes.items()}
-    foreign = {
-        operand
-        for equation in program.equations
-        if equation.operation.is_foreign
-        for operand in equation.operands
-    }  # a user's rule may store its arguments
-    lives = []
-    for number, step in enumerate(order):
-        for position in members_of(step):
-            equation, variable = program.equations[position], firsts[position]
-            fits = takes_a_place(equation, is_plain_ufunc(equation.operation))
-            if isinstance(step, Kernel):
-                fits = variable in outside and not is_total(equation)
-            if not fits or position in takes or shared[variable] != (variable,):
-                continue
-            heirs = [variable]
-            while heirs[-1] in taker:
-                heirs.append(taker[heirs[-1]])
-            if not foreign.isdisjoint(heirs):
-                continue
-            end = max(numbers[moments.last_reads[heir]] for heir in heirs)
-            lives.append(Life(variable, specs[variable], number, max(end, number)))
-    return lives
+    return Plan(specs, firsts, order, ends, takes, outside)
 
 
 def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> list[int]:

@@ -127,21 +127,6 @@ class Scope:
             self.known[module, attribute] = self.imported(module, attribute, global_name)
         return self.known[module, attribute]
 
-    def made(self, module: str, kind: str, name: str, arguments: str = "") -> str:
-        """The global name of a new object of a class in another module."""
-        global_name = self.fresh(name)
-        self.globals.append(f"{global_name} = {self.support(module, kind)}({arguments})")
-        return global_name
-
-    def result_memory(
-        self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> tuple[str, str]:
-        """Two statements: take memory for a result that is returned; remember it for later."""
-        memory = self.made(
-            "funcgrad.backends.numpy.result_memory", "ResultMemory", f"{name}_memory"
-        )
-        return f"{name} = {memory}.take({shape}, {self.dtype(dtype)})", f"{memory}.keep({name})"
-
     def function(self, primitive: Primitive) -> str:
         """An expression for the function that evaluates a primitive, imported if it can be."""
         if primitive not in self.known:

@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from funcgrad.backends.numpy.fusion import BLOCK, Kernel
-from funcgrad.backends.numpy.plan import Plan, is_plain_ufunc, plan_of
-from funcgrad.backends.numpy.slots import takes_a_place
+from funcgrad.backends.numpy.plan import Plan, plan_of, takes_a_place
 from funcgrad.programs.liveness import aliases, makes_its_own
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -107,8 +106,8 @@ def memory_of(body: Program, shared: int, carried: int, block: int = BLOCK) -> S
     outputs = {*body.outputs}
     leaving = {root for variable in outputs for root in aliases(body)[variable]}
     held = {_start(plan, body, variable) for variable in leaving}
-    reused = places - held - plan.slots.keys()
-    return StepMemory(body, shared, plan, owned, sources, spares, rows, frozenset(reused))
+    reused = frozenset(places - held)
+    return StepMemory(body, shared, plan, owned, sources, spares, rows, reused)
 
 
 def _is_foreign(program: Program) -> bool:
@@ -189,7 +188,7 @@ def _places(body: Program, plan: Plan) -> set[int]:
             and position not in plan.takes
             and len(equation.results) == 1
             and equation.results[0].shape
-            and takes_a_place(equation, is_plain_ufunc(equation.operation))
+            and takes_a_place(equation)
             and roots[variable] == (variable,)
         ):
             places.add(variable)

@@ -112,7 +112,6 @@ class _Writer:
     ) -> None:
         self.module = module
         self.program = program
-        self.room = ""
         self.raises = raises
         self.is_inside = is_inside  # then the inputs are names of the program around
         self.plan = plan
@@ -166,9 +165,7 @@ class _Writer:
         """Write the whole text of a function of this name."""
         head = f"def {name}({', '.join(self.texts[v] for v in range(len(self.program.inputs)))}):"
         self.begin()
-        memory = self.memory()
         self.steps()
-        self.keep(memory)
         self.line(
             f"return {tuple_text([self.output(variable) for variable in self.program.outputs])}"
         )
@@ -227,28 +224,6 @@ class _Writer:
         if variables:
             self.line(f"del {', '.join(map(self.text, variables))}")
 
-    def memory(self) -> str:
-        """Write lines that take memory for large intermediate results; return the store's name."""
-        if not self.plan.slots:
-            return ""
-        arrays, names = [], []
-        for variable, slot in self.plan.slots.items():
-            spec = self.plan.specs[variable]
-            arrays.append(f"({spec.shape}, {self.scope.dtype(spec.dtype)}, {slot})")
-            names.append(self.text(variable))
-        store = self.scope.made(
-            "funcgrad.backends.numpy.working_memory", "WorkingMemory", "memory", tuple_text(arrays)
-        )
-        self.room = self.scope.fresh("room")
-        self.line(f"{self.room} = {store}.take()")
-        self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {self.room}")
-        return store
-
-    def keep(self, memory: str) -> None:
-        """Write the line that returns the memory to its store."""
-        if memory:
-            self.line(f"{memory}.keep({self.room})")
-
     def defined(self, step: int | Kernel) -> list[int]:
         """The variables that a step defines."""
         if isinstance(step, int):
@@ -268,7 +243,6 @@ class _Writer:
             spec = self.plan.specs[variable]
             if (
                 variable not in taken
-                and variable not in self.plan.slots
                 and (variable not in inner or variable in self.plan.outside)
                 and prod(spec.shape) * spec.dtype.itemsize >= _WORTH_FREEING
             ):
@@ -305,14 +279,6 @@ class _Writer:
             place = self.text(self.plan.takes[position])
             self.texts[first] = place
             self.line(self.expressions.into(equation, operands, place), equation.source)
-        elif first in self.plan.slots:
-            self.line(self.expressions.into(equation, operands, self.text(first)), equation.source)
-        elif first in self.plan.leaving:
-            name, spec = self.text(first), self.plan.specs[first]
-            take, keep = self.scope.result_memory(name, spec.shape, spec.dtype)
-            self.line(take)
-            self.line(self.expressions.into(equation, operands, name), equation.source)
-            self.line(keep)
         else:
             is_number = self.plan.specs[first].weak and bool(equation.operation.operator)
             if is_number:

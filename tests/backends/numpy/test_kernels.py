@@ -1,7 +1,6 @@
 """Equations that run together, block by block, give the results of one after another."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,9 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.writer import numpy_source
-from funcgrad.errors import GuardError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitive import Primitive
 from funcgrad.programs.liveness import makes_its_own
@@ -260,78 +257,3 @@ def test_every_case_runs_in_blocks() -> None:
                 run_blocks(program, values, 8), program.evaluate(values), strict=True
             ):
                 np.testing.assert_allclose(np.asarray(own), np.asarray(other), rtol=1e-6)
-
-
-# Memory that is kept from call to call.
-
-
-def chain(x: Any, w: Any) -> Any:
-    for _ in range(4):
-        x = fnp.sin(x @ w) * x
-    return x, fnp.sum(x)
-
-
-def test_large_intermediates_lie_in_working_memory() -> None:
-    program = fg.program(chain)(numbers(20, 20), numbers(20, 20))
-    plan = plan_of(program, BLOCK)
-    assert len(set(plan.slots.values())) == 3 < len(plan.slots)
-    text = numpy_source(program, block=BLOCK).text
-    assert "room = memory.take()" in text
-    assert "memory.keep(room)" in text
-
-
-def test_threads_have_working_memory_of_their_own() -> None:
-    w = numbers(200, 200, seed=1) / 20
-    run = fg.jit(lambda x: chain(x, w))
-    points = [numbers(200, 200, seed=seed) for seed in range(16)]
-    assert "memory" in run.lower(points[0]).source
-    expected = [run(point) for point in points]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(run, points * 3))
-    for own, other in zip(found, expected * 3, strict=True):
-        np.testing.assert_array_equal(own[0], other[0])
-
-
-def test_a_call_that_fails_leaves_no_room_behind_that_others_see() -> None:
-    def f(x: Any) -> Any:
-        y = fnp.sin(x @ x)
-        return y * 2 if fnp.sum(y * y) > 0 else y
-
-    x = numbers(200, 200)
-    run = compile_program(fg.program(f)(x))
-    (expected,) = run(x)
-    held = np.array(expected)
-    with pytest.raises(GuardError):
-        run(np.full((200, 200), np.nan))
-    np.testing.assert_array_equal(run(x)[0], held)
-    np.testing.assert_array_equal(expected, held)
-
-
-def test_memory_of_a_large_result_is_used_again_when_nobody_holds_it() -> None:
-    x = np.linspace(0.0, 1.0, 2**21 + 1)
-    run = compile_program(fg.program(lambda x: fnp.sin(x) * x + 1.0)(x))
-    first = run(x)[0]
-    held, where = first.copy(), first.ctypes.data
-    view = first[5:]
-    second = run(x * 2)[0]
-    assert not np.may_share_memory(first, second)
-    np.testing.assert_array_equal(first, held)
-    del first
-    third = run(x)[0]
-    np.testing.assert_array_equal(view, held[5:])
-    assert third.ctypes.data != where
-    place = third.ctypes.data
-    del third
-    assert run(x)[0].ctypes.data == place
-
-
-def test_a_loop_over_a_large_state_needs_two_of_it() -> None:
-    run = compile_program(fg.program(lambda x: fnp.sin(x) * 0.5 + x)(np.ones(2**16)))
-    state, places = np.ones(2**16), set()
-    expected = state.copy()
-    for _ in range(6):
-        (state,) = run(state)
-        places.add(state.ctypes.data)
-        expected = np.sin(expected) * 0.5 + expected
-    np.testing.assert_array_equal(state, expected)
-    assert len(places) <= 3

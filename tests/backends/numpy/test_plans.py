@@ -18,13 +18,11 @@ import funcgrad.numpy as fnp
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import Plan, plan_of
-from funcgrad.backends.numpy.slots import Life, slots_of
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitives.identity_product import identity_product
 from funcgrad.programs.inline import inlined
 from funcgrad.programs.liveness import aliases
 from funcgrad.programs.program import Program
-from funcgrad.shape import Spec
 from tests.backends.numpy.test_kernels import run_blocks
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged
@@ -84,8 +82,6 @@ def test_programs_run_as_planned(start: int) -> None:
         plan = plan_of(program, block)
         happened["kernels"] += any(isinstance(step, Kernel) for step in plan.steps)
         happened["taken"] += bool(plan.takes)
-        happened["shared slots"] += len({*plan.slots.values()}) < len(plan.slots)
-        happened["leaving"] += bool(plan.leaving)
         expected = program.evaluate(args)
         for own, other in zip(run_blocks(program, args, block), expected, strict=True):
             own, other = np.asarray(own), np.asarray(other)
@@ -93,7 +89,7 @@ def test_programs_run_as_planned(start: int) -> None:
             scale = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
             np.testing.assert_allclose(own, other, rtol=0, atol=1e-10 * scale)
         assert_order(program, plan)
-    for name in ("kernels", "taken", "shared slots", "leaving"):
+    for name in ("kernels", "taken"):
         assert happened[name] >= 3, (name, happened)
 
 
@@ -130,30 +126,6 @@ def test_lives_of_memory(start: int) -> None:
                     assert variable not in program.outputs
                     readers = [k for k, e in enumerate(program.equations) if variable in e.operands]
                     assert all(when[k] <= when[position] for k in readers)
-
-
-def bytes_of_slots(*lives: tuple[int, int, int]) -> int:
-    """The bytes of the slots for results, each given as (bytes, first step, last step)."""
-    byte = np.dtype(np.uint8)
-    placed = [Life(k, Spec((size,), byte), *steps) for k, (size, *steps) in enumerate(lives)]
-    sizes: dict[int, int] = {}
-    for variable, slot in slots_of(placed, end=9, least=1).items():
-        sizes[slot] = max(sizes.get(slot, 0), placed[variable].size)
-    return sum(sizes.values())
-
-
-def test_results_lie_where_they_fit_best() -> None:
-    """Two free slots, and results of nearly their sizes: neither has to grow to the other."""
-    for near in (9, 10, 11):
-        for far in (95, 100, 105):
-            for first, second in ((near, far), (far, near)):
-                taken = bytes_of_slots((100, 0, 2), (10, 1, 2), (first, 3, 5), (second, 4, 5))
-                assert taken == max(10, near) + max(100, far)
-
-
-def test_a_slot_stays_as_large_as_it_was() -> None:
-    """A large result still fits after a small one used a slot, and no slot has to grow for it."""
-    assert bytes_of_slots((100, 0, 1), (10, 2, 3), (60, 2, 3), (95, 4, 5)) == 160
 
 
 def test_a_program_without_calls_is_inlined_already() -> None:
