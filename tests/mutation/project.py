@@ -41,10 +41,8 @@ _TRANSFORMS: Final = """
 
 ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "funcgrad/backends/numpy/rows_last.py": (
-            *"_reading_time _product_time _turning_times _gain".split(),
-        ),
-        "funcgrad/backends/numpy/rowwise.py": ("_reduction_time", "product_time", "_stride_time"),
+        "funcgrad/backends/numpy/rows_last.py": ("_time_to_turn",),
+        "funcgrad/backends/numpy/rowwise.py": ("_reduction_time",),
     }
 )
 """Functions that estimate time: programs mean the same whatever they return."""

@@ -347,7 +347,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
                 "_LONGEST_ROW": 100,
                 "_ROWS_TO_COLUMNS": 1,
                 "_SOME": 0,
-                "_Layout.settle": lambda layout: None,
+                "_LEAST_GAIN": -1e9,
             },
         ),
         "schedule": Ground((*PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),

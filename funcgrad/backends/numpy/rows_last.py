@@ -24,21 +24,15 @@ Here ``broadcast_to`` the same shape copies the transposed view to C order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import prod
 from typing import Final
 
 import numpy as np
 
 from funcgrad.backends.numpy.graphs import connected
-from funcgrad.backends.numpy.rowwise import (
-    Product,
-    Rowwise,
-    Site,
-    Total,
-    product_time,
-    site_of,
-)
+from funcgrad.backends.numpy.rowwise import Product, Rowwise, Site, Total, site_of
 from funcgrad.passes.costs import bytes_of
 from funcgrad.passes.dead_code import remove_dead_code
 from funcgrad.primitives.broadcasting import broadcast_to
@@ -49,6 +43,7 @@ from funcgrad.programs.builder import Draft
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import is_matrix_product
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape, Spec
 
 # Which arrays make it worth looking: of many rows, which are short, and of some size.
@@ -72,11 +67,6 @@ _CALL: Final = 0.2
 _LEAST_GAIN: Final = 2.0
 """The least saving, in microseconds, for which arrays are turned."""
 
-_ROUNDING: Final = 1e-6
-
-_SWEEPS: Final = 8
-"""The limit of sweeps over all variables; two or three are usual."""
-
 
 def put_rows_last(program: Program) -> Program:
     """Compute arrays of many short rows with the rows last, where that takes less time.
@@ -93,9 +83,8 @@ def put_rows_last(program: Program) -> Program:
     counts = _row_counts(program)
     if not counts:
         return program
-    layout = _Layout(program, counts)
-    layout.settle()
-    return _RowsLastWriter(program, layout).finished() if layout.has_any() else program
+    layout = _layout_of(program, counts)
+    return _RowsLastWriter(program, layout).finished() if layout.last else program
 
 
 def _row_counts(program: Program) -> frozenset[int]:
@@ -114,190 +103,71 @@ def _row_counts(program: Program) -> frozenset[int]:
 # ------------------------------------------------------------------------- where rows are last
 
 
+@dataclass(frozen=True, slots=True)
 class _Layout:
-    """The variables that have their rows last, and estimates of the time that this saves.
+    """The variables that have their rows last, and how equations on them are done.
 
     Attributes
     ----------
-    sites : dict
+    sites : mapping
         By position, how equations are done with rows last, if they can be.
+    last : set of int
     """
 
-    __slots__ = (
-        "_demands",
-        "_index",
-        "_last",
-        "_nodes",
-        "_readers",
-        "_times",
-        "_turnings",
-        "sites",
-    )
+    sites: Mapping[int, Site]
+    last: AbstractSet[int]
 
-    def __init__(self, program: Program, counts: frozenset[int]) -> None:
-        self._index = program.index
-        self.sites: dict[int, Site] = {}
-        self._nodes: list[int] = []  # the variables that may have their rows last
-        self._readers: dict[int, list[int]] = {}  # the sites that read a variable as it lies
-        self._times: dict[tuple[int, tuple[bool, ...]], float] = {}  # product times by layout
-        self._last = {
-            variable: False
-            for variable, spec in enumerate(program.specs())
-            if spec.shape and spec.shape[0] in counts and 0 not in spec.shape
-        }
-        # How many equations read a variable with its rows first, and with its rows last.
-        self._demands = {variable: [0, 0] for variable in self._last}
-        constants = range(len(program.inputs), program.index.first_result)
-        self._turnings = {v: self._turning_times(v, v in constants) for v in self._last}
-        for position, equation in enumerate(program.equations):
-            result = self._index.results[position].start
-            if any(v in self._last for v in (*equation.operands, result)):
-                self._add(position, equation, result)
-        for variable in (*program.outputs, *[guard.variable for guard in program.guards]):
-            self._demand(variable, False, 1)
 
-    def _add(self, position: int, equation: Equation, result: int) -> None:
+def _layout_of(program: Program, counts: frozenset[int]) -> _Layout:
+    """Choose the variables that have their rows last, in groups connected by equations.
+
+    A group is turned if its loops over rows take more time than the copies at its borders.
+    """
+    specs, makers = program.index.specs, program.index.makers
+    with_rows = {
+        v for v, spec in enumerate(specs) if {*spec.shape[:1]} & counts and 0 not in spec.shape
+    }
+    sites: dict[int, Site] = {}
+    totals: dict[int, list[Total]] = {}
+    read_first = {*program.outputs, *program.index.guarded}
+    for position, equation in enumerate(program.equations):
+        result = program.index.results[position].start
         site = None
-        if len(equation.results) == 1:
-            site = site_of(equation, self._index.specs, result, self._last)
+        if len(equation.results) == 1 and not with_rows.isdisjoint((*equation.operands, result)):
+            site = site_of(equation, specs, result, with_rows)
         if site is not None:
-            self.sites[position] = site
-        for variable in {*equation.operands}:
-            if site is None or isinstance(site, Rowwise):
-                wanted = site is not None and variable in site.rows
-                self._demand(variable, wanted, 1)
-            elif variable in self._last and _has_times(site):
-                self._readers.setdefault(variable, []).append(position)
-        if isinstance(site, Rowwise | Product) and result in self._last:
-            self._nodes.append(result)
-            self._last[result] = True
-
-    def _demand(self, variable: int, last: bool, count: int) -> None:
-        if variable in self._last:
-            self._demands[variable][last] += count
-
-    def is_last(self, variable: int) -> bool:
-        """Whether a variable is computed with its rows last."""
-        return self._last.get(variable, False)
-
-    def has_any(self) -> bool:
-        """Whether any variable is computed with its rows last."""
-        return any(self._last.values())
-
-    # Costs.
-
-    def _reading_time(self, position: int) -> float:
-        """The time that an equation loses by reading its operands in their current layout."""
-        site = self.sites[position]
-        if isinstance(site, Product):
-            return self._product_time(position, site)
-        return site.times[self._last[site.operand]] if isinstance(site, Total) else 0.0
-
-    def _product_time(self, position: int, site: Product) -> float:
-        last = tuple([self.is_last(variable) for variable in (*site.operands, site.result)])
-        if (position, last) not in self._times:
-            specs = [self._index.specs[variable] for variable in site.operands]
-            x, y = [
-                Spec(behind(spec.shape), spec.dtype) if flag else spec
-                for spec, flag in zip(specs, last[:2], strict=True)
-            ]
-            self._times[position, last] = product_time(_letters_in(site, last), x, y)
-        return self._times[position, last]
-
-    def _turning_times(self, variable: int, is_constant: bool) -> tuple[float, float]:
-        """The time to put the rows of a variable first, and the time to put them last."""
-        spec = self._index.specs[variable]
-        size = prod(spec.shape)
-        if size == spec.shape[0]:
-            time = _CALL * (len(spec.shape) > 1)
-            return time, time
-        if is_constant:
-            return 0.0, 0.0  # constants are turned while the program is compiled
-        time = _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
-        return time + _ROW * (size // spec.shape[-1]), time
-
-    def _gain(self, node: int) -> float:
-        """The time that turning a variable saves if all others stay unchanged."""
-        last = self._last[node]
-        demands, times = self._demands[node], self._turnings[node]
-        gain = bool(demands[not last]) * times[not last] - bool(demands[last]) * times[last]
-        position = self._index.makers[node]
-        site = self.sites[position]
-        reading = list(self._readers.get(node, ()))
-        if isinstance(site, Rowwise):
-            gain += site.times[last] - site.times[not last]
-            for variable in {*site.rows}:
-                other = not self._last[variable]
-                wanted = self._demands[variable][other]
-                if other == last and wanted == 1:
-                    gain += self._turnings[variable][other]
-                elif other != last and not wanted:
-                    gain -= self._turnings[variable][other]
-        elif _has_times(site):
-            reading.append(position)
-        if reading:
-            gain += sum([self._reading_time(reader) for reader in reading])
-            self._last[node] = not last
-            gain -= sum([self._reading_time(reader) for reader in reading])
-            self._last[node] = last
-        return gain
-
-    # The choice.
-
-    def settle(self) -> None:
-        """Choose the layout of each variable.
-
-        At first all variables that can have their rows last do. Then each variable that saves no
-        time, given the others, is turned back: this trims the borders of regions where a copy costs
-        more than it saves. Each connected region that remains has to save time as a whole.
-        """
-        for _ in range(_SWEEPS):
-            # Sweeps alternate in direction: one of two moves a border through the whole program.
-            self._nodes.reverse()
-            flips = [self._flip_if_better(node) for node in self._nodes]
-            if not any(flips):
-                break
-        for component in self._components():
-            gains = [self._flip(node) for node in component]
-            if sum(gains) < -_LEAST_GAIN:
-                for node in component:
-                    self._flip(node)
-
-    def _flip_if_better(self, node: int) -> bool:
-        """Turn a variable if that saves time, or if it costs nothing and puts its rows first."""
-        gain = self._gain(node)
-        is_better = gain > _ROUNDING or (gain > -_ROUNDING and self._last[node])
-        if is_better:
-            self._flip(node)
-        return is_better
-
-    def _flip(self, node: int) -> float:
-        """Turn a variable; return the time that this saves."""
-        gain, last = self._gain(node), self._last[node]
-        self._last[node] = not last
-        site = self.sites[self._index.makers[node]]
-        if isinstance(site, Rowwise):
-            for variable in {*site.rows}:
-                self._demand(variable, last, -1)
-                self._demand(variable, not last, 1)
-        return gain
-
-    def _components(self) -> list[list[int]]:
-        """The variables with rows last, in groups that are connected by equations."""
-        links: list[Sequence[int]] = []
-        for site in self.sites.values():
-            if isinstance(site, Rowwise) and self._last[site.result]:
-                links.append((site.result, *site.rows))
-            elif isinstance(site, Product) and _has_times(site):
-                variables = (*site.operands, site.result)
-                together = [variable for variable in variables if self.is_last(variable)]
-                links += [together] * (len(together) > 1)
-        return connected([node for node in self._nodes if self._last[node]], links)
+            sites[position] = site
+        if site is None or isinstance(site, Rowwise):
+            read_first.update({*equation.operands}.difference(site.rows if site else ()))
+        elif isinstance(site, Total):
+            totals.setdefault(site.operand, []).append(site)
+    able = {s.result for s in sites.values() if not isinstance(s, Total)} & with_rows
+    links = [(s.result, *s.rows) for s in sites.values() if isinstance(s, Rowwise)]
+    last: set[int] = set()
+    for group in connected(sorted(able), links):
+        made = [sites[makers[variable]] for variable in group]
+        within = [site for site in made if isinstance(site, Rowwise)]
+        times = [site.times for site in within]
+        times += [total.times for variable in group for total in totals.get(variable, ())]
+        read = {v for site in within for v in site.rows if v not in able}
+        gain = sum([first - turned for first, turned in times], 0.0)
+        gain -= sum([_time_to_turn(program, variable, False) for variable in read])
+        gain -= sum([_time_to_turn(program, v, True) for v in read_first.intersection(group)])
+        if gain > _LEAST_GAIN:
+            last.update(group)
+    return _Layout(sites, last)
 
 
-def _has_times(site: Total | Product) -> bool:
-    """Whether the layout affects an equation's time; BLAS reads matrices in either layout."""
-    return isinstance(site, Total) or max(map(len, site.letters)) > 2
+def _time_to_turn(program: Program, variable: int, to_first: bool) -> float:
+    """The time to put the rows of a variable last, or first."""
+    spec = program.index.specs[variable]
+    size = prod(spec.shape)
+    if size == spec.shape[0]:
+        return _CALL * (len(spec.shape) > 1)
+    if len(program.inputs) <= variable < program.index.first_result:
+        return 0.0  # constants are turned while the program is compiled
+    time = _TURN + _MOVE * size * (2 if bytes_of(spec) > _LARGE else 1)
+    return time + to_first * _ROW * (size // spec.shape[-1])
 
 
 def _letters_in(site: Product, last: Sequence[bool]) -> tuple[str, str, str]:
@@ -334,9 +204,9 @@ class _RowsLastWriter:
         """Write and return the program in the chosen layout."""
         for position, equation in enumerate(self._program.equations):
             site = self._layout.sites.get(position)
-            if isinstance(site, Rowwise) and self._layout.is_last(site.result):
+            if isinstance(site, Rowwise) and site.result in self._layout.last:
                 self._rewritten.append(self._rowwise(equation, site))
-            elif isinstance(site, Total) and self._layout.is_last(site.operand):
+            elif isinstance(site, Total) and site.operand in self._layout.last:
                 self._rewritten.append(self._total(equation, site))
             elif isinstance(site, Product) and self._involves_rows_last(site):
                 self._rewritten.append(self._product(equation, site))
@@ -347,7 +217,7 @@ class _RowsLastWriter:
         return remove_dead_code(self._draft.finish(self._program, outputs, guarded))
 
     def _involves_rows_last(self, site: Product) -> bool:
-        return any(self._layout.is_last(v) for v in (*site.operands, site.result))
+        return any(v in self._layout.last for v in (*site.operands, site.result))
 
     # Old variables, for an equation.
 
@@ -361,7 +231,7 @@ class _RowsLastWriter:
     def _read(self, like: Equation, variable: int, last: bool) -> int:
         """The new variable for an old one, with its rows first or last; copied if it has to be."""
         rewritten = self._rewritten[variable]
-        if self._layout.is_last(variable) == last:
+        if (variable in self._layout.last) == last:
             return rewritten
         key = variable, like.epoch
         if key not in self._others:
@@ -427,7 +297,7 @@ class _RowsLastWriter:
         return self._draft.reshaped(equation, new, result.shape)
 
     def _product(self, equation: Equation, site: Product) -> int:
-        last = [self._layout.is_last(variable) for variable in (*site.operands, site.result)]
+        last = [variable in self._layout.last for variable in (*site.operands, site.result)]
         first, second, out = _letters_in(site, last)
         x, y = [self._rewritten[variable] for variable in site.operands]
         result = equation.results[0]

@@ -2,7 +2,7 @@
 
 An array *has rows* if its first axis counts many rows; with *rows last* that axis is moved to the
 end. Costs are estimated in microseconds. They omit the work on single numbers, which is the same in
-both layouts, and count the inner loops that NumPy starts, which differ.
+both layouts, and products, which BLAS does in either, and count the inner loops that NumPy starts.
 
 >>> _loops((1000, 25, 10), [(1000, 1, 10), (1, 25, 10)])
 25000
@@ -16,11 +16,8 @@ from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from funcgrad.folds import GREATEST, LEAST, SUM
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.movement import behind
-from funcgrad.primitives.products import plan_product
-from funcgrad.primitives.rows import many_rows
 from funcgrad.primitives.structural import transpose
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.structures import axes_along, letters_of, rearranged
@@ -31,33 +28,8 @@ from funcgrad.structure import Contraction, Elementwise, Movement, Reduction
 _LOOP: Final = 0.006
 """The time to start an inner loop of an elementwise operation."""
 
-_LEADING: Final = 0.015
-"""The time to start an inner loop of a reduction over leading axes."""
-
 _ROW: Final = 0.03
-"""The time to reduce one row."""
-
-_CALL_OF_BLAS: Final = 0.8
-_ROW_IN_BLAS: Final = 0.006
-"""The time to sum many short rows by BLAS (``primitives/rows.py``), and for each row of arrays that
-are not matrices."""
-
-_COLUMN: Final = 0.0006
-"""The time per number to copy rows to columns, which are then reduced faster."""
-
-_MANY: Final = 64
-_SHORT: Final = 32
-"""The fewest rows that are reduced as columns, and the greatest length of such rows."""
-
-_POSITION: Final = 0.001
-"""The time per number of ``argmax`` along an axis that is not the last: NumPy copies."""
-
-_STRIDE: Final = 0.0005
-"""The time per number that a product of stacks of matrices reads or writes with a stride."""
-
-_COPY: Final = 1.0
-_COPY_NUMBER: Final = 0.002
-"""The time to copy an array for a product of stacks, or its result to C order; and per number."""
+"""The time to start an inner loop of a reduction."""
 
 _CALL: Final = 0.2
 """The time to reshape an operand to a column."""
@@ -157,7 +129,7 @@ def site_of(
     if not operands or any(variable not in with_rows for variable in operands):
         return None
     if isinstance(structure, Reduction):
-        return _reduction(equation, structure, shapes[0], result)
+        return _reduction(equation, shapes[0], result)
     piece = rearranged(equation, specs)
     axes = None if piece is None else axes_along(piece, shapes[0])
     if axes is None or None in axes or len(axes) != len(shapes[0]):
@@ -220,86 +192,20 @@ def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
 # ------------------------------------------------------------------------------------ reductions
 
 
-def _reduction(equation: Equation, structure: Reduction, shape: Shape, result: int) -> Site:
+def _reduction(equation: Equation, shape: Shape, result: int) -> Site:
     operation, params = equation.operation, dict(equation.params)
-    dtype = equation.results[0].dtype  # a sum of bool is one of integers: neither uses BLAS
     axes = params["axis"]
     params["axis"] = tuple(sorted([(axis - 1) % len(shape) for axis in axes]))
-    is_position = structure.fold is not None and structure.fold.finish is not None
-    times = (
-        _reduction_time(structure, is_position, Spec(shape, dtype), axes),
-        _reduction_time(structure, is_position, Spec(behind(shape), dtype), params["axis"]),
-    )
+    times = _reduction_time(shape, axes), _reduction_time(behind(shape), params["axis"])
     if 0 in axes:
         return Total(equation.operands[0], operation, params, times)
     return Rowwise(result, equation.operands, params, times)
 
 
-def _reduction_time(
-    structure: Reduction, is_position: bool, spec: Spec, axes: tuple[int, ...]
-) -> float:
-    """The time that a reduction takes to start its inner loops."""
-    shape = spec.shape
+def _reduction_time(shape: Shape, axes: tuple[int, ...]) -> float:
+    """The time that a reduction takes to start its inner loops, each over adjacent axes."""
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
     sizes = [size for size in shape if size > 1]
-    inner = 1
     while sizes and along[len(sizes) - 1] == along[-1]:
-        inner *= sizes.pop()
-    rows, over_rows = prod(sizes), along[-1]
-    if is_position:
-        return 0.0 if over_rows else _POSITION * prod(shape)
-    if not over_rows:
-        return _LEADING * rows
-    if structure.fold is SUM and many_rows(shape, spec.dtype.char, axes):
-        return _CALL_OF_BLAS + _ROW_IN_BLAS * rows * (len(shape) > 2)
-    by_columns = structure.fold in (SUM, GREATEST, LEAST)
-    if by_columns and inner <= _SHORT and rows >= _MANY:
-        return _COLUMN * prod(shape)
-    return _ROW * rows
-
-
-# ----------------------------------------------------------------------------- products of arrays
-
-
-def product_time(letters: tuple[str, str, str], x: Spec, y: Spec) -> float:
-    """The time that a product loses because its arrays are not in the order that BLAS needs.
-
-    Parameters
-    ----------
-    letters : tuple of three str
-        The subscripts of the operands and of the result, in their layouts.
-    x, y : Spec
-    """
-    first, second, out = letters
-    sizes = dict(zip(first + second, x.shape + y.shape, strict=True))
-    is_complex = "c" in (x.dtype.kind, y.dtype.kind)
-    product = plan_product(f"{first},{second}->{out}", x.shape, y.shape, is_complex)
-    if product is None:  # a loop over all indices
-        order = out + "".join([c for c in first if c not in out])
-        shapes = [
-            tuple([sizes[c] if c in subscripts else 1 for c in order]) for subscripts in letters
-        ]
-        return _LOOP * _loops(tuple([sizes[c] for c in order]), shapes)
-    sides = (product.right, product.left) if product.swapped else (product.left, product.right)
-    arranged = [(side.axes, side.dense) for side in sides]
-    arranged.append((product.axes, product.target is None))
-    pairs = zip(letters, arranged, strict=True)
-    return sum(
-        [
-            _stride_time(prod([sizes[c] for c in subscripts]), *layout)
-            for subscripts, layout in pairs
-        ]
-    )
-
-
-def _stride_time(size: int, axes: Sequence[int] | None, copied: bool) -> float:
-    """The time lost by a stack of ``size`` numbers whose axes are permuted by ``axes``.
-
-    Transposed matrices cost nothing unless they are copied.
-    """
-    if axes is None:
-        return 0.0
-    if copied:
-        return _COPY + _COPY_NUMBER * size
-    lead = len(axes) - 2
-    return 0.0 if tuple(axes) == (*range(lead), lead + 1, lead) else _STRIDE * size
+        sizes.pop()
+    return _ROW * prod(sizes)

@@ -31,6 +31,7 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad.backends.numpy.graphs import connected
 from funcgrad.backends.numpy.python_text import Written, written
 from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Equation
@@ -121,7 +122,9 @@ def scalars_of(
     leaving = {makers[v] for v in _read(program, able | either).union(outputs)}
     chosen: set[int] = set()
     entering: set[int] = set()
-    for island in _islands(equations, makers, able | bridges):
+    joined = able | bridges
+    links = [(k, *joined.intersection([makers[v] for v in equations[k].operands])) for k in joined]
+    for island in connected(sorted(joined), links):
         inside = able.intersection(island)
         read = {
             variable
@@ -256,27 +259,6 @@ def _read(program: Program, without: Set[int]) -> set[int]:
         if position not in without
         for operand in equation.operands
     }
-
-
-def _islands(
-    equations: Sequence[Equation], makers: Sequence[int], joined: Set[int]
-) -> list[list[int]]:
-    """The equations at some positions, in groups that hand nothing to one another."""
-    above = {position: position for position in joined}
-
-    def root(position: int) -> int:
-        while above[position] != position:
-            above[position] = position = above[above[position]]
-        return position
-
-    for position in joined:
-        for operand in equations[position].operands:
-            if makers[operand] in above:
-                above[root(makers[operand])] = root(position)
-    islands: dict[int, list[int]] = {}
-    for position in sorted(joined):
-        islands.setdefault(root(position), []).append(position)
-    return list(islands.values())
 
 
 def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
