@@ -67,7 +67,6 @@ from funcgrad.shape import Spec, check_axes
 from funcgrad.structure import (
     COMMUTATIVE,
     CONVERTS,
-    IDEMPOTENT,
     JUMPS,
     PRODUCT,
     ROUNDED_ONCE,
@@ -100,7 +99,6 @@ __all__ = [
     "COMMUTATIVE",
     "CONVERTS",
     "DISCRETE",
-    "IDEMPOTENT",
     "JUMPS",
     "OPPOSITE",
     "PRODUCT",

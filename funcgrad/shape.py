@@ -90,11 +90,6 @@ def is_inexact(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "fc"
 
 
-def tangent_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The dtype of tangents and cotangents of values of a dtype; None if they have none."""
-    return dtype if is_inexact(dtype) else None
-
-
 def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
     """Convert an axis to one counted from the front.
 

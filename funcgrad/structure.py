@@ -41,8 +41,6 @@ class Trait(Flag):
     FOREIGN
         It runs a user's Python function, which may do anything: print, or keep its arguments. Such
         operations keep their order.
-    IDEMPOTENT
-        f(x, x) is x, where the result has the dtype of x.
     JUMPS
         It is not linear, although its factors do not depend on the values, as of a sawtooth.
     PRODUCT
@@ -61,7 +59,6 @@ class Trait(Flag):
     COMMUTATIVE = auto()
     CONVERTS = auto()
     FOREIGN = auto()
-    IDEMPOTENT = auto()
     JUMPS = auto()
     PRODUCT = auto()
     ROUNDED_ONCE = auto()
@@ -73,7 +70,6 @@ class Trait(Flag):
 COMMUTATIVE: Final = Trait.COMMUTATIVE
 CONVERTS: Final = Trait.CONVERTS
 FOREIGN: Final = Trait.FOREIGN
-IDEMPOTENT: Final = Trait.IDEMPOTENT
 JUMPS: Final = Trait.JUMPS
 PRODUCT: Final = Trait.PRODUCT
 ROUNDED_ONCE: Final = Trait.ROUNDED_ONCE

@@ -136,7 +136,6 @@ EARLY = st.Movement(
         ("trait: CONVERTS", elementwise.negative),
         ("trait: COMMUTATIVE", elementwise.subtract),
         ("trait: COMMUTATIVE", logic.less),
-        ("trait: IDEMPOTENT", elementwise.multiply),
         ("trait: ROUNDED_ONCE", powers.power),
         ("trait: ROUNDED_ONCE", elementwise.log),
         ("trait: JUMPS", elementwise.negative),

@@ -15,7 +15,7 @@ from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.primitives.precision import floating
 from funcgrad.shape import dtype_of
-from funcgrad.structure import COMMUTATIVE, IDEMPOTENT, ROUNDED_ONCE, Trait
+from funcgrad.structure import COMMUTATIVE, ROUNDED_ONCE, Trait
 from funcgrad.trace import Value
 
 __all__ = [
@@ -102,8 +102,6 @@ def _exact(
     )
 
 
-_LATTICE: Final = COMMUTATIVE | IDEMPOTENT
-
 equal = _compare("equal", np.equal, "==", COMMUTATIVE)
 not_equal = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE)
 less = _compare("less", np.less, "<")
@@ -120,13 +118,13 @@ def _truth(x: Value) -> Value:
 logical_and = _compare(
     "logical_and",
     np.logical_and,
-    traits=_LATTICE,
+    traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) & _truth(y),
 )
 logical_or = _compare(
     "logical_or",
     np.logical_or,
-    traits=_LATTICE,
+    traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) | _truth(y),
 )
 logical_xor = _compare(
@@ -142,8 +140,8 @@ isinf = _compare("isinf", np.isinf)
 isnan = _compare("isnan", np.isnan)
 signbit = _compare("signbit", np.signbit, formula=lambda m, x: m.copysign(1, floating(m, x)) < 0)
 
-bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", _LATTICE)
-bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", _LATTICE)
+bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", COMMUTATIVE)
+bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", COMMUTATIVE)
 bitwise_xor = _bits("bitwise_xor", np.bitwise_xor, "^", COMMUTATIVE)
 bitwise_count = _bits("bitwise_count", np.bitwise_count)
 bitwise_invert = _bits("bitwise_invert", np.bitwise_not, "~")

@@ -30,7 +30,7 @@ from funcgrad.primitives.logic import (
     not_equal,
 )
 from funcgrad.shape import dtype_of
-from funcgrad.structure import IDEMPOTENT, ROUNDED_ONCE, UNEVEN, Algebra, Trait
+from funcgrad.structure import ROUNDED_ONCE, UNEVEN, Algebra, Trait
 from funcgrad.trace import RAW, Value, bind1, bind2
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
@@ -97,7 +97,7 @@ def _extremum(
         ),
         selects=True,
         samples=samples,
-        traits=IDEMPOTENT | rounding,
+        traits=rounding,
     )
 
 

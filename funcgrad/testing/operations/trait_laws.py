@@ -48,12 +48,6 @@ def _commutes(primitive: Primitive, x: Raw, y: Raw) -> None:
     require_bits(primitive.evaluate(x, y), primitive.evaluate(y, x), "f(x, y), against f(y, x)")
 
 
-def _is_idempotent(primitive: Primitive, x: Raw, _: Raw) -> None:
-    out = np.asarray(primitive.evaluate(x, x))
-    if out.dtype == x.dtype:
-        require_bits(out, x, "f(x, x), against x")
-
-
 def _is_product(primitive: Primitive, x: Raw, y: Raw) -> None:
     args = (x, y)[: len(next(iter(primitive.samples())).args)]
     if x.dtype != np.bool_ or len(args) == 2:
@@ -126,13 +120,6 @@ TRAIT_LAWS: Final = (
         "Declare no COMMUTATIVE.",
         AtOnce(_of_pairs(_commutes)),
         _with(Trait.COMMUTATIVE),
-    ),
-    Property(
-        "trait: IDEMPOTENT",
-        "f(x, x) is x.",
-        "Declare no IDEMPOTENT.",
-        AtOnce(_of_pairs(_is_idempotent)),
-        _with(Trait.IDEMPOTENT),
     ),
     Property(
         "trait: PRODUCT",
