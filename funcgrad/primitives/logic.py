@@ -7,7 +7,7 @@ np.True_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
