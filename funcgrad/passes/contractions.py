@@ -1,4 +1,4 @@
-"""Fold sums of the result, and transpositions, into contractions.
+"""Fold sums of the result, and transpositions of factors, into contractions.
 
 A sum over a product of arrays is a product with fewer indices, so the whole product need not be
 stored. The terms of the sum stay the same products of numbers. Adding before multiplying is left to
@@ -26,12 +26,12 @@ from funcgrad.passes.workbench import Rules, Workbench, improve
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.contraction import contract, matmul
 from funcgrad.primitives.elementwise import multiply
-from funcgrad.primitives.structural import reshape, transpose
+from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.programs.structures import axes_along, is_matrix_product, letters_of
 from funcgrad.shape import Shape
-from funcgrad.structure import LETTERS, Contraction, Movement, Reduction, Trait
+from funcgrad.structure import LETTERS, Contraction, Reduction, Trait
 
 _LARGE: Final = 2**14
 """The number of products from which on NumPy's ``einsum`` is faster than an array of products."""
@@ -45,7 +45,7 @@ _LONG: Final = 2**7
 
 
 def fold_into_contractions(program: Program) -> Program:
-    """Fold sums and transpositions into the products of arrays that they are applied to.
+    """Fold sums, and transpositions of factors, into the products of arrays.
 
     Results are rounded as if the terms of their sums had been added in another order: a sum of n
     terms in all is off by at most ``n * eps * sum(abs(a * b))``. NaN and infinities stay in their
@@ -205,54 +205,4 @@ def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tu
     return _plain(site, inner, letters, other, out)
 
 
-def _transposition(bench: Workbench, equation: Equation) -> int | None:
-    """Fold the transposition of a product that nothing else reads into the product."""
-    made = bench.makers[equation.operands[0]]
-    if made is None or not isinstance(made.operation.structure, Contraction):
-        return None
-    letters = letters_of(made, bench.specs)
-    axes = None if letters is None else _order_of_axes(bench, equation)
-    if letters is None or axes is None:
-        return None
-    site = _Site(bench, equation)
-    maker = site.only_use(equation.operands[0])
-    if maker is None or not site.is_floating(*maker.operands):
-        return None
-    first, second, out = letters
-    if Trait.WRITES_INTO not in maker.operation.traits:
-        x, y = maker.operands
-        return _product(site, x, y, first, second, "".join([out[k] for k in axes]))
-    if len(out) != 2 or not is_matrix_product(first, second, out) or axes != (1, 0):
-        return None
-    sources = [_transposed_from(site, operand) for operand in maker.operands]
-    if sources == [None, None]:
-        return None
-    turned_x, turned_y = [
-        site.append(transpose, operand, axes=(1, 0)) if source is None else source
-        for operand, source in zip(maker.operands, sources, strict=True)
-    ]
-    return site.append(matmul, turned_y, turned_x)
-
-
-def _transposed_from(site: _Site, variable: int) -> int | None:
-    """The variable whose transpose a matrix is; None if it is no transpose."""
-    maker = site.bench.makers[variable]
-    if maker is None or _order_of_axes(site.bench, maker) != (1, 0):
-        return None
-    return maker.operands[0]
-
-
-def _order_of_axes(bench: Workbench, equation: Equation) -> tuple[int, ...] | None:
-    """The order of axes by which an equation transposes its operand; None if it does not."""
-    piece = bench.rearrangement(equation)
-    if piece is None:
-        return None
-    operand_shape = bench.specs[equation.operands[0]].shape
-    axes = axes_along(piece, operand_shape) or ()
-    order = tuple([axis for axis in axes if axis is not None])
-    return order if len(order) == len(operand_shape) == len(axes) else None
-
-
-CONTRACTING: Final[Rules] = MappingProxyType(
-    {Reduction: (_sum,), Contraction: (_contraction,), Movement: (_transposition,)}
-)
+CONTRACTING: Final[Rules] = MappingProxyType({Reduction: (_sum,), Contraction: (_contraction,)})

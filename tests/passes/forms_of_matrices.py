@@ -295,7 +295,6 @@ CONTRACTED: Final = MappingProxyType(
     {
         "contractions._sum": sums_around,
         "contractions._contraction": transpositions,
-        "contractions._transposition": transpositions,
     }
 )
 """By the name of a rule, what it is made for."""

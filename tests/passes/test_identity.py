@@ -150,13 +150,12 @@ def test_derivatives_in_all_directions_start_from_a_copy(f: Any, args: Any, dtyp
     assert_bits(copied(*given), staged(*given))
 
 
-def test_a_jitted_hessian_copies_into_memory_that_is_kept() -> None:
+def test_a_jitted_hessian_copies() -> None:
     args = numbers(50), numbers(1000, 50), numbers(1000)
     optimized = optimize(fg.program(fg.hessian(loss))(*args))
     assert optimize(optimized) == optimized
     assert count(optimized, "identity_product") == 1
     assert "identity_product.evaluate(" in optimized.to_numpy_source()
-    assert ", axis=(-2), out=" in optimized.to_numpy_source()
     run = compile_program(optimized)
     rows = placed(args[1], -0.0, np.inf)
     for x in (args[1], rows, args[1]):
