@@ -17,10 +17,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from time import time
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from funcgrad.foreign_names import missing_name
+
+BEGAN: Final = time()
+"""When the package was imported. Files that are newer may differ from what is loaded."""
 
 
 class LateNames:

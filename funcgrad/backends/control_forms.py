@@ -87,6 +87,21 @@ def _beginning(
     return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]
 
 
+def programs_inside(equation: Equation) -> tuple[Program, ...]:
+    """The programs of a loop, its body and condition, or of a choice, its branches."""
+    structure = equation.operation.structure
+    assert isinstance(structure, Control)
+    assert structure.form is not None
+    return in_form(structure.form(**dict(equation.params)))
+
+
+def in_form(form: Any) -> tuple[Program, ...]:
+    """The programs of the form of a loop or a choice."""
+    if isinstance(form, Loop):
+        return (form.body,) if form.condition is None else (form.body, form.condition)
+    return tuple(form.branches) if isinstance(form, Choice) else ()
+
+
 def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> Loop | Choice | None:
     """An equation's form as a loop or choice; None if its programs do not fit its operands."""
     structure = equation.operation.structure

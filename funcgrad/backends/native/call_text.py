@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.backends.native.callbacks import callback_of
-from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.plan_steps import AxisSweep, Callback, EquationStep, Sweep
+from funcgrad.backends.native.referents import loop_recipes
 
 
 def write_sweep(site: FunctionSite, step: Sweep) -> None:
@@ -32,8 +31,7 @@ def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
     outer, inner = prod(shape[: loop.axis]), prod(shape[loop.axis + 1 :])
     counts = [shape[loop.axis], site.plan.specs[step.variable].shape[loop.axis]]
     before, _, after = [dtype.itemsize for dtype in step.dtypes]
-    number = np.asarray(loop.number, step.dtypes[1])
-    factor = site.module.symbol("constant", number.ctypes.data, number)
+    factor = site.module.symbol("factor", ("number", loop.number, step.dtypes[1].char))
     source, target = site.at(step.operand), site.pointer(step.variable)
     along = [inner * before, inner * after]
     sizes = [count * size for count, size in zip(counts, along, strict=True)]
@@ -84,12 +82,9 @@ def call_loop(
     steps : sequence of int
         In bytes, from one run to the next; of a gufunc then along the core axes.
     """
-    loop = inner_loop(ufunc, tuple(dtypes))
-    assert loop is not None
-    name = site.module.symbol(f"{ufunc.__name__}_", loop[0], ufunc)
-    data = "null"
-    if loop[1]:
-        data = site.module.symbol(f"{ufunc.__name__}_data_", loop[1], ufunc)
+    recipes = loop_recipes(ufunc, dtypes)
+    symbols = [site.module.symbol(f"{ufunc.__name__}_", recipe) for recipe in recipes]
+    name, data = [*symbols, "null"][:2]
     arrays = site.array("ptr", pointers)
     numbers, strides = site.array("i64", counts), site.array("i64", steps)
     site.lines.emit(f"call void {name}(ptr {arrays}, ptr {numbers}, ptr {strides}, ptr {data})")
@@ -116,29 +111,19 @@ def call_back(
         The number of axes of a stack of which only those examples are written whose results are
         NaN so far.
     """
-    plan, equation = site.plan, step.equation
-    known = {
-        place: plan.program.constants[operand - len(plan.program.inputs)].value
-        for place, operand in enumerate(equation.operands)
-        if operand in plan.constants
-    }
-    specs = [plan.specs[operand] for operand in equation.operands]
-    function = callback_of(equation, specs, known, rank)
-    arrays = [(specs[place], operands[place]) for place in range(len(specs)) if place not in known]
-    results = range(step.variable, step.variable + len(equation.results))
-    arrays += [(plan.specs[result], site.pointer(result)) for result in results]
-    pointers = site.array("ptr", [pointer for _, pointer in arrays])
-    words = [len(arrays)]
-    for spec, _ in arrays:
-        descr = np.dtype(spec.dtype)
-        site.module.referents.append(descr)
-        words += [id(descr), len(spec.shape), *spec.shape]
-    table = np.array(words, np.int64)
+    pointers = [
+        pointer
+        for variable, pointer in zip(step.equation.operands, operands, strict=True)
+        if variable not in site.plan.constants  # which the function has
+    ]
+    results = range(step.variable, step.variable + len(step.equation.results))
+    pointers += [site.pointer(result) for result in results]
+    place = site.number, site.number_of(step.equation)
     status = site.lines.call(
         "i32",
         "call_back",
-        ("ptr", site.module.symbol("step", id(function), function)),
-        ("ptr", pointers),
-        ("ptr", site.module.symbol("arrays", table.ctypes.data, table)),
+        ("ptr", site.module.symbol("step", ("callback", *place, rank))),
+        ("ptr", site.array("ptr", pointers)),
+        ("ptr", site.module.symbol("arrays", ("arrays", *place))),
     )
     site.continue_if(site.lines.op(f"icmp eq i32 {status}, 0"))

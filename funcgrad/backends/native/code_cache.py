@@ -37,6 +37,11 @@ def digest(texts: Sequence[str]) -> str:
     return state.hexdigest()
 
 
+def is_on() -> bool:
+    """Whether there is a folder for code."""
+    return _folder() is not None
+
+
 def read_code(name: str) -> bytes | None:
     """The contents of a file; None where there is none that can be trusted."""
     folder = _folder()

@@ -113,8 +113,7 @@ def _example(
         columns, step_of_rows = step.views[1].shape[-1], str(step.views[1].strides[-2])
         right = pointers[1]
     elif form.makes is FromFactors.INVERSE:
-        unit = np.eye(n, dtype=one.dtype)
-        right = site.module.symbol("unit", unit.ctypes.data, unit)
+        right = site.module.symbol("unit", ("unit", n, one.dtype.char))
         columns, step_of_rows = n, str(n)
     else:
         return lines.op(f"and i1 {usual}, {_determinant(site, step, one, pointers)}")

@@ -8,8 +8,9 @@ from typing import Final
 
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.plan_steps import NativePlan
+from funcgrad.backends.native.plan_steps import NativePlan, Run
 from funcgrad.backends.native.sharing import sharing_of
+from funcgrad.programs.equation import Equation
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
@@ -55,6 +56,8 @@ class FunctionSite:
     module : NativeModule
     plan : NativePlan
     sharing : Sharing
+    number : int
+        The program's number in the module.
     lines : FunctionText
     pointers : dict
         The addresses of buffers, by their variables.
@@ -68,8 +71,13 @@ class FunctionSite:
         Stacks that grow, by their variables.
     """
 
-    def __init__(self, module: NativeModule, plan: NativePlan) -> None:
-        self.module, self.plan = module, plan
+    def __init__(self, module: NativeModule, plan: NativePlan, number: int) -> None:
+        self.module, self.plan, self.number = module, plan, number
+        self._equations = {id(e): place for place, e in enumerate(plan.program.equations)}
+        for step in plan.steps:
+            if isinstance(step, Run):
+                for place, program in enumerate(step.programs):
+                    module.expect(program, (number, self.number_of(step.equation), place))
         self.sharing = sharing_of(plan, module)
         self.lines = FunctionText(module.arithmetic, module.definitions)
         self.pointers: dict[int, str] = {}
@@ -79,6 +87,10 @@ class FunctionSite:
         self._status = ""
         self._held: list[str] = []
         self._shared = 0, 0
+
+    def number_of(self, equation: Equation) -> int:
+        """The number of an equation in the program."""
+        return self._equations[id(equation)]
 
     # -------------------------------------------------------------------------------------- memory
 

@@ -53,9 +53,9 @@ from funcgrad.programs.equation import Guard
 from funcgrad.programs.program import Program
 
 
-def write_function(module: NativeModule, program: Program, name: str) -> Function:
+def write_function(module: NativeModule, program: Program, number: int) -> Function:
     """Write the function of a program into a module."""
-    site = FunctionSite(module, plan_of(program, module.arithmetic))
+    site = FunctionSite(module, plan_of(program, module.arithmetic), number)
     inputs = [f"%i{k}" for k in range(len(program.inputs))]
     outputs = [f"%o{k}" for k in range(len(site.plan.outputs))]
     site.pointers.update(enumerate(inputs))
@@ -68,6 +68,7 @@ def write_function(module: NativeModule, program: Program, name: str) -> Functio
         _check(site, site.plan.guards.get(position, ()))
     site.finish()
     parameters = _parameters(site, inputs, outputs)
+    name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
     return Function(name, program, site.size, site.work, site.sharing.in_place)
 
@@ -137,10 +138,9 @@ def _write(site: FunctionSite, step: Step) -> None:
 
 def _place_constants(site: FunctionSite) -> None:
     first = len(site.plan.program.inputs)
-    for variable, constant in enumerate(site.plan.program.constants, first):
-        array = np.ascontiguousarray(np.asarray(constant.value, constant.spec.dtype))
-        address = array.ctypes.data
-        site.pointers[variable] = site.module.symbol("constant", address, array)
+    for place in range(len(site.plan.program.constants)):
+        recipe = "constant", site.number, place
+        site.pointers[first + place] = site.module.symbol("constant", recipe)
 
 
 def _place_intermediates(site: FunctionSite) -> None:

@@ -70,7 +70,9 @@ class NativeBackend:
 
     @cached_property
     def _shared(self) -> SharedCode:
-        return SharedCode(self._tools, symbols())
+        machine = self._tools.processor
+        arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales, machine.halves)
+        return SharedCode(self._tools, arithmetic, symbols())
 
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class, with one slot, whose instances machine code may call."""
@@ -92,10 +94,9 @@ class NativeBackend:
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""
-        module, function = self._written(program)
         runtime = self._runtime()
         known = {**symbols(), "call_back": runtime.code.addresses["call_back"]}
-        code = native_code_of(self._shared, module, known, function.size)
+        code = native_code_of(self._shared, program, lambda: self._written(program), known)
         native, plain = runtime.raw_run(program, code), evaluated(program).run
         inputs = program.inputs
 
@@ -131,9 +132,8 @@ class NativeBackend:
             self._runtime()
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
-        machine = self._tools.processor
-        arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales, machine.halves)
-        module = NativeModule(machine.bits, arithmetic, self._shared.definitions, write_function)
+        bits, shared = self._tools.processor.bits, self._shared
+        module = NativeModule(bits, shared.arithmetic, shared.definitions, write_function)
         return module, write_module(module, program)
 
 

@@ -16,14 +16,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.native.code_cache import is_on, read_code, write_code
+from funcgrad.backends.native.cpython import NativeError
 from funcgrad.backends.native.function_text import (
+    Arithmetic,
     SharedFunction,
     module_text,
     needed,
-    symbols_in,
 )
-from funcgrad.backends.native.native_module import NativeModule
+from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import Code, Toolchain
+from funcgrad.backends.native.program_keys import program_key
+from funcgrad.backends.native.program_objects import Needs, ProgramObject
+from funcgrad.backends.native.referents import referent
+from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
 _PATIENCE: Final = 10_000_000
@@ -47,33 +53,57 @@ class SharedCode:
     Parameters
     ----------
     tools : Toolchain
+    arithmetic : Arithmetic
     symbols : mapping
         The addresses of what they may call.
     """
 
-    def __init__(self, tools: Toolchain, symbols: Mapping[str, int]) -> None:
-        self.tools = tools
+    def __init__(
+        self, tools: Toolchain, arithmetic: Arithmetic, symbols: Mapping[str, int]
+    ) -> None:
+        self.tools, self.arithmetic = tools, arithmetic
         self.definitions: dict[str, SharedFunction] = {}
         self._symbols = symbols
-        self._codes: dict[str, Code] = {}  # which stay, for a process has few
+        self._addresses: dict[str, int] = {}
+        self._files: dict[str, str] = {}
+        self._codes: list[Code] = []  # which stay, for a process has few
 
-    def addresses(self, names: Iterable[str]) -> dict[str, int]:
-        """The addresses of functions, which are compiled unless they are there."""
-        names = sorted(names)
-        missing = [name for name in names if name not in self._codes]
-        if missing:
-            functions = [self.definitions[name] for name in missing]
-            texts, symbols = [], dict[str, int]()
-            for function in functions:
-                inner = needed(self.definitions, function.uses)
-                declared = function.declarations.union(*[other.declarations for other in inner])
-                texts.append(module_text(inner, declared, [f"define {function.text}"]))
-                symbols |= {name: self._symbols[name] for name in symbols_in(declared)}
-            made = [self.tools.object_code(text, FIRST) for text in texts]
-            code = self.tools.linked(made, symbols, missing)
-            for name in missing:  # another thread's code, which programs may call, stays
-                self._codes.setdefault(name, code)
-        return {name: self._codes[name].addresses[name] for name in names}
+    def files(self, names: Iterable[str]) -> dict[str, str]:
+        """The files on disk of functions, which are compiled unless they are there."""
+        texts = {name: self._text(name) for name in names if name not in self._addresses}
+        made = {name: self.tools.object_code(text, FIRST) for name, text in texts.items()}
+        self._files |= {name: self.tools.name(text, FIRST) for name, text in texts.items()}
+        self._link(made)
+        return {name: self._files[name] for name in names}
+
+    def addresses(self, files: Mapping[str, str]) -> dict[str, int]:
+        """The addresses of functions, given their files.
+
+        Raises
+        ------
+        FileNotFoundError
+            One of the files that are needed is gone.
+        """
+        missing = {name: file for name, file in files.items() if name not in self._addresses}
+        made = {name: read_code(file) for name, file in missing.items()}
+        there = {name: code for name, code in made.items() if code is not None}
+        if len(there) < len(made):
+            raise FileNotFoundError
+        self._files |= missing
+        self._link(there)
+        return {name: self._addresses[name] for name in files}
+
+    def _text(self, name: str) -> str:
+        function = self.definitions[name]
+        inner = needed(self.definitions, function.uses)
+        return module_text(inner, function.declarations, [f"define {function.text}"])
+
+    def _link(self, files: Mapping[str, bytes]) -> None:
+        if files:
+            code = self.tools.linked([*files.values()], self._symbols, [*files])
+            self._codes.append(code)
+            for name, address in code.addresses.items():  # another thread's code stays
+                self._addresses.setdefault(name, address)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,18 +127,21 @@ class NativeCode:
 
 
 def native_code_of(
-    shared: SharedCode, module: NativeModule, symbols: Mapping[str, int], size: int
+    shared: SharedCode,
+    program: Program,
+    write: Callable[[], tuple[NativeModule, Function]],
+    symbols: Mapping[str, int],
 ) -> NativeCode:
-    """Compile a module that has the function ``program``.
+    """Compile a program, unless its code is on disk.
 
     Parameters
     ----------
     shared : SharedCode
-    module : NativeModule
+    program : Program
+    write : callable
+        Writes its module, which has the function ``program``.
     symbols : mapping
-        The addresses of what the module calls and neither defines nor knows.
-    size : int
-        The bytes of the arena.
+        The addresses of what programs call.
 
     Raises
     ------
@@ -116,26 +149,53 @@ def native_code_of(
         LLVM refuses the text, or a symbol is not among ``symbols``.
     """
     words, tools = np.zeros(3, np.int64), shared.tools
-    referents: list[Any] = [shared, *module.referents]
-    text, addresses = module.text, module.addresses(symbols)
+    referents: list[Any] = [shared, program]
+    key = program_key(program, shared.arithmetic) if is_on() else None
 
-    def use(made: bytes, addresses: Mapping[str, int]) -> None:
-        code = tools.linked([made], addresses, ["program"])
-        referents.append(code)
+    def compiled(level: int) -> ProgramObject:
+        module, function = write()
+        text = module.text if level == BEST else module.short_text
+        code = tools.object_code(text, level) if key is None else tools.compiled(text, level)
+        files = {} if level == BEST else shared.files(sorted(module.uses))
+        needs = Needs(function.size, module.origins, module.recipes, module.symbols, files)
+        made = ProgramObject(needs, code)
+        contents = None if key is None else made.to_bytes()
+        if key is not None and contents is not None:
+            write_code(tools.name(key, level), contents)
+        return made
+
+    def use(made: ProgramObject) -> NativeCode:
+        needs = made.needs
+        programs = needs.programs(program)
+        found = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
+        addresses = {name: address for name, (address, _) in found.items()}
+        addresses |= shared.addresses(needs.shared)
+        for name in needs.symbols:
+            if name not in symbols:
+                raise NativeError(f"native code: nobody knows the symbol {name!r}")
+            addresses[name] = symbols[name]
+        code = tools.linked([made.code], addresses, ["program"])
+        referents.extend((programs, found, code))
         words[0] = code.addresses["program"]
+        return NativeCode(words, needs.size, referents)
 
-    best = tools.known_code(text, BEST)
+    def stored(level: int) -> NativeCode | None:
+        contents = None if key is None else read_code(tools.name(key, level))
+        if contents is not None:
+            with suppress(AttributeError, ImportError, FileNotFoundError, NativeError):
+                return use(ProgramObject.from_bytes(contents))
+        return None
+
+    best = stored(BEST)
     if best is not None:
-        use(best, addresses)
-        return NativeCode(words, size, referents)
-    first = tools.object_code(module.short_text, FIRST)
-    use(first, {**addresses, **shared.addresses(module.uses)})
-    improve = _in_a_thread(lambda: use(tools.object_code(text, BEST), addresses))
+        return best
+    first = stored(FIRST) or use(compiled(FIRST))
+    improve = _in_a_thread(lambda: use(compiled(BEST)))
     words[1:] = _PATIENCE, id(improve)
-    return NativeCode(words, size, [referents, improve])
+    return NativeCode(words, first.size, [referents, improve])
 
 
-def _in_a_thread(work: Callable[[], None]) -> Callable[[], None]:
+def _in_a_thread(work: Callable[[], object]) -> Callable[[], None]:
     """Make a function that begins a piece of work and does not wait for it."""
 
     def begin() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from funcgrad.backends.native.cpython import NativeError
 from funcgrad.backends.native.function_text import (
     Arithmetic,
     FunctionText,
@@ -14,6 +13,7 @@ from funcgrad.backends.native.function_text import (
     needed,
     symbols_in,
 )
+from funcgrad.backends.native.referents import Recipe
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
@@ -51,10 +51,10 @@ class NativeModule:
     ----------
     texts : list of str
     declarations : set of str
-    symbols : dict
-        The addresses of the module's constants, inner loops and steps, by name.
-    referents : list
-        The objects at these addresses.
+    recipes : dict
+        What the module's symbols refer to: constants, inner loops and steps, by name.
+    origins : list of (program, equation, place)
+        Where each of the programs inside stands: its place in an equation of an earlier one.
     bits : int
         The width of a register.
     arithmetic : Arithmetic
@@ -71,7 +71,7 @@ class NativeModule:
     arithmetic : Arithmetic
     definitions : dict
     write : callable
-        ``(module, program, name) -> Function``: writes the function of a program.
+        ``(module, program, number) -> Function``: writes the function of a program.
     """
 
     def __init__(
@@ -86,19 +86,27 @@ class NativeModule:
         self._write = write
         self.texts: list[str] = []
         self.declarations: set[str] = set()
-        self.symbols: dict[str, int] = {}
-        self.referents: list[Any] = []
+        self.recipes: dict[str, Recipe] = {}
+        self.origins: list[Sequence[int]] = []
         self.callbacks: list[str] = []
         self._functions: dict[int, Function] = {}
+        self._places: dict[int, Sequence[int]] = {}
         self._users = [self.uses]  # the module, or the shared functions that are being written
+
+    def expect(self, program: Program, origin: Sequence[int]) -> None:
+        """Note where a program stands that is inside another one: (program, equation, place)."""
+        self._places[id(program)] = origin
 
     def function(self, program: Program) -> Function:
         """The function of a program; the same one for the same program."""
         known = self._functions.get(id(program))
         if known is None:
-            name = f"f{len(self._functions)}"
-            self._functions[id(program)] = Function(name, program, 0, 0, {})  # while it is written
-            known = self._functions[id(program)] = self._write(self, program, name)
+            number = len(self._functions)
+            if number:
+                self.origins.append(self._places[id(program)])
+            unfinished = Function(f"f{number}", program, 0, 0, {})
+            self._functions[id(program)] = unfinished
+            known = self._functions[id(program)] = self._write(self, program, number)
         return known
 
     @property
@@ -124,23 +132,12 @@ class NativeModule:
         self.declarations |= lines.declarations
         self.uses |= lines.uses
 
-    def addresses(self, known: Mapping[str, int]) -> dict[str, int]:
-        """The addresses of what the module refers to and does not define.
-
-        Raises
-        ------
-        NativeError
-            One is neither among the module's symbols nor ``known``.
-        """
+    @property
+    def symbols(self) -> list[str]:
+        """What it refers to, and functions that it shares, without definitions and recipes."""
         functions = needed(self.definitions, self.uses)
         declared = self.declarations.union(*[function.declarations for function in functions])
-        addresses = {**known, **self.symbols}
-        copying = [name for name in _COPYING if name in addresses]
-        names = [*copying, *symbols_in(declared)]
-        for name in names:
-            if name not in addresses:
-                raise NativeError(f"native code: nobody knows the symbol {name!r}")
-        return {name: addresses[name] for name in names}
+        return sorted({*symbols_in(declared), *_COPYING} - self.recipes.keys())
 
     def shared(self, function: str, parameters: str, write: Callable[[FunctionText], None]) -> str:
         """Write a function that programs share, unless it is written; returns its name.
@@ -166,13 +163,12 @@ class NativeModule:
         self._users[-1].add(name)
         return name
 
-    def symbol(self, word: str, address: int, referents: Any) -> str:
-        """Name an address; what lies there is referents alive."""
-        name = f"{word}{len(self.symbols)}"
-        self.symbols[name] = address
-        self.referents.append(referents)
+    def symbol(self, word: str, recipe: Recipe) -> str:
+        """A symbol for what a recipe tells of; its name begins with a word."""
+        name = f"{word}{len(self.recipes)}"
+        self.recipes[name] = recipe
         self.declarations.add(f"@{name} = external global i8")
         return f"@{name}"
 
 
-WriteFunction: TypeAlias = Callable[[NativeModule, Program, str], Function]
+WriteFunction: TypeAlias = Callable[[NativeModule, Program, int], Function]

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from funcgrad.backends.control_forms import form_of
+from funcgrad.backends.control_forms import form_of, in_form
 from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.factor_planning import factorizes
 from funcgrad.backends.native.fold_planning import folds_in_order, scans
@@ -43,13 +43,11 @@ from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
 from funcgrad.structure import (
     FOREIGN,
-    Choice,
     Contraction,
     Control,
     Elementwise,
     Factored,
     Gather,
-    Loop,
     Movement,
     Opaque,
     Random,
@@ -197,12 +195,8 @@ def _runs_along_axis(
 
 def _runs(plan: UnfinishedPlan, equation: Equation, results: range) -> bool:
     form = form_of(equation, plan.specs)
-    if isinstance(form, Loop):
-        programs = [form.body] + ([] if form.condition is None else [form.condition])
-    elif isinstance(form, Choice):
-        programs = list(form.branches)
-    else:
+    if form is None:
         return False
     plan.prepare(equation.operands)
-    plan.append(Run(equation, results.start, form, tuple(programs)), results)
+    plan.append(Run(equation, results.start, form, in_form(form)), results)
     return True

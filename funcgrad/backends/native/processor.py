@@ -31,9 +31,6 @@ from funcgrad.quick_dataclasses import dataclass
 
 LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
 
-_LONG: Final = 4096
-"""Characters of a text that takes about a millisecond to compile at level 0."""
-
 _LONGEST: Final = 1 << 18
 """Characters of a text from which on its functions are not optimized across one another: that would
 take a second, and so much text is mostly of loops over large arrays, which gain less."""
@@ -202,20 +199,18 @@ class Toolchain:
         NativeError
             LLVM refuses the text.
         """
-        is_long = len(text) > _LONG  # code of short texts is made as quickly as it is read
-        made = self.known_code(text, level) if is_long else None
+        made = self.known_code(text, level)
         if made is None:
-            made = self._compiled(text, level)
-            if is_long or level:
-                write_code(self._name(text, level), made)
+            made = self.compiled(text, level)
+            write_code(self.name(text, level), made)
         return made
 
     def known_code(self, text: str, level: int) -> bytes | None:
         """The object file of a text that some process has compiled; None if it is not on disk."""
-        return read_code(self._name(text, level))
+        return read_code(self.name(text, level))
 
-    def _name(self, text: str, level: int) -> str:
-        """A name for everything that an object file depends on."""
+    def name(self, text: str, level: int) -> str:
+        """The name of the file on disk for a text, or for a key that tells as much."""
         return digest([text, str(level), *self._versions])
 
     @cached_property
@@ -225,7 +220,8 @@ class Toolchain:
             versions = llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform, "inlined"
         return processor.cpu, processor.features, *versions
 
-    def _compiled(self, text: str, level: int) -> bytes:
+    def compiled(self, text: str, level: int) -> bytes:
+        """Compile the text of a module to an object file, whatever is on disk."""
         with self.lock:
             self._free_unused()
             return self._compile(text, level)

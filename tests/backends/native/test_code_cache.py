@@ -122,7 +122,7 @@ def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         compiled.append(text)
         return first
 
-    monkeypatch.setattr(Toolchain, "_compiled", compile_)
+    monkeypatch.setattr(Toolchain, "compiled", compile_)
     assert Toolchain().object_code(TEXT, BEST) == first
     assert compiled == []
     Toolchain().object_code(TEXT + " ", BEST)

@@ -20,10 +20,8 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.native.cpython import NativeError
 from funcgrad.backends.native.function_text import PLAIN, Arithmetic, SharedFunction
-from funcgrad.backends.native.functions import write_function
 from funcgrad.backends.native.native_backend import EXACT, NATIVE, NativeBackend
-from funcgrad.backends.native.native_code import SharedCode
-from funcgrad.backends.native.native_module import NativeModule
+from funcgrad.backends.native.native_code import SharedCode, native_code_of
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.planner import plan_of
 from funcgrad.backends.native.processor import Toolchain
@@ -294,10 +292,9 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
     text = "declare void @nowhere() define void @program() { call void @nowhere() ret void }"
     with pytest.raises(NativeError, match="cannot be linked"):
         tools.linked([tools.object_code(text, 0)], {}, ["program"])
-    module = NativeModule(512, PLAIN, {}, write_function)
-    module.declarations.add("declare void @nowhere()")
-    with pytest.raises(NativeError, match="nobody knows the symbol 'nowhere'"):
-        module.addresses({})
+    program = NATIVE.prepare(fg.program(fnp.sort)(np.ones(3)), True)
+    with pytest.raises(NativeError, match="nobody knows the symbol 'call_back'"):
+        native_code_of(NATIVE._shared, program, lambda: NATIVE._written(program), {})
     with pytest.raises(NativeError, match="LLVM refuses"):
         tools.object_code("this is no module", 0)
 
@@ -333,15 +330,15 @@ def test_what_is_called_back_is_named() -> None:
 def test_code_that_programs_share_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     # Programs that another thread has compiled in the meantime call the first code.
     tools, others = Toolchain(), list[dict[str, int]]()
-    shared, text = SharedCode(tools, {}), "i64 @five() { ret i64 5 }"
+    shared, text = SharedCode(tools, PLAIN, {}), "i64 @five() { ret i64 5 }"
     shared.definitions["five"] = SharedFunction("i64 @five()", text, frozenset(), frozenset())
     compiled = Toolchain.object_code
 
     def compiled_meanwhile(tools: Toolchain, text: str, level: int) -> bytes:
         if not others:
             others.append({})
-            others.append(shared.addresses(["five"]))
+            others.append(shared.addresses(shared.files(["five"])))
         return compiled(tools, text, level)
 
     monkeypatch.setattr(Toolchain, "object_code", compiled_meanwhile)
-    assert shared.addresses(["five"]) == others[1]
+    assert shared.addresses(shared.files(["five"])) == others[1]

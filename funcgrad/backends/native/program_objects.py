@@ -1,0 +1,74 @@
+"""Compiled programs as data: an object file, and what is needed to run it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from funcgrad.backends.control_forms import programs_inside
+from funcgrad.backends.native.referents import Recipe
+from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the code of a program needs.
+
+    Attributes
+    ----------
+    size : int
+        The bytes of its arena.
+    origins : sequence of (program, equation, place)
+        Where each of the programs inside stands: its place in an equation of an earlier one.
+    recipes : mapping
+        From symbols to what they refer to.
+    symbols : sequence of str
+        The symbols that every process has.
+    shared : mapping
+        From the names of shared functions to the files that have them.
+    """
+
+    size: int
+    origins: Sequence[Sequence[int]]
+    recipes: Mapping[str, Recipe]
+    symbols: Sequence[str]
+    shared: Mapping[str, str]
+
+    def programs(self, program: Program) -> list[Program]:
+        """The program and those inside, in the order of their numbers."""
+        programs = [program]
+        for parent, number, place in self.origins:
+            programs.append(programs_inside(programs[parent].equations[number])[place])
+        return programs
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramObject:
+    """A compiled program.
+
+    Attributes
+    ----------
+    needs : Needs
+    code : bytes
+        The object file.
+    """
+
+    needs: Needs
+    code: bytes
+
+    def to_bytes(self) -> bytes | None:
+        """The contents of a file; None if a recipe has an object that other processes lack."""
+        try:
+            return json.dumps(asdict(self.needs)).encode() + b"\n" + self.code
+        except TypeError:
+            return None
+
+    @classmethod
+    def from_bytes(cls, contents: bytes) -> ProgramObject:
+        """Read what ``to_bytes`` wrote."""
+        head, _, code = contents.partition(b"\n")
+        fields: dict[str, Any] = json.loads(head)
+        return cls(Needs(**fields), code)
