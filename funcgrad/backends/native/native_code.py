@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from threading import Thread
 from typing import Any, Final
 
@@ -154,17 +155,21 @@ def native_code_of(
 
     def compiled(level: int) -> ProgramObject:
         module, function = write()
+        needs = Needs(function.size, module.origins, module.recipes, module.symbols, {})
+        has_key = key is not None and needs.is_storable
+        best = None if has_key or level == BEST else tools.known_code(module.text, BEST)
+        if best is not None:
+            return ProgramObject(BEST, needs, best)
         text = module.text if level == BEST else module.short_text
-        code = tools.object_code(text, level) if key is None else tools.compiled(text, level)
-        files = {} if level == BEST else shared.files(sorted(module.uses))
-        needs = Needs(function.size, module.origins, module.recipes, module.symbols, files)
-        made = ProgramObject(needs, code)
-        contents = None if key is None else made.to_bytes()
-        if key is not None and contents is not None:
-            write_code(tools.name(key, level), contents)
+        code = tools.compiled(text, level) if has_key else tools.object_code(text, level)
+        if level != BEST:
+            needs = replace(needs, shared=shared.files(sorted(module.uses)))
+        made = ProgramObject(level, needs, code)
+        if key is not None and has_key:
+            write_code(tools.name(key, level), made.to_bytes())
         return made
 
-    def use(made: ProgramObject) -> NativeCode:
+    def use(made: ProgramObject) -> None:
         needs = made.needs
         programs = needs.programs(program)
         found = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
@@ -177,22 +182,21 @@ def native_code_of(
         code = tools.linked([made.code], addresses, ["program"])
         referents.extend((programs, found, code))
         words[0] = code.addresses["program"]
-        return NativeCode(words, needs.size, referents)
 
-    def stored(level: int) -> NativeCode | None:
+    def begun(made: ProgramObject) -> NativeCode:
+        use(made)
+        if made.level == BEST:
+            return NativeCode(words, made.needs.size, referents)
+        improve = _in_a_thread(lambda: use(compiled(BEST)))
+        words[1:] = _PATIENCE, id(improve)
+        return NativeCode(words, made.needs.size, [referents, improve])
+
+    for level in (BEST, FIRST):
         contents = None if key is None else read_code(tools.name(key, level))
         if contents is not None:
             with suppress(AttributeError, ImportError, FileNotFoundError, NativeError):
-                return use(ProgramObject.from_bytes(contents))
-        return None
-
-    best = stored(BEST)
-    if best is not None:
-        return best
-    first = stored(FIRST) or use(compiled(FIRST))
-    improve = _in_a_thread(lambda: use(compiled(BEST)))
-    words[1:] = _PATIENCE, id(improve)
-    return NativeCode(words, first.size, [referents, improve])
+                return begun(ProgramObject.from_bytes(contents))
+    return begun(compiled(FIRST))
 
 
 def _in_a_thread(work: Callable[[], object]) -> Callable[[], None]:

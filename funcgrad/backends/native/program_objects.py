@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from funcgrad.backends.control_forms import programs_inside
 from funcgrad.backends.native.referents import Recipe
@@ -37,6 +36,12 @@ class Needs:
     symbols: Sequence[str]
     shared: Mapping[str, str]
 
+    @property
+    def is_storable(self) -> bool:
+        """Whether no recipe has an object that other processes lack."""
+        items = [item for recipe in self.recipes.values() for item in recipe]
+        return all(isinstance(item, (str, int, float)) for item in items)
+
     def programs(self, program: Program) -> list[Program]:
         """The program and those inside, in the order of their numbers."""
         programs = [program]
@@ -51,24 +56,24 @@ class ProgramObject:
 
     Attributes
     ----------
+    level : int
+        How much LLVM has optimized it.
     needs : Needs
     code : bytes
         The object file.
     """
 
+    level: int
     needs: Needs
     code: bytes
 
-    def to_bytes(self) -> bytes | None:
-        """The contents of a file; None if a recipe has an object that other processes lack."""
-        try:
-            return json.dumps(asdict(self.needs)).encode() + b"\n" + self.code
-        except TypeError:
-            return None
+    def to_bytes(self) -> bytes:
+        """The contents of a file."""
+        return json.dumps([self.level, asdict(self.needs)]).encode() + b"\n" + self.code
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> ProgramObject:
         """Read what ``to_bytes`` wrote."""
         head, _, code = contents.partition(b"\n")
-        fields: dict[str, Any] = json.loads(head)
-        return cls(Needs(**fields), code)
+        level, fields = json.loads(head)
+        return cls(level, Needs(**fields), code)
