@@ -95,7 +95,7 @@ def programs_inside(equation: Equation) -> tuple[Program, ...]:
     return in_form(structure.form(**dict(equation.params)))
 
 
-def in_form(form: Any) -> tuple[Program, ...]:
+def in_form(form: object) -> tuple[Program, ...]:
     """The programs of the form of a loop or a choice."""
     if isinstance(form, Loop):
         return (form.body,) if form.condition is None else (form.body, form.condition)

@@ -27,7 +27,7 @@ from funcgrad.backends.native.function_text import (
 )
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import Code, Toolchain
-from funcgrad.backends.native.program_keys import program_key
+from funcgrad.backends.native.program_keys import ProgramKeys
 from funcgrad.backends.native.program_objects import Needs, ProgramObject
 from funcgrad.backends.native.referents import referent
 from funcgrad.programs.program import Program
@@ -50,6 +50,7 @@ class SharedCode:
     tools : Toolchain
     definitions : dict
         Their texts, by name.
+    keys : ProgramKeys
 
     Parameters
     ----------
@@ -64,6 +65,7 @@ class SharedCode:
     ) -> None:
         self.tools, self.arithmetic = tools, arithmetic
         self.definitions: dict[str, SharedFunction] = {}
+        self.keys = ProgramKeys()
         self._symbols = symbols
         self._addresses: dict[str, int] = {}
         self._files: dict[str, str] = {}
@@ -151,7 +153,7 @@ def native_code_of(
     """
     words, tools = np.zeros(3, np.int64), shared.tools
     referents: list[Any] = [shared, program]
-    key = program_key(program, shared.arithmetic) if is_on() else None
+    key = shared.keys.key(program, shared.arithmetic) if is_on() else None
 
     def compiled(level: int) -> ProgramObject:
         module, function = write()
@@ -172,15 +174,15 @@ def native_code_of(
     def use(made: ProgramObject) -> None:
         needs = made.needs
         programs = needs.programs(program)
-        found = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
-        addresses = {name: address for name, (address, _) in found.items()}
+        targets = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
+        addresses = {name: address for name, (address, _) in targets.items()}
         addresses |= shared.addresses(needs.shared)
         for name in needs.symbols:
             if name not in symbols:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
             addresses[name] = symbols[name]
         code = tools.linked([made.code], addresses, ["program"])
-        referents.extend((programs, found, code))
+        referents.extend((programs, targets, code))
         words[0] = code.addresses["program"]
 
     def begun(made: ProgramObject) -> NativeCode:

@@ -134,7 +134,7 @@ class NativeModule:
 
     @property
     def symbols(self) -> list[str]:
-        """What it refers to, and functions that it shares, without definitions and recipes."""
+        """The names that it and its shared functions refer to and that have no recipe."""
         functions = needed(self.definitions, self.uses)
         declared = self.declarations.union(*[function.declarations for function in functions])
         return sorted({*symbols_in(declared), *_COPYING} - self.recipes.keys())

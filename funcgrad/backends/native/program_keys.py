@@ -7,9 +7,10 @@ text. A key is a hash of plain values, which takes a tenth of the time of the te
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: x * 2.0)(1.0)
->>> program_key(staged) == program_key(fg.program(lambda x: x * 2.0)(1.0))
+>>> keys = ProgramKeys()
+>>> keys.key(staged) == keys.key(fg.program(lambda x: x * 2.0)(1.0))
 True
->>> program_key(staged) == program_key(fg.program(lambda x: x * 2)(1.0))
+>>> keys.key(staged) == keys.key(fg.program(lambda x: x * 2)(1.0))
 False
 """
 
@@ -20,7 +21,6 @@ import struct
 import sys
 from collections.abc import Iterator
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from types import EllipsisType, FunctionType, NoneType
 from typing import Any, Final
@@ -32,6 +32,7 @@ from funcgrad.backends.native.function_text import PLAIN, Arithmetic
 from funcgrad.late_names import BEGAN
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.index_keys import Key
+from funcgrad.process_locks import cached_property
 from funcgrad.programs.equation import Constant, Equation
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
@@ -44,28 +45,39 @@ class _NoKeyError(Exception):
     """A part of a program has no key, such as an operation that is no part of this package."""
 
 
-def program_key(program: Program, arithmetic: Arithmetic = PLAIN) -> str | None:
-    """The key of a program; None where there is none.
+class ProgramKeys:
+    """Makes keys of programs; looks at the package's files and modules once."""
 
-    An operation or a function that the user's files define has none, since they may have changed
-    since code was stored.
-    """
-    try:
-        sources = _sources()
-        encoded = _Encoder().program(program)
-    except (OSError, RecursionError, _NoKeyError):
-        return None
-    return digest([repr(encoded), repr(arithmetic), sources, sys.version, np.__version__])
+    def __init__(self) -> None:
+        self._operations = _Operations()
 
+    def key(self, program: Program, arithmetic: Arithmetic = PLAIN) -> str | None:
+        """The key of a program; None where there is none.
 
-@cache
-def _sources() -> str:
-    """The files of this package: names, sizes, and when they were written."""
-    folder = str(Path(__file__).parents[2])
-    files = sorted(_files(folder))
-    if not files or any(changed > int(BEGAN * 1e9) for _, _, changed in files):
-        raise _NoKeyError  # what is loaded is not what the files say
-    return repr(files)
+        An operation or a function that the user's files define has none, since they may have
+        changed since code was stored.
+        """
+        if self.sources is None:
+            return None
+        try:
+            encoded = _Encoder(self._operations).program(program)
+        except (RecursionError, _NoKeyError):
+            return None
+        versions = self.sources, sys.version, np.__version__
+        return digest([repr(encoded), repr(arithmetic), *versions])
+
+    @cached_property
+    def sources(self) -> str | None:
+        """The names and sizes of this package's files, and when they were written.
+
+        None if one is newer than what is loaded, or cannot be found.
+        """
+        try:
+            files = sorted(_files(str(Path(__file__).parents[2])))
+        except OSError:
+            return None
+        is_new = any(changed > int(BEGAN * 1e9) for _, _, changed in files)
+        return None if is_new else repr(files)
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
@@ -99,13 +111,11 @@ class _Operations:
         return self._names[id(operation)][1]
 
 
-_OPERATIONS: Final = _Operations()
-
-
 class _Encoder:
     """Writes programs as tuples of plain values, whose ``repr`` tells them apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: _Operations) -> None:
+        self._operations = operations
         self._numbers: dict[int, int] = {}
         self._specs: dict[Spec, Any] = {}
 
@@ -138,34 +148,34 @@ class _Encoder:
 
     def _equation(self, equation: Equation) -> Any:
         return (
-            _OPERATIONS.name(equation.operation),
+            self._operations.name(equation.operation),
             equation.operands,
             equation.params and self._value(equation.params),
             tuple([self._spec(spec) for spec in equation.results]),
         )
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: object) -> Any:
         kind = type(value)
         if kind in _PLAIN:
             return value
-        if kind is float:
+        if isinstance(value, float) and kind is float:
             return value if value == value else struct.pack("d", value)
-        if kind is tuple:
+        if isinstance(value, tuple) and kind is tuple:
             return tuple([self._value(member) for member in value])
-        if kind is Program:
+        if isinstance(value, Program):
             return "program", self.program(value)
         return kind.__name__, self._other(value)
 
-    def _other(self, value: Any) -> Any:
+    def _other(self, value: object) -> Any:
         if isinstance(value, np.dtype):
             return _dtype_text(value)
         if isinstance(value, np.generic):
             return _dtype_text(value.dtype), value.tobytes()
-        if type(value) is complex:
+        if isinstance(value, complex):
             return struct.pack("dd", value.real, value.imag)
-        if type(value) is slice:
+        if isinstance(value, slice):
             return self._value((value.start, value.stop, value.step))
-        if type(value) is Key:
+        if isinstance(value, Key):
             return self._value(tuple(value))
         if isinstance(value, (type, FunctionType)):
             return _reference(value)
@@ -180,7 +190,7 @@ class _Encoder:
         return _reference(type(value)), tuple(fields)
 
 
-def _reference(value: Any) -> str:
+def _reference(value: type[object] | FunctionType) -> str:
     """The module and the name of a function or a class of this package or of NumPy."""
     module, name = value.__module__, value.__qualname__
     known = module.split(".")[0] in (_PACKAGE, "builtins", "numpy")

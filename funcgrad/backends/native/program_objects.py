@@ -14,7 +14,7 @@ from funcgrad.quick_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the code of a program needs.
+    """All that the code of a program needs.
 
     Attributes
     ----------

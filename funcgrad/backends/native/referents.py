@@ -1,4 +1,4 @@
-"""What machine code refers to by addresses: arrays, NumPy's inner loops, operations called back.
+"""Addresses in machine code: arrays, NumPy's inner loops, operations called back.
 
 A *recipe* tells it in plain values, so that code from disk finds it again, in the programs that
 the code was made from. Programs have numbers, in the order in which they are written.
@@ -49,13 +49,12 @@ def loop_recipes(ufunc: np.ufunc, dtypes: Sequence[np.dtype[Any]]) -> list[Recip
     return recipes if referent(recipes[1], ())[0] else recipes[:1]
 
 
-def _loop(programs: Sequence[Program], ufunc: Any, chars: str, place: int) -> Referent:
-    if isinstance(ufunc, str):
-        ufunc = resolve_name(ufunc)
-    loop = inner_loop(ufunc, tuple(map(np.dtype, chars)))
+def _loop(programs: Sequence[Program], ufunc: np.ufunc | str, chars: str, place: int) -> Referent:
+    there: np.ufunc = resolve_name(ufunc) if isinstance(ufunc, str) else ufunc
+    loop = inner_loop(there, tuple(map(np.dtype, chars)))
     if loop is None:
-        raise NativeError(f"native code: {ufunc.__name__} has no loop for {chars}")
-    return loop[place], ufunc
+        raise NativeError(f"native code: {there.__name__} has no loop for {chars}")
+    return loop[place], there
 
 
 def _constant(programs: Sequence[Program], program: int, number: int) -> Referent:
