@@ -22,6 +22,9 @@ from funcgrad.quick_dataclasses import dataclass
 _FAR: Final = 1.5e6
 """From here on n times a piece of pi / 2 is not exact."""
 
+_FAR_SINGLE: Final = 1e5
+"""From here on float32 numbers do not hold enough of n times pi / 2."""
+
 _DOUBLE: Final = np.dtype(np.float64)
 _WORD: Final = np.dtype(np.uint64)
 
@@ -36,8 +39,10 @@ class _Angle:
 
 
 def _reduced(f: Floats, x: Value) -> _Angle:
-    """Take off quarter turns, in float64."""
+    """Take off quarter turns."""
     n, quarters = f.nearest_whole(x, 2 / math.pi)
+    if f.dtype != _DOUBLE:
+        return _with_far(f, x, _reduced_single(f, x, n, quarters), _FAR_SINGLE)
     pieces = f.pieces("pi/2 for turns")
     total = f.fma(n, -pieces[0], x)
     if f.letter == "f":
@@ -48,14 +53,30 @@ def _reduced(f: Floats, x: Value) -> _Angle:
         error = f.fma(n, -pieces[3], error + more)
         remainder = total + error
         near = _Angle(quarters, remainder, (total - remainder) + error)
-    return _with_far(f, x, near)
+    return _with_far(f, x, near, _FAR)
 
 
-def _with_far(f: Floats, x: Value, near: _Angle) -> _Angle:
+def _reduced_single(f: Floats, x: Value, n: Value, quarters: Value) -> _Angle:
+    """Take off n quarter turns, in float32, by fused multiplication.
+
+    All numbers of the first difference are multiples of ``2**-24`` and below 1: it is exact.
+    """
+    whole, least = PIECES["pi/2"]["d"]
+    first = float(np.float32(whole))
+    second = float(np.float32(whole - first))
+    near, product = f.fma(n, -first, x), n * second
+    total, error = f.two_sum(near, -product)
+    error = error - f.fma(n, second, -product)
+    error = f.fma(n, -((whole - first - second) + least), error)
+    remainder = total + error
+    return _Angle(quarters, remainder, (total - remainder) + error)
+
+
+def _with_far(f: Floats, x: Value, near: _Angle, bound: float) -> _Angle:
     """Replace the angles that are too far for the quick way, if there is one."""
     m, lines = f.lanes, f.lanes.lines
     size = m.absolute(x)
-    far = (size > _FAR) & (size < math.inf)
+    far = (size > bound) & (size < math.inf)
     some = far.text
     if m.width > 1:
         some = lines.call("i1", f"llvm.vector.reduce.or.v{m.width}i1", (far.kind, far.text))
@@ -81,6 +102,12 @@ def _with_far(f: Floats, x: Value, near: _Angle) -> _Angle:
 
 def _number_by_number(f: Floats, x: Value) -> Sequence[Value]:
     m, lines = f.lanes, f.lanes.lines
+    if x.dtype != _DOUBLE:
+        doubles = Floats(m, _DOUBLE)
+        quarters, remainder, _ = _number_by_number(doubles, m.astype(x, _DOUBLE))
+        single = m.astype(remainder, f.dtype)
+        low = m.astype(remainder - m.astype(single, _DOUBLE), f.dtype)
+        return m.astype(quarters, f.integers), single, low
     use_far_turn(lines)
     dtypes = (_WORD, _DOUBLE, _DOUBLE)
     texts = ["poison"] * 3
@@ -168,10 +195,15 @@ def _write_far_turn(lines: FunctionText) -> None:
     lines.emit(f"ret {_ANSWER} {answer}")
 
 
+def _is_wide(f: Floats) -> bool:
+    """Whether there are more digits than are asked for."""
+    return f.letter != f.dtype.char
+
+
 def _sine(f: Floats, angle: _Angle, square: Value) -> tuple[Value, Value]:
     """The sine of the remainder, as the remainder and what is added to it."""
     bend = (angle.remainder * square) * f.polynomial("sin", square)
-    if f.letter == "f":
+    if _is_wide(f):
         return angle.remainder, bend
     return angle.remainder, f.fma(angle.low, 1.0 - 0.5 * square, bend)
 
@@ -181,7 +213,7 @@ def _cosine(f: Floats, angle: _Angle, square: Value) -> tuple[Value, Value]:
     half = 0.5 * square
     whole = 1.0 - half
     bend = (square * square) * f.polynomial("cos", square)
-    if f.letter == "f":
+    if _is_wide(f):
         return whole, bend
     return whole, ((1.0 - whole) - half) + (bend - angle.remainder * angle.low)
 
@@ -196,8 +228,9 @@ def sine_and_cosine(f: Floats, x: Value) -> tuple[Value, Value]:
     odd = (angle.quarters & 1) != 0
     sine, cosine = m.where(odd, second, first), m.where(odd, first, second)
     sign = 1 << (8 * f.dtype.itemsize - 1)
-    down = f.shifted("shl", angle.quarters, 62) & sign
-    left = f.shifted("shl", angle.quarters + 1, 62) & sign
+    top = 8 * f.dtype.itemsize - 2
+    down = f.shifted("shl", angle.quarters, top) & sign
+    left = f.shifted("shl", angle.quarters + 1, top) & sign
     sine, cosine = f.of_bits(f.bits(sine) ^ down), f.of_bits(f.bits(cosine) ^ left)
     return m.where(x == 0.0, x, sine), cosine
 

@@ -38,6 +38,16 @@ def _assert_same(actual: Any, expected: Any) -> None:
             assert_array_equal(np.signbit(x[~np.isnan(x)]), np.signbit(y[~np.isnan(y)]))
 
 
+def _assert_near(result: Any, expected: Any, units: float) -> None:
+    """As near as so many units of the greatest digit; zeros have their signs."""
+    result, expected = np.asarray(result), np.asarray(expected)
+    assert result.dtype == expected.dtype
+    eps, tiny = float(np.finfo(result.dtype).eps), float(np.finfo(result.dtype).tiny)
+    for x, y in ((result.real, expected.real), (result.imag, expected.imag)):
+        np.testing.assert_allclose(x, y, rtol=units * eps, atol=tiny)
+        assert_array_equal(np.signbit(x[y == y]), np.signbit(y[y == y]))
+
+
 def _assert_is_machine_code(f: Callable[..., Any], *arguments: Any, exact: bool = False) -> Any:
     """Run what has no call of NumPy."""
     staged = fg.jit(f, backend="native", exact=exact)
@@ -110,12 +120,17 @@ def test_functions_by_the_c_standard_at_all_edges(name: str, char: str) -> None:
     z = np.concatenate([_edges(char), far.astype(char), _numbers(char, 200)])
     with np.errstate(all="ignore"):
         result, expected = _assert_is_machine_code(f, z), f(z)
-    assert result.dtype == expected.dtype
-    for x, y in ((result.real, expected.real), (result.imag, expected.imag)):
-        x, y = np.asarray(x), np.asarray(y)
-        eps, tiny = float(np.finfo(char).eps), float(np.finfo(char).tiny)
-        np.testing.assert_allclose(x, y, rtol=8 * eps, atol=tiny)
-        assert_array_equal(np.signbit(x[y == y]), np.signbit(y[y == y]))
+    _assert_near(result, expected, 8)
+
+
+@pytest.mark.parametrize("char", "FD")
+@pytest.mark.parametrize("exponent", [*range(-5, 6), 9.0, -8])
+def test_whole_powers_at_all_edges(exponent: float, char: str) -> None:
+    z = np.concatenate([_edges(char), _numbers(char, 40)])
+    with np.errstate(all="ignore"):
+        result = _assert_is_machine_code(lambda z: z**exponent, z)
+        expected = np.square(z) if exponent == 2 else np.power(z, exponent)
+    _assert_near(result, expected, 20)
 
 
 def test_logarithms_near_the_unit_circle_have_all_digits() -> None:

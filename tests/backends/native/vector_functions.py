@@ -31,8 +31,10 @@ AVX2: Final = Processor("haswell", "+avx2,+fma", 256)
 EDGES: Final = (
     *(0.0, 1.0, 2.0, 0.5, 3.0, 2.5, 7.0, 1e9, 1e15 + 1, 1e22, 1.5e6, np.inf, np.nan),
     *(5e-324, 1e-310, 1e-45, 1e-40, 1.17e-38, 3.4e38, 1.7e308, 710.0, 745.0, 89.0, 104.0),
+    *(252.89821, 48039.664, 52516.434, 16367173.0),
 )
-"""Numbers where functions have poles, overflow or are subnormal; those with a minus too."""
+"""Numbers where functions have poles, overflow or are subnormal, and those that are nearly whole
+numbers of quarter turns; those with a minus too."""
 
 RANGES: Final = ((-1.0, 1.0), (0.7, 1.5), (-10.0, 10.0), (-750.0, 750.0), (-1e7, 1e7))
 """Where numbers are drawn, besides all over the exponents."""
