@@ -70,14 +70,14 @@ class ProgramKeys:
     def sources(self) -> str | None:
         """The names and sizes of this package's files, and when they were written.
 
-        None if one is newer than what is loaded, or cannot be found.
+        None if one is newer than what is loaded, or if there are none.
         """
         try:
             files = sorted(_files(str(Path(__file__).parents[2])))
         except OSError:
             return None
         is_new = any(changed > int(BEGAN * 1e9) for _, _, changed in files)
-        return None if is_new else repr(files)
+        return None if is_new or not files else repr(files)
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
