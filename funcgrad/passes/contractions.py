@@ -1,4 +1,4 @@
-"""Fold sums of the result, and transpositions of factors, into contractions.
+"""Fold sums of the result into contractions.
 
 A sum over a product of arrays is a product with fewer indices, so the whole product need not be
 stored. The terms of the sum stay the same products of numbers. Adding before multiplying is left to
@@ -29,7 +29,7 @@ from funcgrad.primitives.elementwise import multiply
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.equation import Equation
 from funcgrad.programs.program import Program
-from funcgrad.programs.structures import axes_along, is_matrix_product, letters_of
+from funcgrad.programs.structures import is_matrix_product, letters_of
 from funcgrad.shape import Shape
 from funcgrad.structure import LETTERS, Contraction, Reduction, Trait
 
@@ -45,7 +45,7 @@ _LONG: Final = 2**7
 
 
 def fold_into_contractions(program: Program) -> Program:
-    """Fold sums, and transpositions of factors, into the products of arrays.
+    """Fold sums into the products of arrays that they are applied to.
 
     Results are rounded as if the terms of their sums had been added in another order: a sum of n
     terms in all is off by at most ``n * eps * sum(abs(a * b))``. NaN and infinities stay in their
@@ -132,8 +132,6 @@ def _product(site: _Site, x: int, y: int, first: str, second: str, out: str) -> 
         return site.append(matmul, x, y)
     if is_matrix_product(second, first, out):
         return site.append(matmul, y, x)
-    x, first = _plain(site, x, first, second, out)
-    y, second = _plain(site, y, second, first, out)
     return site.append(contract, x, y, subscripts=f"{first},{second}->{out}")
 
 
@@ -161,48 +159,4 @@ def _sum_of_multiples(site: _Site, x: int, y: int) -> int | None:
     )
 
 
-# Transpositions and repetitions.
-
-
-def _contraction(bench: Workbench, equation: Equation) -> int | None:
-    """Contract the arrays that the factors are transposed or broadcast from.
-
-    ``matmul`` (an operation that can write into existing memory) reads such factors without a copy.
-    """
-    if Trait.WRITES_INTO in equation.operation.traits:
-        return None
-    site = _Site(bench, equation)
-    x, y = site.equation.operands
-    letters = letters_of(equation, bench.specs)
-    if letters is None or not site.is_floating(x, y):
-        return None
-    first, second, out = letters
-    x_new, first_new = _plain(site, x, first, second, out)
-    y_new, second_new = _plain(site, y, second, first_new, out)
-    straight = is_matrix_product(first, second, out) or is_matrix_product(second, first, out)
-    if (x_new, y_new) == (x, y) and not straight:
-        return None
-    return _product(site, x_new, y_new, first_new, second_new, out)
-
-
-def _plain(site: _Site, variable: int, letters: str, other: str, out: str) -> tuple[int, str]:
-    """The array that a factor is transposed or broadcast from, with the letters of its axes."""
-    maker, piece = site.bench.makers[variable], site.bench.rearranged(variable)
-    if maker is None or piece is None:
-        return variable, letters
-    (inner,) = maker.operands
-    sizes = site.shape(inner)
-    axes = axes_along(piece, sizes)
-    if axes is None:
-        return variable, letters
-    repeated = {letter for letter, axis in zip(letters, axes, strict=True) if axis is None}
-    if not repeated <= {*other} & {*out}:
-        return variable, letters
-    present = [axis for axis in range(len(sizes)) if axis in axes]
-    letters = "".join([letters[axes.index(axis)] for axis in present])
-    if len(present) < len(sizes):  # stop here: the reshape could be followed back without end
-        return site.append(reshape, inner, shape=tuple([sizes[axis] for axis in present])), letters
-    return _plain(site, inner, letters, other, out)
-
-
-CONTRACTING: Final[Rules] = MappingProxyType({Reduction: (_sum,), Contraction: (_contraction,)})
+CONTRACTING: Final[Rules] = MappingProxyType({Reduction: (_sum,)})

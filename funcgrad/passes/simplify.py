@@ -6,7 +6,7 @@ turns an infinity into NaN. ``x + -y`` equals ``x - y`` by definition, including
 and a product may be negated before or after.
 
 >>> import funcgrad as fg
->>> staged = fg.program(lambda x, y: x * 1.0 + (-y) * 3.0)(fg.tensor([3.0]), fg.tensor([2.0]))
+>>> staged = fg.program(lambda x, y: x * 1.0 + -(y * 3.0))(fg.tensor([3.0]), fg.tensor([2.0]))
 >>> [str(c) for c in simplify(staged).constants]
 ['-3.0']
 >>> [equation.operation.name for equation in simplify(staged).equations]
@@ -99,19 +99,6 @@ def _sum_with_opposite(bench: Workbench, equation: Equation) -> int | None:
     return None
 
 
-def _product_with_opposite(bench: Workbench, equation: Equation) -> int | None:
-    """Rewrite ``-x * -y`` as ``x * y`` and ``-x * 3`` as ``x * -3``; quotients likewise."""
-    x, y = equation.operands
-    minus_x, minus_y = _opposite(bench, x), _opposite(bench, y)
-    if equation.results[0].dtype.kind != "f" or (minus_x is None and minus_y is None):
-        return None
-    minus_x = _minus(bench, x) if minus_x is None else minus_x
-    minus_y = _minus(bench, y) if minus_y is None else minus_y
-    if minus_x is None or minus_y is None:
-        return None
-    return bench.put(equation, equation.operation, (minus_x, minus_y))
-
-
 def _opposite_of_product(bench: Workbench, equation: Equation) -> int | None:
     """Rewrite ``-(3 * x)`` as ``-3 * x``; quotients likewise."""
     maker = bench.makers[equation.operands[0]]
@@ -179,8 +166,7 @@ ALGEBRA: Final[Rules] = MappingProxyType(
     {
         ew.add: (_sum_with_opposite,),
         ew.negative: (_opposite_of_product,),
-        ew.multiply: (_product, _product_with_opposite),
-        ew.divide: (_product_with_opposite,),
+        ew.multiply: (_product,),
         reshape: (_reshaped,),
         Reduction: (_of_single_elements,),
     }

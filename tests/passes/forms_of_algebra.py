@@ -88,19 +88,6 @@ def _negated_summand(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     )
 
 
-def _negated_factor(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
-    minus, number = -x, one_of(pick)
-    product = pick(
-        lambda: operation(minus, y),
-        lambda: operation(y, minus),
-        lambda: operation(minus, -y),
-        lambda: operation(minus, minus),
-        lambda: operation(minus, number),
-        lambda: operation(number, minus),
-    )
-    return pick(lambda: product, lambda: y - product, lambda: product * product)
-
-
 def _negated_product(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     number = one_of(pick)
     product = pick(lambda: x * number, lambda: number * x, lambda: x / number, lambda: number / x)
@@ -115,7 +102,6 @@ ALGEBRAIC: Final[Mapping[str, Form]] = MappingProxyType(
         "simplify._sum_with_opposite": _negated_summand,
         "simplify._opposite_of_product": _negated_product,
         "fold._unmoved": _unmoved,
-        "simplify._product_with_opposite": _negated_factor,
         "simplify._reshaped": _two_reshapes,
         "simplify._of_single_elements": _single_elements,
         "fold._folded": _known,

@@ -294,7 +294,6 @@ SUMS: Final = (sums_of_products, sums_of_vectors, sums_in_any_order)
 CONTRACTED: Final = MappingProxyType(
     {
         "contractions._sum": sums_around,
-        "contractions._contraction": transpositions,
     }
 )
 """By the name of a rule, what it is made for."""

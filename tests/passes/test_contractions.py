@@ -161,30 +161,6 @@ def test_a_guarded_product_stays() -> None:
     assert_close(fold_into_contractions, program, x)
 
 
-# ----------------------------------------------------------------------------- transpositions
-
-
-@pytest.mark.parametrize(
-    ("f", "expected"),
-    [
-        (lambda x, y: fnp.einsum("ij,jk->ik", x.T, y.T), ["contract"]),
-        (lambda x, y: fnp.einsum("ij,kj->ik", y, x.T), ["matmul"]),
-        (lambda x, y: fnp.einsum("ij,i->j", x, y[0]), ["view", "matmul"]),
-        (lambda x, y: (y @ x).T, ["matmul", "transpose"]),
-        (
-            lambda x, y: fnp.einsum(
-                "nij,njk->nik", fnp.broadcast_to(y, (6, 4, 5)), fnp.stack([x] * 6)
-            ),
-            ["stack", "contract"],
-        ),
-    ],
-)
-def test_contractions_take_what_is_not_transposed(f: Any, expected: list[str]) -> None:
-    x, y = numbers(5, 4), numbers(4, 5, seed=1)
-    folded = assert_close(fold_into_contractions, staged(f, x, y), x, y)
-    assert names_of(folded) == expected
-
-
 # -------------------------------------------------------------------------------------- speed
 
 
