@@ -134,7 +134,7 @@ def minimize(
 
     def one_number(x: Tree, *params: Tree) -> Any:
         out = f(x, *params)
-        scalar("implicit.minimize", out, unwrap(out, "implicit.minimize"))
+        scalar("implicit.minimize", unwrap(out, "implicit.minimize"))
         return out
 
     check_function("implicit.minimize", f)

@@ -151,7 +151,7 @@ class Jitted(Generic[P, R]):
         variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
         result: R = variants.run(values)
         if result is MISS:
-            fresh = self._fresh(variants, values, args, kwargs)
+            fresh = self._fresh(variants, args, kwargs)
             result = MISS if fresh is MISS else fresh.attempt(*values, ())
             return self._function(*args, **kwargs) if result is MISS else result
         types = tuple([type(leaf) for leaf in leaves])
@@ -180,7 +180,7 @@ class Jitted(Generic[P, R]):
                         positional.insert(place, value)
                     else:
                         named[place] = value
-                self._fresh(variants, examples, positional, named)
+                self._fresh(variants, positional, named)
                 result = variants.run_inside(values)
             if result is not MISS:
                 return result
@@ -240,7 +240,7 @@ class Jitted(Generic[P, R]):
     def _forget_entries(self) -> None:
         self._entries, self._direct = (), self._direct[-1:]
 
-    def _fresh(self, variants: Signature, values: Sequence[Value], args: Any, kwargs: Any) -> Any:
+    def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
         if not variants.watched:
             return MISS

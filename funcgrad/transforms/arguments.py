@@ -284,11 +284,8 @@ def check_complex(operation: str, dtypes: Sequence[np.dtype[Any]]) -> None:
         )
 
 
-def scalar(operation: str, out: Any, value: Value, holomorphic: bool = False) -> None:
-    """Check that a function's result is one real number, or one number where it is holomorphic.
-
-    ``out`` is the result as the function returned it, ``value`` as the transformation sees it.
-    """
+def scalar(operation: str, value: Value, holomorphic: bool = False) -> None:
+    """Check that a function's result is one real number, or one number where it is holomorphic."""
     shape, dtype = shape_of(value), dtype_of(value)
     if shape:
         raise DifferentiationError(

@@ -279,7 +279,7 @@ def _gradient_function(
                 out, aux = pair(operation, out) if has_aux else (out, None)
                 index = recorder.index_of(out)
                 value = recorder.inner(unwrap(out, operation))
-                scalar(operation, out, value, holomorphic)
+                scalar(operation, value, holomorphic)
                 if holomorphic:
                     check_complex(operation, [dtype_of(x) for x in (*chosen.leaves, value)])
                 cts = record.pull_once(index, dtype_of(value).type(1))

@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 import funcgrad as fg
-from funcgrad.backends.numpy import plan, prepare, writer
+from funcgrad.backends.numpy import blocks, plan, prepare
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.scalars import NONE
@@ -142,7 +142,7 @@ def _planning() -> list[Subject]:
     changes = {
         "kernels (planning)": (plan, "steps", one_by_one),
         "results over operands (planning)": (plan, "_taken", nothing(None)),
-        "Python's floats (writing)": (writer, "scalars_of", nothing(NONE)),
+        "Python's floats (writing)": (blocks, "scalars_of", nothing(NONE)),
     }
     return [Subject(name, changes=(change,)) for name, change in changes.items()]
 

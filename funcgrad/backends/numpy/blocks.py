@@ -8,7 +8,6 @@ from dataclasses import field
 from typing import Any, Final, Protocol
 
 from funcgrad.backends.control_forms import form_of
-from funcgrad.backends.numpy.fusion import Kernel
 from funcgrad.backends.numpy.plan import Plan
 from funcgrad.backends.numpy.scalars import NONE, Scalars, scalars_of
 from funcgrad.backends.numpy.scope import Scope
@@ -71,17 +70,16 @@ class Block(Protocol):
     ) -> Block: ...
 
 
-def scalars_in(program: Program, plan: Plan, module: Module) -> Scalars:
-    """The equations of an inner program that run on Python numbers."""
+def scalars_in(program: Program, plan: Plan, module: Module, loops: bool = True) -> Scalars:
+    """The equations of a program that run on Python numbers; ``loops`` is for inner programs."""
     if not module.floats:
         return NONE
-    together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
     written: list[int] = []
     if module.depth < DEEPEST:
         written = [
             k for k, equation in enumerate(program.equations) if form_of(equation, plan.specs)
         ]
-    return scalars_of(program, together, written, loops=True)
+    return scalars_of(program, plan.in_kernels, written, loops)
 
 
 def python_number(block: Block, variable: int) -> str:

@@ -52,6 +52,11 @@ class Plan:
     takes: dict[int, int]
     outside: frozenset[int]
 
+    @property
+    def in_kernels(self) -> list[int]:
+        """The positions of the equations that run in kernels."""
+        return [p for step in self.steps if isinstance(step, Kernel) for p in step.members]
+
 
 def is_plain_ufunc(operation: Primitive) -> bool:
     """Whether an operation is an elementwise ufunc, whose call accepts an array for the result."""
@@ -74,9 +79,9 @@ def plan_of(program: Program, block: int = BLOCK, owned: Collection[int] = ()) -
     order = steps(program, block)
     ends = _ends(program, firsts, order)
     shared = aliases(program)
-    outside = frozenset(_outside(program, firsts, order, ends))
+    outside = frozenset(_outside(program, firsts, order))
     takes: dict[int, int] = {}
-    moments = _moments(program, order, ends, shared, owned)
+    moments = _moments(program, order, shared, owned)
     for step in order:
         for position in members_of(step):
             operand = _taken(program.equations[position], position, specs, shared, moments)
@@ -104,9 +109,7 @@ def _ends(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> lis
     return ends
 
 
-def _outside(
-    program: Program, firsts: Sequence[int], order: Sequence[Step], ends: Sequence[int]
-) -> set[int]:
+def _outside(program: Program, firsts: Sequence[int], order: Sequence[Step]) -> set[int]:
     outside = {*program.index.guarded, *program.outputs}
     home = {p: n for n, step in enumerate(order) if isinstance(step, Kernel) for p in step.members}
     makers = {firsts[position]: number for position, number in home.items()}
@@ -142,7 +145,6 @@ class _Moments:
 def _moments(
     program: Program,
     order: Sequence[Step],
-    ends: Sequence[int],
     shared: Aliases,
     owned_inputs: Collection[int],
 ) -> _Moments:

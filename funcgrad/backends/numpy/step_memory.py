@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from funcgrad.backends.numpy.fusion import BLOCK, Kernel
+from funcgrad.backends.numpy.fusion import BLOCK
 from funcgrad.backends.numpy.plan import Plan, plan_of, takes_a_place
 from funcgrad.programs.liveness import aliases, makes_its_own
 from funcgrad.programs.program import Program
@@ -178,7 +178,7 @@ def _keep_off_inputs(plan: Plan, body: Program, variable: int) -> None:
 
 def _places(body: Program, plan: Plan) -> set[int]:
     """The arrays that equations outside of kernels can write into existing memory."""
-    inside = {p for step in plan.steps if isinstance(step, Kernel) for p in step.members}
+    inside = {*plan.in_kernels}
     roots = aliases(body)
     places = set()
     for position, equation in enumerate(body.equations):

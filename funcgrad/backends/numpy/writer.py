@@ -35,7 +35,7 @@ from math import prod
 from typing import Final
 
 from funcgrad.backends.control_forms import form_of
-from funcgrad.backends.numpy.blocks import DEEPEST, Module
+from funcgrad.backends.numpy.blocks import DEEPEST, Module, scalars_in
 from funcgrad.backends.numpy.branches import write_choice
 from funcgrad.backends.numpy.expressions import Expressions
 from funcgrad.backends.numpy.formulas import written_out
@@ -45,11 +45,9 @@ from funcgrad.backends.numpy.literals import identifier, number_text, tuple_text
 from funcgrad.backends.numpy.loops import write_loop
 from funcgrad.backends.numpy.plan import Plan, plan_of
 from funcgrad.backends.numpy.scalars import (
-    NONE,
     Scalars,
     boxed,
     of_whole_numbers,
-    scalars_of,
 )
 from funcgrad.backends.numpy.scope import Scope
 from funcgrad.backends.numpy.source import Source
@@ -87,13 +85,11 @@ def numpy_source(
     """
     program = written_out(program)
     plan = plan_of(program, block)
-    together = [p for step in plan.steps if isinstance(step, Kernel) for p in step.members]
-    written = [k for k, equation in enumerate(program.equations) if form_of(equation, plan.specs)]
-    scalars = scalars_of(program, together, written) if floats else NONE
     scope = Scope()
     name = scope.fresh(identifier(program.name) or "f")
     inputs = [scope.fresh(identifier(name) or "x") for name in program.names]
     module = Module(scope, lines, block, floats)
+    scalars = scalars_in(program, plan, module, loops=False)
     return _Writer(module, program, plan, scalars, inputs, raises, is_inside=False).source(name)
 
 
@@ -235,9 +231,7 @@ class _Writer:
     def dropped(self) -> dict[int, list[int]]:
         """For each step, the large arrays to delete after it: nothing reads or overwrites them."""
         taken, first_result = set(self.plan.takes.values()), self.program.index.first_result
-        inner = {
-            self.plan.firsts[p] for s in self.plan.steps if isinstance(s, Kernel) for p in s.members
-        }
+        inner = {self.plan.firsts[position] for position in self.plan.in_kernels}
         dropped: dict[int, list[int]] = {}
         for variable in range(first_result, len(self.plan.specs)):
             spec = self.plan.specs[variable]
