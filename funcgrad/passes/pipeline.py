@@ -11,9 +11,8 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from funcgrad.passes.contractions import CONTRACTING
 from funcgrad.passes.fold import FOLDING
@@ -25,8 +24,6 @@ from funcgrad.passes.sink import SINKING
 from funcgrad.passes.unread import leave_out_unread
 from funcgrad.passes.workbench import Rules, improve, joined
 from funcgrad.programs.program import Program
-
-Pass: TypeAlias = Callable[[Program], Program]
 
 _EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)
 _ALL: Final[Rules] = joined(_EXACT, CONTRACTING)
