@@ -39,6 +39,9 @@ from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trees import Node, Token
 
+CALLS: Final = ("call_back", "has_raised", "look", "refuse_memory")
+"""The functions of the runtime that programs call."""
+
 
 class _Word(IntEnum):
     """The codes of leaves and containers."""
@@ -94,7 +97,7 @@ class Runtime:
             "silent_state": state.silent,
         }
         addresses = {name: id(value) for name, value in objects.items()}
-        names = ("run", "dispatch", "call_back")
+        names = ("run", "dispatch", *CALLS)
         self.code: Code = tools.linked([made], {**symbols(), **addresses}, names)
         self._objects = objects
         flags = 0x0082  # METH_FASTCALL | METH_KEYWORDS

@@ -21,8 +21,8 @@ def write_sweep(site: FunctionSite, step: Sweep) -> None:
     count = prod(specs[-1].shape)
     call_loop(site, step.ufunc, step.dtypes, pointers, [count], strides)
     if step.dtypes[-1].kind != "f":  # such as a power of an integer, which may be refused
-        error = site.lines.call("ptr", "PyErr_Occurred")
-        site.continue_if(site.lines.op(f"icmp eq ptr {error}, null"))
+        raised = site.lines.call("i1", "has_raised")
+        site.continue_if(site.lines.op(f"xor i1 {raised}, true"))
 
 
 def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
@@ -56,8 +56,8 @@ def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
         call(source, target, outer, sizes)
     else:
         lines.counted(outer, block)
-    error = lines.call("ptr", "PyErr_Occurred")  # it may lack memory
-    site.continue_if(lines.op(f"icmp eq ptr {error}, null"))
+    raised = lines.call("i1", "has_raised")  # it may lack memory
+    site.continue_if(lines.op(f"xor i1 {raised}, true"))
 
 
 def call_loop(
@@ -93,6 +93,7 @@ def call_loop(
 def write_callback(site: FunctionSite, step: Callback) -> None:
     """Write the call of a function that evaluates an operation on arrays over native memory."""
     site.module.callbacks.append(f"{step.equation.name}: {step.reason}")
+    site.calls += 1
     call_back(site, step, [site.at(operand) for operand in step.equation.operands])
 
 

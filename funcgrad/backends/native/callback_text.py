@@ -1,5 +1,9 @@
 """The part of the runtime's text by which programs call Python's functions.
 
+Programs run with and without the interpreter's lock, so each of these functions takes it.
+``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0.
+``refuse_memory`` raises a ``MemoryError``; ``has_raised`` returns whether there is an exception.
+
 ``call_back(step, pointers, words)`` calls a function with arrays over native memory, which lies at
 the pointers. The words are how many there are, and for each its dtype, its rank and its sizes. It
 returns 0, or 1 with an exception.
@@ -10,7 +14,36 @@ from __future__ import annotations
 from typing import Final
 
 CALL_BACK: Final = """
+define i32 @look() nounwind {
+  %lock = call i32 @PyGILState_Ensure()
+  %status = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %lock)
+  ret i32 %status
+}
+
+define void @refuse_memory() nounwind {
+  %lock = call i32 @PyGILState_Ensure()
+  %nothing = call ptr @PyErr_NoMemory()
+  call void @PyGILState_Release(i32 %lock)
+  ret void
+}
+
+define i1 @has_raised() nounwind {
+  %lock = call i32 @PyGILState_Ensure()
+  %error = call ptr @PyErr_Occurred()
+  call void @PyGILState_Release(i32 %lock)
+  %is_there = icmp ne ptr %error, null
+  ret i1 %is_there
+}
+
 define i32 @call_back(ptr %step, ptr %pointers, ptr %words) nounwind {
+  %lock = call i32 @PyGILState_Ensure()
+  %status = call i32 @call_locked(ptr %step, ptr %pointers, ptr %words)
+  call void @PyGILState_Release(i32 %lock)
+  ret i32 %status
+}
+
+define internal i32 @call_locked(ptr %step, ptr %pointers, ptr %words) nounwind {
 entry:
   %count = load i64, ptr %words
   %arrays = alloca ptr, i64 %count

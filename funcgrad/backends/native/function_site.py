@@ -16,9 +16,14 @@ from funcgrad.shape import Spec
 
 ALIGNMENT: Final = 64
 
+UNINTERRUPTED: Final = 1 << 22
+"""About how many operations on numbers are done between two looks for an interrupt."""
+
 FAILED: Final = 1
 MISSED: Final = 2
-"""The status of a function in which a step has raised an exception, or a guard fails; else 0."""
+INTERRUPTED: Final = 4
+"""The status of a function in which a step has raised an exception, or a guard fails, or a signal's
+handler has raised an exception; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,10 @@ class FunctionSite:
         The bytes of the arena so far.
     work : int
         About how many operations on numbers a call takes so far.
+    unknown : int
+        How many of these are a guess.
+    calls : int
+        About how often functions of Python's are called so far.
     leaves : bool
         Whether it may leave early, with an exception, or because a guard fails.
     stacks : dict
@@ -81,7 +90,7 @@ class FunctionSite:
         self.sharing = sharing_of(plan, module)
         self.lines = FunctionText(module.arithmetic, module.definitions)
         self.pointers: dict[int, str] = {}
-        self.size = self.work = 0
+        self.size = self.work = self.unknown = self.calls = 0
         self.leaves = False
         self.stacks: dict[int, GrowingStack] = {}
         self._status = ""
@@ -175,9 +184,20 @@ class FunctionSite:
         there, refused = lines.fresh_label("there"), lines.fresh_label("refused")
         lines.branch(lines.op(f"icmp ne ptr {memory}, null"), there, refused)
         lines.begin_block(refused)
-        lines.call("ptr", "PyErr_NoMemory")
+        lines.call("void", "refuse_memory")
         self._leave(FAILED)
         lines.begin_block(there)
+
+    def look(self) -> None:
+        """Look for signals, such as an interrupt from the keyboard."""
+        status = self.lines.call("i32", "look")
+        self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), INTERRUPTED)
+
+    def count(self, function: Function, times: int) -> None:
+        """Note that a function is called so often."""
+        self.work += times * function.work
+        self.unknown += times * function.unknown
+        self.calls += times * function.calls
 
     def _leave(self, status: str | int) -> None:
         if not self.leaves:

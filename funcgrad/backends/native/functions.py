@@ -2,7 +2,7 @@
 
 A function takes pointers to inputs, outputs and an *arena*: the memory of intermediate results, in
 which those that are not alive at once share their place. It returns 0; or 1 where a step has raised
-an exception of Python's, or 2 where a guard fails.
+an exception of Python's, 2 where a guard fails, or 4 where a signal has brought an exception.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from funcgrad.backends.native.factor_text import (
     write_gufunc,
 )
 from funcgrad.backends.native.fold_text import write_folding, write_scanning
-from funcgrad.backends.native.function_site import MISSED, FunctionSite
+from funcgrad.backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.indexed_text import write_gathering, write_scattering
 from funcgrad.backends.native.lanes import Lanes, memory_type
@@ -63,14 +63,20 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     _place_constants(site)
     _place_intermediates(site)
     _check(site, site.plan.guards.get(-1, ()))
+    looked = 0
     for position, step in enumerate(site.plan.steps):
+        if site.work - looked >= UNINTERRUPTED:
+            site.look()
+            looked = site.work
         _write(site, step)
         _check(site, site.plan.guards.get(position, ()))
     site.finish()
     parameters = _parameters(site, inputs, outputs)
     name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
-    return Function(name, program, site.size, site.work, site.sharing.in_place)
+    return Function(
+        name, program, site.size, site.work, site.unknown, site.calls, site.sharing.in_place
+    )
 
 
 def _parameters(site: FunctionSite, inputs: Sequence[str], outputs: Sequence[str]) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final
 
 import numpy as np
 
 from funcgrad.backends.native.carries import Carries
-from funcgrad.backends.native.function_site import FunctionSite
+from funcgrad.backends.native.function_site import UNINTERRUPTED, FunctionSite
 from funcgrad.backends.native.growing_stacks import GrowingStacks
 from funcgrad.backends.native.lanes import Lanes
 from funcgrad.backends.native.native_module import Function
@@ -18,9 +17,6 @@ from funcgrad.backends.native.vector_memory import load
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Loop
-
-_UNINTERRUPTED: Final = 1 << 22
-"""About how many operations on numbers a loop does between two looks for an interrupt."""
 
 
 def write_run(site: FunctionSite, step: Run) -> None:
@@ -95,7 +91,7 @@ def _repeat(
         _interruptible(site, index, body.work)
         return carries.after(turns)
 
-    site.work += length * body.work
+    site.count(body, length)
     carries.end(lines.counted(length, one, [("ptr", pointer) for pointer in carries.turns]))
 
 
@@ -121,7 +117,9 @@ def _run_on(
     length = lines.op(f"load i64, ptr {read[0].count}") if read else None
     sources = [(stack, lines.op(f"load ptr, ptr {stack.memory}")) for stack in read]
     stacks = GrowingStacks(site, _rows(body.program, form), length)
-    site.work += _UNINTERRUPTED  # nobody knows
+    site.work += UNINTERRUPTED  # nobody knows
+    site.unknown += UNINTERRUPTED
+    site.calls += sum([function.calls for function in functions])
     carries = Carries(site, specs, first, results, _in_place(form, body))
     truth = lines.room("i8")
     before, head = lines.block, lines.fresh_label("while")
@@ -161,14 +159,13 @@ def _interruptible(site: FunctionSite, index: str, work: int) -> None:
     """Look for signals, such as an interrupt from the keyboard, at some steps of a loop."""
     lines = site.lines
     steps = 1
-    while steps * max(work, 1) < _UNINTERRUPTED:
+    while steps * max(work, 1) < UNINTERRUPTED:
         steps *= 2
     look, after = lines.fresh_label("look"), lines.fresh_label("goes_on")
     place = lines.op(f"and i64 {index}, {steps - 1}")
     lines.branch(lines.op(f"icmp eq i64 {place}, {steps - 1}"), look, after)
     lines.begin_block(look)
-    status = lines.call("i32", "PyErr_CheckSignals")
-    site.continue_if(lines.op(f"icmp eq i32 {status}, 0"))
+    site.look()
     lines.jump(after)
     lines.begin_block(after)
 

@@ -18,7 +18,7 @@ import numpy as np
 from funcgrad.backends.control_forms import written_out
 from funcgrad.backends.decompose import decomposed
 from funcgrad.backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
-from funcgrad.backends.native.builtin_entry import Runtime, runtime_text
+from funcgrad.backends.native.builtin_entry import CALLS, Runtime, runtime_text
 from funcgrad.backends.native.cpython import DIRECT_CLASSES, checked, symbols
 from funcgrad.backends.native.function_text import Arithmetic
 from funcgrad.backends.native.functions import write_function, write_module
@@ -95,7 +95,7 @@ class NativeBackend:
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""
         runtime = self._runtime()
-        known = {**symbols(), "call_back": runtime.code.addresses["call_back"]}
+        known = {**symbols(), **{name: runtime.code.addresses[name] for name in CALLS}}
         code = native_code_of(self._shared, program, lambda: self._written(program), known)
         native, plain = runtime.raw_run(program, code), evaluated(program).run
         inputs = program.inputs

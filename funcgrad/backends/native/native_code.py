@@ -117,7 +117,7 @@ class NativeCode:
     ----------
     words : array
         The code's address; for how many more ticks of the clock it is run before the function is
-        called whose address comes last; 0 for ever.
+        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock.
     size : int
         The bytes of its arena.
     referents : list
@@ -151,13 +151,20 @@ def native_code_of(
     NativeError
         LLVM refuses the text, or a symbol is not among ``symbols``.
     """
-    words, tools = np.zeros(3, np.int64), shared.tools
+    words, tools = np.zeros(4, np.int64), shared.tools
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic) if is_on() else None
 
     def compiled(level: int) -> ProgramObject:
         module, function = write()
-        needs = Needs(function.size, module.origins, module.recipes, module.symbols, {})
+        needs = Needs(
+            function.size,
+            function.is_long,
+            module.origins,
+            module.recipes,
+            module.symbols,
+            {},
+        )
         has_key = key is not None and needs.is_storable
         best = None if has_key or level == BEST else tools.known_code(module.text, BEST)
         if best is not None:
@@ -187,10 +194,11 @@ def native_code_of(
 
     def begun(made: ProgramObject) -> NativeCode:
         use(made)
+        words[3] = made.needs.is_long
         if made.level == BEST:
             return NativeCode(words, made.needs.size, referents)
         improve = _in_a_thread(lambda: use(compiled(BEST)))
-        words[1:] = _PATIENCE, id(improve)
+        words[1:3] = _PATIENCE, id(improve)
         return NativeCode(words, made.needs.size, [referents, improve])
 
     for level in (BEST, FIRST):

@@ -21,6 +21,11 @@ _COPYING: Final = ("memcpy", "memmove", "memset")
 """Functions of C that LLVM may call in the place of loops."""
 
 
+_LONG: Final = 1 << 20
+"""So many operations on numbers take from a tenth of a millisecond to some. Whoever has let go of
+the interpreter's lock may wait five milliseconds for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """A program as a function.
@@ -33,6 +38,10 @@ class Function:
         The bytes of its arena.
     work : int
         About how many operations on numbers a call takes.
+    unknown : int
+        How many of these are a guess, in loops that may end at once.
+    calls : int
+        About how often a call calls functions of Python's.
     in_place : mapping
         From outputs to the inputs whose addresses they may have too, by their positions.
     """
@@ -41,7 +50,14 @@ class Function:
     program: Program
     size: int
     work: int
+    unknown: int
+    calls: int
     in_place: Mapping[int, int]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it runs long without calling Python's functions, so that other threads may."""
+        return self.work - self.unknown >= _LONG * (self.calls + 1)
 
 
 class NativeModule:
@@ -104,7 +120,7 @@ class NativeModule:
             number = len(self._functions)
             if number:
                 self.origins.append(self._places[id(program)])
-            unfinished = Function(f"f{number}", program, 0, 0, {})
+            unfinished = Function(f"f{number}", program, 0, 0, 0, 0, {})
             self._functions[id(program)] = unfinished
             known = self._functions[id(program)] = self._write(self, program, number)
         return known

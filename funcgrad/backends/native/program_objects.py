@@ -20,6 +20,8 @@ class Needs:
     ----------
     size : int
         The bytes of its arena.
+    is_long : bool
+        Whether it runs long without calling Python's functions.
     origins : sequence of (program, equation, place)
         Where each of the programs inside stands: its place in an equation of an earlier one.
     recipes : mapping
@@ -31,6 +33,7 @@ class Needs:
     """
 
     size: int
+    is_long: bool
     origins: Sequence[Sequence[int]]
     recipes: Mapping[str, Recipe]
     symbols: Sequence[str]

@@ -160,20 +160,36 @@ no:
 """
 
 _CALLS: Final = """
+; Run code, without the interpreter's lock if it takes long between two calls of Python's functions.
+define internal i32 @run_code(ptr %program, ptr %ins, ptr %outs, ptr %arena) nounwind {
+entry:
+  %code = load ptr, ptr %program
+  %is_long = call i64 @number_in(ptr %program, i64 3)
+  %is_short = icmp eq i64 %is_long, 0
+  br i1 %is_short, label %locked, label %unlocked
+locked:
+  %status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  ret i32 %status
+unlocked:
+  %thread = call ptr @PyEval_SaveThread()
+  %long_status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret i32 %long_status
+}
+
 ; Run the program; while it is not at its best, count the ticks of the clock that it has taken.
 define internal i32 @run_program(ptr %program, ptr %ins, ptr %outs, ptr %arena) nounwind {
 entry:
-  %code = load ptr, ptr %program
   %patience_place = getelementptr i64, ptr %program, i64 1
   %patience = load i64, ptr %patience_place
   %is_timed = icmp sgt i64 %patience, 0
   br i1 %is_timed, label %timed, label %plain
 plain:
-  %status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  %status = call i32 @run_code(ptr %program, ptr %ins, ptr %outs, ptr %arena)
   ret i32 %status
 timed:
   %begin = call i64 @llvm.$clock()
-  %timed_status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  %timed_status = call i32 @run_code(ptr %program, ptr %ins, ptr %outs, ptr %arena)
   %end = call i64 @llvm.$clock()
   %ticks = sub i64 %end, %begin
   %before = load i64, ptr %patience_place
@@ -338,7 +354,7 @@ release_outputs:
   call void @release(ptr %arrays, i64 %outputs)
   br label %release_inputs
 release_inputs:
-  ; 0: there is a result; 1: an exception; 2: a guard failed; 3: other arguments
+  ; 0: there is a result; 1: an exception; 2: a guard failed; 3: other arguments; 4: a signal
   %end = phi i32 [3, %not_taken], [1, %not_allocated], [0, %build], [%outcome, %release_outputs]
   %result = phi ptr [null, %not_taken], [null, %not_allocated], [%built, %build],
     [null, %release_outputs]
@@ -353,6 +369,7 @@ after:
     i32 0, label %well
     i32 1, label %exception
     i32 2, label %guard
+    i32 4, label %raised
   ]
 well:
   ret ptr %result
@@ -459,6 +476,11 @@ declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyErr_Occurred()
+declare i32 @PyErr_CheckSignals()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
 declare void @PyErr_Clear()
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare ptr @PyErr_NoMemory()

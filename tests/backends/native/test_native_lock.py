@@ -1,0 +1,127 @@
+"""Long programs run without the interpreter's lock, and a signal ends them wherever they are."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+pytest.importorskip("llvmlite")
+
+from funcgrad.backends.native.native_backend import NATIVE
+
+
+def is_long(f: Callable[..., Any], *args: Any) -> bool:
+    """Whether a function's program runs without the lock."""
+    program = NATIVE.prepare(fg.program(f)(*args), False)
+    return NATIVE._written(program)[1].is_long
+
+
+def repeated(count: int, last: Callable[[Any], Any] = lambda c: c) -> Callable[[Any], Any]:
+    return lambda x: last(fg.fori_loop(0, count, lambda k, c: c * 0.5 + 1.0, x))
+
+
+def test_a_program_is_long_by_the_work_between_two_calls_of_python() -> None:
+    x = np.ones(3)
+    assert is_long(repeated(1 << 20), x)
+    assert not is_long(repeated(1 << 10), x)
+    assert is_long(repeated(1 << 20, fnp.sort), x)
+    assert not is_long(lambda x: fg.fori_loop(0, 1 << 20, lambda k, c: fnp.sort(c) * 0.5, x), x)
+    # Loops that may end at once: letting go of the lock may cost more than they do.
+    assert not is_long(lambda x: fg.while_loop(lambda c: c < 9, lambda c: c * 1.5, x), 1.0)
+    assert is_long(lambda x: x @ x, np.ones((200, 200)))
+
+
+def test_other_threads_run_meanwhile() -> None:
+    f, answers = fg.jit(repeated(60_000_000), backend="native"), list[Any]()
+    f(1.0)
+    thread = Thread(target=lambda: answers.append(f(1.0)))
+    begin, turns = time.perf_counter(), 0
+    thread.start()
+    while not answers:
+        time.sleep(0.001)
+        turns += 1
+    thread.join()
+    assert float(answers[0]) == 2.0
+    assert turns > 20 * (time.perf_counter() - begin)  # with the lock it would be two or three
+
+
+class InterruptError(Exception):
+    """What a signal raises."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals")
+def test_a_long_row_of_steps_can_be_interrupted() -> None:
+    def f(x: Any) -> Any:
+        for k in range(30):
+            x = fnp.sqrt(abs(x @ x)) + float(k)
+        return x
+
+    def interrupt(*_: Any) -> None:
+        raise InterruptError
+
+    x = np.ones((500, 500))
+    jitted = fg.jit(f, backend="native")
+    expected = jitted(x)
+    jitted(x)  # from the third call on, machine code takes calls apart
+    begin = time.perf_counter()
+    jitted(x)
+    whole = time.perf_counter() - begin
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        begin = time.perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, whole / 50)
+        with pytest.raises(InterruptError):
+            jitted(x)
+        assert time.perf_counter() - begin < whole / 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert_allclose(jitted(x), expected, rtol=0)
+
+
+def test_errors_of_functions_that_are_called_back_come_out() -> None:
+    def failing(x: Any) -> Any:
+        if np.asarray(x)[0] > 1.9:
+            raise ValueError("too large")
+        return np.array(x)
+
+    checked = fg.extend.elementwise("checked", failing, partials=(lambda y, x: 1.0,))
+    f = repeated(1 << 21, lambda c: fg.extend.apply(checked, c))
+    x = np.ones(2)
+    assert_allclose(fg.jit(f, backend="native")(-x * np.inf), [-np.inf] * 2)
+    jitted = fg.jit(f, backend="native")
+    for _ in range(3):
+        with pytest.raises(ValueError, match="too large"):
+            jitted(x)
+
+
+ENDING = """
+import threading, time
+import funcgrad as fg
+
+f = fg.jit(lambda x: fg.fori_loop(0, 10**11, lambda k, c: c * 0.5 + 1.0, x), backend="native")
+g = fg.jit(lambda x: fg.fori_loop(0, 10**7, lambda k, c: c * 0.5 + 1.0, x), backend="native")
+g(1.0)
+for _ in range(2):
+    threading.Thread(target=f, args=(1.0,), daemon=True).start()
+time.sleep(0.5)
+print("ends")
+"""
+
+
+def test_python_ends_while_a_thread_runs_a_program() -> None:
+    command = [sys.executable, "-c", ENDING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
