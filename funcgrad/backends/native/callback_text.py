@@ -1,4 +1,4 @@
-"""The part of the runtime's text by which programs call Python's functions.
+"""The part of the runtime's text by which programs run, and call Python's functions.
 
 Programs run with and without the interpreter's lock, so each of these functions takes it.
 ``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0.
@@ -14,6 +14,23 @@ from __future__ import annotations
 from typing import Final
 
 CALL_BACK: Final = """
+; Run code, without the interpreter's lock if it takes long between two calls of Python's functions.
+define internal i32 @run_code(ptr %program, ptr %ins, ptr %outs, ptr %arena) nounwind {
+entry:
+  %code = load ptr, ptr %program
+  %is_long = call i64 @number_in(ptr %program, i64 3)
+  %is_short = icmp eq i64 %is_long, 0
+  br i1 %is_short, label %locked, label %unlocked
+locked:
+  %status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  ret i32 %status
+unlocked:
+  %thread = call ptr @PyEval_SaveThread()
+  %long_status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret i32 %long_status
+}
+
 define i32 @look() nounwind {
   %lock = call i32 @PyGILState_Ensure()
   %status = call i32 @PyErr_CheckSignals()
@@ -87,5 +104,11 @@ drop:
 failed:
   ret i32 1
 }
+
+declare i32 @PyErr_CheckSignals()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
 
 """

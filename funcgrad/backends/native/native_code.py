@@ -157,14 +157,8 @@ def native_code_of(
 
     def compiled(level: int) -> ProgramObject:
         module, function = write()
-        needs = Needs(
-            function.size,
-            function.is_long,
-            module.origins,
-            module.recipes,
-            module.symbols,
-            {},
-        )
+        relocations = module.origins, module.recipes, module.symbols
+        needs = Needs(function.size, function.is_long, *relocations, {})
         has_key = key is not None and needs.is_storable
         best = None if has_key or level == BEST else tools.known_code(module.text, BEST)
         if best is not None:

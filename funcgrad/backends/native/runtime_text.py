@@ -160,23 +160,6 @@ no:
 """
 
 _CALLS: Final = """
-; Run code, without the interpreter's lock if it takes long between two calls of Python's functions.
-define internal i32 @run_code(ptr %program, ptr %ins, ptr %outs, ptr %arena) nounwind {
-entry:
-  %code = load ptr, ptr %program
-  %is_long = call i64 @number_in(ptr %program, i64 3)
-  %is_short = icmp eq i64 %is_long, 0
-  br i1 %is_short, label %locked, label %unlocked
-locked:
-  %status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
-  ret i32 %status
-unlocked:
-  %thread = call ptr @PyEval_SaveThread()
-  %long_status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i32 %long_status
-}
-
 ; Run the program; while it is not at its best, count the ticks of the clock that it has taken.
 define internal i32 @run_program(ptr %program, ptr %ins, ptr %outs, ptr %arena) nounwind {
 entry:
@@ -476,11 +459,6 @@ declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyErr_Occurred()
-declare i32 @PyErr_CheckSignals()
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
 declare void @PyErr_Clear()
 declare i32 @PyErr_ExceptionMatches(ptr)
 declare ptr @PyErr_NoMemory()
