@@ -353,11 +353,11 @@ def test_names_of_deep_leaves_leave_out_the_middle() -> None:
 
 
 def test_the_first_function_of_a_process_leaves_nothing_large_behind() -> None:
-    """After ``fg.jit`` is loaded: 20 operations on megabytes, whose results are dropped."""
+    """After the compiler is loaded: 20 operations on megabytes, whose results are dropped."""
     text = """
 import gc, tracemalloc
 import numpy as np, funcgrad as fg, funcgrad.numpy as fnp
-fg.jit  # loads what staging needs
+fg.jit(fnp.sin)(np.ones(2))  # loads what staging and compiling need
 gc.collect(); gc.disable()
 
 def work():
