@@ -1,6 +1,6 @@
 """The part of the runtime's text by which programs run, and call Python's functions.
 
-Programs run with and without the interpreter's lock, so each of these functions takes it.
+Programs run with and without the interpreter's lock, so what is called in their midst takes it.
 ``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0.
 ``refuse_memory`` raises a ``MemoryError``; ``has_raised`` returns whether there is an exception.
 

@@ -158,21 +158,21 @@ def _place_intermediates(site: FunctionSite) -> None:
     for buffer, root in roots.items():
         (begin, end), (first, last) = lives[buffer], lives[root]
         lives[root] = min(begin, first), max(end, last)
-    placed: list[tuple[int, int, int, int]] = []  # begin and end in memory, and in time
     growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
     biggest = sorted({*lives} - growing - {*roots}, key=lambda buffer: -site.bytes_of(buffer))
-    for buffer in biggest:
-        if buffer in site.pointers:
-            continue
+    # Begin and end in memory, and in time, in the order of memory. Arrays, since a program of
+    # 8,000 equations took 15 seconds by a loop over tuples.
+    placed = np.empty((4, len(biggest)), np.int64)
+    for count, buffer in enumerate([b for b in biggest if b not in site.pointers]):
         size, (begin, end) = site.bytes_of(buffer), lives[buffer]
-        place = 0
-        for start, stop, born, died in sorted(placed):
-            if died < begin or end < born:
-                continue
-            if place + size <= start:
-                break
-            place = max(place, stop)
-        placed.append((place, place + size, begin, end))
+        starts, stops, born, died = placed[:, :count]
+        beside = (died >= begin) & (born <= end)
+        ends = np.maximum.accumulate(np.append(0, stops[beside]))
+        fits = np.append(starts[beside] >= ends[:-1] + size, True)
+        place = int(ends[fits.argmax()])
+        after = int(starts.searchsorted(place))
+        placed[:, after + 1 : count + 1] = placed[:, after:count]
+        placed[:, after] = place, place + size, begin, end
         site.pointers[buffer] = site.in_arena(place, size)
     for buffer, root in roots.items():
         site.pointers[buffer] = site.pointers[root]
