@@ -99,14 +99,14 @@ def test_it_is_printed_saved_and_costed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("gudermannian", "arctan(a_, a_)"), ("sum_of_squares", "evaluate(")]
+    ("name", "text"), [("gudermannian", "arctan(a, a)"), ("sum_of_squares", "evaluate(")]
 )
 def test_it_joins_kernels(name: str, text: str) -> None:
     f = FUNCTIONS[name]
     x = np.linspace(-1.0, 1.0, 200_000)
     source = fg.program(lambda x: f(fnp.exp(x) * x))(x).to_numpy_source()
     loop = source[source.index("for block in range(") :]
-    assert text in loop.split("a_memory.keep")[0]
+    assert text in loop
     assert_allclose(fg.jit(lambda x: f(fnp.exp(x) * x))(x), f(fnp.exp(x) * x), rtol=1e-12)
 
 

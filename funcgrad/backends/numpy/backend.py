@@ -85,7 +85,7 @@ def _function(source: Source) -> Run:
     exec(compile(text, filename, "exec"), module)
     # Popped: a function that its own globals hold would be freed by the collector only.
     constants = source.constants
-    run: Run = module[MAKER](constants) if constants else module.pop(source.name)
+    run: Run = module.pop(MAKER)(constants) if constants else module.pop(source.name)
     return run
 
 
