@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     status = 0
     for names in steps(umath.__cpu_dispatch__, umath.__cpu_features__):
         print(f"without {' '.join(names)}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(names)}
         done = subprocess.run([*command, *(arguments or TESTS)], env=environment, check=False)
         status = status or done.returncode
