@@ -197,6 +197,10 @@ def _with_rules_of_its_own() -> Any:
     return f
 
 
+def _doubled_a(place: Any) -> Any:
+    return place.a.multiply(2.0)
+
+
 def trees() -> dict[str, Sample]:
     """Functions of pytrees."""
     tree = fg.tree
@@ -212,6 +216,16 @@ def trees() -> dict[str, Sample]:
         "reduce": Sample(tree.reduce, (_sum, (1.0, 2.0), 3.0)),
         "transpose": Sample(tree.transpose, ((0, 0), [0, 0], ([1, 2], [3, 4]))),
         "unflatten": Sample(tree.unflatten, (form, [1.0, 2.0])),
+        **{name: Sample(getattr(tree, name), (TREE,)) for name in ("norm", "count")},
+        "at": Sample(tree.at, (TREE,), then=_doubled_a),
+        "unstack": Sample(tree.unstack, ({"a": X},)),
+        "stack": Sample(tree.stack, ([TREE, TREE],)),
+        "vdot": Sample(tree.vdot, (TREE, TREE)),
+        "cast": Sample(tree.cast, (TREE, "float32")),
+        "partition": Sample(tree.partition, (TREE, "a")),
+        "combine": Sample(tree.combine, ({"a": X, "b": None}, {"a": None, "b": 3.0})),
+        "select": Sample(tree.select, (TREE, "b")),
+        "check_shared": Sample(tree.check_shared, (TREE,)),
     }
     return {f"fg.tree.{name}": sample for name, sample in made.items()}
 

@@ -1,14 +1,7 @@
-"""Public functions of pytrees: nested containers of arrays as lists of leaves, or as one vector.
-
-``fg.pytree`` explains pytrees, and makes one of a class. ``ravel`` puts the numbers of all leaves
-into one vector, for methods that accept only vectors.
+"""One vector of the numbers of all leaves, and back.
 
 >>> import funcgrad as fg
->>> from funcgrad import tree
->>> params = {"w": fg.tensor([1.0, 2.0]), "b": 3.0}
->>> tree.map(lambda leaf: leaf * 2, params)
-{'b': 6.0, 'w': Tensor([2., 4.])}
->>> vector, unravel = tree.ravel(params)
+>>> vector, unravel = ravel({"w": fg.tensor([1.0, 2.0]), "b": 3.0})
 >>> vector
 Tensor([3., 1., 2.])
 >>> unravel(vector * 10)
@@ -19,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import cast, reshape, view
@@ -32,45 +24,12 @@ from funcgrad.shape import Spec, dtype_of, shape_of, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import values_of
-from funcgrad.trees import (
-    all,
-    flatten,
-    leaves,
-    leaves_with_path,
-    map,
-    map_with_path,
-    reduce,
-    structure,
-    transpose,
-    unflatten,
-)
+from funcgrad.tree.pieces import Pytree
+from funcgrad.trees import flatten, unflatten
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = [
-    "all",
-    "flatten",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "ravel",
-    "reduce",
-    "structure",
-    "transpose",
-    "unflatten",
-]
 
-
-if not TYPE_CHECKING:  # which know the names that there are
-    __getattr__ = _missing_from(__name__)
-
-
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
-
-
-def ravel(tree: Any) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
+def ravel(tree: Pytree) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
     """Put all numbers of a pytree into one vector; also return the inverse function.
 
     Parameters

@@ -1,0 +1,74 @@
+"""Functions of pytrees: nested containers of arrays as lists of leaves, as vectors, and in parts.
+
+``fg.pytree`` explains pytrees, and makes one of a class. A leaf is named by its path as text, in
+PyTorch's spelling, and patterns choose leaves by their paths:
+
+>>> import funcgrad as fg
+>>> from funcgrad import tree
+>>> params = {"layers": [{"w": fg.tensor([1.0, 2.0]), "b": 3.0}], "scale": 4.0}
+>>> tree.select(params, "layers.*")
+{'layers.0.b': 3.0, 'layers.0.w': Tensor([1., 2.])}
+>>> chosen, others = tree.partition(params, "*.w")
+>>> chosen
+{'layers': [{'b': None, 'w': Tensor([1., 2.])}], 'scale': None}
+>>> tree.combine(tree.map(lambda leaf: leaf * 2, chosen), others)
+{'layers': [{'b': 3.0, 'w': Tensor([2., 4.])}], 'scale': 4.0}
+>>> tree.at(params).layers[-1].w.set(0.0)
+{'layers': [{'b': 3.0, 'w': 0.0}], 'scale': 4.0}
+
+``ravel`` puts the numbers of all leaves into one vector, for methods that accept only vectors.
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.tree.leafwise import cast, count, norm, stack, unstack, vdot
+from funcgrad.tree.pieces import check_shared, combine, partition, select
+from funcgrad.tree.replacement import at
+from funcgrad.tree.vectors import ravel
+from funcgrad.trees import (
+    all,
+    flatten,
+    leaves,
+    leaves_with_path,
+    map,
+    map_with_path,
+    reduce,
+    structure,
+    transpose,
+    unflatten,
+)
+
+__all__ = [
+    "all",
+    "at",
+    "cast",
+    "check_shared",
+    "combine",
+    "count",
+    "flatten",
+    "leaves",
+    "leaves_with_path",
+    "map",
+    "map_with_path",
+    "norm",
+    "partition",
+    "ravel",
+    "reduce",
+    "select",
+    "stack",
+    "structure",
+    "transpose",
+    "unflatten",
+    "unstack",
+    "vdot",
+]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

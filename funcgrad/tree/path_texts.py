@@ -1,0 +1,60 @@
+"""Paths in a tree as text, in PyTorch's spelling, and patterns that choose some of them.
+
+>>> path_text(("['layers']", "[0]", ".weight"))
+'layers.0.weight'
+>>> [matcher("*.bias")(path) for path in ("head.bias", "bias")]
+[True, False]
+"""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from fnmatch import translate
+
+from funcgrad.errors import TreeError
+from funcgrad.trees import KeyPath
+
+
+def path_text(path: KeyPath) -> str:
+    """Write a path as names and positions between dots.
+
+    >>> path_text(("[0]", "['w.1']"))
+    '0.w.1'
+    """
+    return ".".join([step_text(step) for step in path])
+
+
+def step_text(step: str) -> str:
+    """Write one step of a path, which is an attribute or a key in brackets."""
+    if step.startswith("."):
+        return step[1:]
+    try:
+        return str(literal_eval(step[1:-1]))
+    except (SyntaxError, ValueError):  # the key is an object that is not written as a literal
+        return step[1:-1]
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Make a function that says whether a pattern matches a path, or what stands above it.
+
+    ``*`` stands for any text, dots included, ``?`` for one character and ``[0-2]`` for one of some,
+    as in file names.
+
+    >>> [matcher("encoder")(path) for path in ("encoder.0.weight", "encoders")]
+    [True, False]
+    """
+    exact = re.compile(translate(pattern))
+    below = re.compile(translate(f"{pattern}.*"))
+    return lambda path: bool(exact.match(path) or below.match(path))
+
+
+def no_such_path(operation: str, wanted: str, paths: Iterable[str]) -> TreeError:
+    """The error for a path or a pattern that names nothing; it shows the nearest paths."""
+    known = list(dict.fromkeys(path for path in paths if path))
+    nearest = get_close_matches(wanted, known, 3, 0.5) or known[:3]
+    if not nearest:
+        return TreeError(f"{operation}: {wanted!r} names nothing: the tree is one leaf or empty.")
+    return TreeError(f"{operation}: {wanted!r} names nothing. Near it are {', '.join(nearest)}.")

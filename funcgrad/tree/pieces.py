@@ -1,0 +1,252 @@
+"""Choose leaves of a tree by their paths: partition, combine, select.
+
+>>> chosen, others = partition({"w": 1.0, "b": 2.0}, "w")
+>>> chosen, others
+({'b': None, 'w': 1.0}, {'b': 2.0, 'w': None})
+>>> combine(chosen, others)
+{'b': 2.0, 'w': 1.0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, DtypeError, FunctionError, TreeError
+from funcgrad.trace import TracedValue
+from funcgrad.tree.path_texts import matcher, no_such_path, path_text
+from funcgrad.trees import broadcast_prefix, flatten, map, unflatten
+
+Pytree: TypeAlias = Any
+"""A nested container of arrays."""
+
+Where: TypeAlias = str | Callable[[str, Any], bool] | Pytree
+"""A choice of leaves: a pattern, a predicate, or a tree of booleans."""
+
+
+def _chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
+    """For each leaf of a tree, whether it is chosen.
+
+    Raises
+    ------
+    TreeError
+        A pattern matches no leaf, or a tree of booleans has another structure.
+    DtypeError
+        The answer for a leaf is neither True nor False.
+    """
+    leaves, structure = flatten(tree)
+    paths = [path_text(path) for path in structure.key_paths()]
+    if isinstance(where, str):
+        matches = matcher(where)
+        flags: list[Any] = [matches(path) for path in paths]
+        if not any(flags):
+            raise no_such_path(operation, where, paths)
+        return flags
+    if callable(where):
+        flags = [where(path, leaf) for path, leaf in zip(paths, leaves, strict=True)]
+    else:
+        flags = broadcast_prefix(where, structure, f"{operation}: where")
+    for flag, path in zip(flags, paths, strict=True):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise DtypeError(
+                f"{operation}: where has to be a pattern, a predicate of (path, leaf), or a tree of"
+                f" booleans; for {path or 'the leaf'} it gives {flag!r}."
+            )
+    return flags
+
+
+def partition(tree: Pytree, where: Where) -> tuple[Pytree, Pytree]:
+    """Split a tree into two: the leaves that are chosen, and all others.
+
+    Parameters
+    ----------
+    tree : pytree
+    where : str, callable, or pytree of bool
+        A pattern on paths, such as ``"encoder.*"``, ``"*.bias"`` or ``"layers.[0-2].weight"``,
+        which also takes what stands below a path that it matches; a predicate of
+        ``(path, leaf)``, the path as text; or booleans in a tree like ``tree``, or in a prefix of
+        it.
+
+    Returns
+    -------
+    chosen, others : pytree
+        Trees like ``tree`` with None in the place of each leaf that is in the other. None has no
+        leaves, so ``grad``, ``optimizer.init`` and ``jit`` take either as they take ``tree``, and
+        do nothing for what is not there.
+
+    Raises
+    ------
+    TreeError
+        A pattern matches no leaf, or a tree of booleans has another structure.
+    DtypeError
+        The answer for a leaf is neither True nor False.
+
+    Examples
+    --------
+    Only the head is trained, and nothing is computed for the gradient of the body:
+
+    >>> import funcgrad as fg
+    >>> params = {"body": {"w": fg.tensor(2.0)}, "head": {"w": fg.tensor(3.0)}}
+    >>> head, frozen = partition(params, "head")
+    >>> def loss(head):
+    ...     params = combine(head, frozen)
+    ...     return params["body"]["w"] * params["head"]["w"] ** 2
+    >>> fg.grad(loss)(head)
+    {'body': {'w': None}, 'head': {'w': Tensor(12.0)}}
+    """
+    leaves, structure = flatten(tree)
+    flags = _chosen_leaves(tree, where, "partition")
+    pairs = list(zip(leaves, flags, strict=True))
+    chosen = unflatten(structure, [leaf if flag else None for leaf, flag in pairs])
+    return chosen, unflatten(structure, [None if flag else leaf for leaf, flag in pairs])
+
+
+def combine(*trees: Pytree) -> Pytree:
+    """Put trees together that ``partition`` split: each leaf is taken from the tree that has it.
+
+    Parameters
+    ----------
+    *trees : pytree
+        Trees of one structure, with None for leaves that are elsewhere.
+
+    Returns
+    -------
+    pytree
+
+    Raises
+    ------
+    TreeError
+        The structures differ, or two trees have one leaf.
+
+    Examples
+    --------
+    >>> combine((1.0, None, None), (None, 2.0, None))
+    (1.0, 2.0, None)
+    """
+    if not trees:
+        raise ArgumentError("combine: expected one tree or more.")
+    return map(_only, *trees, is_leaf=_is_absent)
+
+
+def _is_absent(leaf: object) -> bool:
+    return leaf is None
+
+
+def _only(*leaves: object) -> object:
+    present = [leaf for leaf in leaves if leaf is not None]
+    if len(present) > 1:
+        raise TreeError(
+            f"combine: two trees have a leaf at one place, {present[0]!r} and {present[1]!r}."
+        )
+    return present[0] if present else None
+
+
+def nodes(tree: Pytree) -> Iterator[tuple[str, Any]]:
+    """Yield every subtree after its path as text, the tree itself first.
+
+    >>> list(nodes({"a": (1.0,)}))
+    [('', {'a': (1.0,)}), ('a', (1.0,)), ('a.0', 1.0)]
+    """
+    pending: list[tuple[str, Any]] = [("", tree)]
+    while pending:
+        path, node = pending.pop()
+        yield path, node
+        steps, children, _ = children_of(node)
+        below = [f"{path}.{path_text((step,))}" if path else path_text((step,)) for step in steps]
+        pending.extend(reversed(list(zip(below, children, strict=True))))
+
+
+def children_of(node: Pytree) -> tuple[list[str], list[Any], Callable[[list[Any]], Any]]:
+    """The steps to the children of a container, the children, and what rebuilds it of others.
+
+    A leaf has none.
+    """
+    children, structure = flatten(node, is_leaf=lambda value: value is not node)
+    paths = structure.key_paths()
+    if () in paths:
+        return [], [], lambda _: node
+    return [step for (step,) in paths], children, lambda others: unflatten(structure, others)
+
+
+def select(tree: Pytree, pattern: str, kind: type[Any] | None = None) -> dict[str, Any]:
+    """List what a pattern matches.
+
+    Parameters
+    ----------
+    tree : pytree
+    pattern : str
+        See ``partition``.
+    kind : type, optional
+        List the subtrees of this class, and no leaves below them.
+
+    Returns
+    -------
+    dict
+        From paths to leaves, or to subtrees.
+
+    Raises
+    ------
+    TreeError
+        Nothing matches.
+    FunctionError
+        ``kind`` is not a class.
+
+    Examples
+    --------
+    >>> select({"layers": [{"w": 1.0, "b": 2.0}, {"w": 3.0, "b": 4.0}]}, "layers.*.w")
+    {'layers.0.w': 1.0, 'layers.1.w': 3.0}
+    >>> select({"layers": [{"w": 1.0}, (3.0,)]}, "layers", kind=tuple)
+    {'layers.1': (3.0,)}
+    """
+    if not isinstance(pattern, str):
+        raise ArgumentError(f"select: pattern has to be text such as '*.bias', got {pattern!r}.")
+    if kind is not None and not isinstance(kind, type):
+        raise FunctionError(f"select: kind has to be a class, got {kind!r}.")
+    matches = matcher(pattern)
+    leaves, structure = flatten(tree)
+    paths = [path_text(path) for path in structure.key_paths()]
+    values = dict(zip(paths, leaves, strict=True))
+    if kind is not None:
+        values = {path: node for path, node in nodes(tree) if isinstance(node, kind)}
+    selected = {path: value for path, value in values.items() if matches(path)}
+    if not selected:
+        raise no_such_path("select", pattern, values)
+    return selected
+
+
+def check_shared(tree: Pytree) -> None:
+    """Check that no tensor object stands at two leaves.
+
+    An optimizer moves each leaf by itself, so tied weights would part at the first step. Keep such
+    a tensor once, and pass it to both places where the tree is used.
+
+    Parameters
+    ----------
+    tree : pytree
+
+    Raises
+    ------
+    TreeError
+        One object stands at two leaves; the message names both paths.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> table = fg.tensor([1.0, 2.0])
+    >>> check_shared({"embedding": table, "head": table})
+    Traceback (most recent call last):
+    funcgrad.errors.TreeError: check_shared: one tensor stands at embedding and at head. ...
+    """
+    leaves, structure = flatten(tree)
+    seen: dict[int, str] = {}
+    for leaf, path in zip(leaves, structure.key_paths(), strict=True):
+        if isinstance(leaf, TracedValue | np.ndarray):
+            text = path_text(path)
+            if id(leaf) in seen:
+                raise TreeError(
+                    f"check_shared: one tensor stands at {seen[id(leaf)]} and at {text}. Each leaf"
+                    " is moved by itself: keep the tensor once, and use it in both places."
+                )
+            seen[id(leaf)] = text

@@ -1,0 +1,159 @@
+"""Trees with one place changed: ``at(tree).layers[-1].weight.set(w)``.
+
+>>> at({"layers": [{"w": 1.0}, {"w": 2.0}]}).layers[-1].w.set(5.0)
+{'layers': [{'w': 1.0}, {'w': 5.0}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from funcgrad.errors import FunctionError
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.transforms.arguments import is_whole
+from funcgrad.tree.path_texts import no_such_path, step_text
+from funcgrad.tree.pieces import Pytree, children_of, nodes
+from funcgrad.trees import map, structure
+from funcgrad.users_values import ArrayLike
+
+Step: TypeAlias = Any
+"""A name, a key or a position."""
+
+
+def at(tree: Pytree) -> TreePlace:
+    """Name a place in a tree, to have the tree with another value there.
+
+    Parameters
+    ----------
+    tree : pytree
+        Of dicts, tuples, lists, named tuples, dataclasses.
+
+    Returns
+    -------
+    TreePlace
+        Its attributes and items are places below it. Names of fields and of keys may be written
+        as attributes; one that is the name of a method is written in brackets.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> params = {"layers": [{"w": fg.tensor([1.0, 2.0]), "b": 3.0}]}
+    >>> at(params).layers[0].w.multiply(2.0)
+    {'layers': [{'b': 3.0, 'w': Tensor([2., 4.])}]}
+    >>> at(params).layers[0].b.get()
+    3.0
+    >>> at(params).layer[0].b.set(0.0)
+    Traceback (most recent call last):
+    funcgrad.errors.TreeError: at: 'layer' names nothing. Near it are layers...
+    """
+    return TreePlace(tree, ())
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlace:
+    """A place in a tree.
+
+    Attributes
+    ----------
+    _tree : pytree
+    _steps : tuple
+        The names, keys and positions that lead to the place.
+    """
+
+    _tree: Pytree
+    _steps: tuple[Step, ...]
+
+    def __getattr__(self, name: str) -> TreePlace:
+        if name.startswith("__"):  # Python asks for protocols
+            raise AttributeError(name)
+        return TreePlace(self._tree, (*self._steps, name))
+
+    def __getitem__(self, key: Step) -> TreePlace:
+        return TreePlace(self._tree, (*self._steps, key))
+
+    def get(self) -> Pytree:
+        """The value at the place.
+
+        Raises
+        ------
+        TreeError
+            There is no such place.
+        """
+        node = self._tree
+        for length in range(len(self._steps)):
+            steps, children, _ = children_of(node)
+            node = children[self._position(node, steps, length)]
+        return node
+
+    def set(self, value: Pytree) -> Pytree:
+        """The tree with another value at the place.
+
+        Raises
+        ------
+        TreeError
+            There is no such place.
+        """
+        node = self._tree
+        rebuilders: list[tuple[list[Any], int, Callable[[list[Any]], Any]]] = []
+        for length in range(len(self._steps)):
+            steps, children, rebuilt = children_of(node)
+            position = self._position(node, steps, length)
+            rebuilders.append((children, position, rebuilt))
+            node = children[position]
+        for children, position, rebuilt in reversed(rebuilders):
+            value = rebuilt([*children[:position], value, *children[position + 1 :]])
+        return value
+
+    def apply(self, function: Callable[[Pytree], Pytree]) -> Pytree:
+        """The tree with a function's result for the value at the place.
+
+        Raises
+        ------
+        FunctionError
+            The argument cannot be called.
+        TreeError
+            There is no such place.
+        """
+        if not callable(function):
+            raise FunctionError(f"at: apply expects a function, got {function!r}.")
+        return self.set(function(self.get()))
+
+    def add(self, value: ArrayLike | Pytree) -> Pytree:
+        """The tree with a value added to each leaf at the place: a number, or a tree like it.
+
+        Raises
+        ------
+        TreeError
+            There is no such place, or the value has another structure.
+        """
+        return self._with_each(lambda leaf, number: leaf + number, value)
+
+    def multiply(self, value: ArrayLike | Pytree) -> Pytree:
+        """The tree with each leaf at the place multiplied by a number, or by a tree like it.
+
+        Raises
+        ------
+        TreeError
+            There is no such place, or the value has another structure.
+        """
+        return self._with_each(lambda leaf, number: leaf * number, value)
+
+    def _with_each(self, combined: Callable[[Any, Any], Any], value: Pytree) -> Pytree:
+        subtree = self.get()
+        if structure(value) == structure(0.0):
+            return self.set(map(lambda leaf: combined(leaf, value), subtree))
+        return self.set(map(combined, subtree, value))
+
+    def _position(self, node: Pytree, steps: list[str], length: int) -> int:
+        """The position, among the steps to the children of a node, of the step after some."""
+        step = self._steps[length]
+        texts = [step_text(known) for known in steps]
+        for spelled, spellings in ((f".{step}", steps), (f"[{step!r}]", steps), (str(step), texts)):
+            if spelled in spellings:
+                return spellings.index(spelled)
+        is_position = isinstance(node, (tuple, list)) and is_whole(step)
+        if is_position and -len(steps) <= step < len(steps):
+            return range(len(steps))[step]
+        wanted = ".".join(str(step) for step in self._steps[: length + 1])
+        raise no_such_path("at", wanted, [path for path, _ in nodes(self._tree)])
