@@ -242,5 +242,5 @@ def test_cast_changes_floating_leaves():
         half = tree.cast(whole, wanted)
         assert [half[name].dtype.char for name in ("w", "z", "n", "on")] == dtypes.split()
     for wrong in ("int64", "complex64", "nothing"):
-        with pytest.raises(DtypeError, match="cast: .*dtype"):
+        with pytest.raises(DtypeError, match=r"cast: .*dtype"):
             tree.cast(whole, wrong)
