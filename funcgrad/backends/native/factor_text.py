@@ -263,7 +263,7 @@ def _in_order(site: FunctionSite, view: View, dtype: np.dtype[Any]) -> str:
     start = one.at(site.pointer(view.buffer), view.offset)
     if view.is_dense:
         return start
-    copy = site.scratch(prod(view.shape) * dtype.itemsize)
+    copy = site.shared_scratch(prod(view.shape) * dtype.itemsize)
     dense = dense_strides(view.shape)
 
     def loops(axis: int, source: str, target: str) -> None:

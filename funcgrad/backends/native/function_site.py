@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
+from funcgrad.backends.native.arena import MemoryPlan
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.plan_steps import NativePlan, Run
@@ -13,8 +14,6 @@ from funcgrad.backends.native.sharing import sharing_of
 from funcgrad.programs.equation import Equation
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
-
-ALIGNMENT: Final = 64
 
 UNINTERRUPTED: Final = 1 << 22
 """About how many operations on numbers are done between two looks for an interrupt."""
@@ -66,8 +65,9 @@ class FunctionSite:
     lines : FunctionText
     pointers : dict
         The addresses of buffers, by their variables.
-    size : int
-        The bytes of the arena so far.
+    memory : MemoryPlan
+    position : int
+        The number of the step that is being written.
     work : int
         About how many operations on numbers a call takes so far.
     unknown : int
@@ -90,12 +90,13 @@ class FunctionSite:
         self.sharing = sharing_of(plan, module)
         self.lines = FunctionText(module.arithmetic, module.definitions)
         self.pointers: dict[int, str] = {}
-        self.size = self.work = self.unknown = self.calls = 0
+        self.memory = MemoryPlan()
+        self.position = self.work = self.unknown = self.calls = 0
         self.leaves = False
         self.stacks: dict[int, GrowingStack] = {}
         self._status = ""
         self._held: list[str] = []
-        self._shared = 0, 0
+        self._shared = -1, 0, 0
 
     def number_of(self, equation: Equation) -> int:
         """The number of an equation in the program."""
@@ -103,26 +104,28 @@ class FunctionSite:
 
     # -------------------------------------------------------------------------------------- memory
 
-    def in_arena(self, place: int, size: int) -> str:
-        """The address of bytes in the arena, which grows to hold them."""
-        self.size = max(self.size, place + size)
-        return self.lines.address("%arena", place)
+    def in_memory(self, place: int) -> str:
+        """The address of a place in memory that is planned."""
+        return self.lines.address(*self.memory.located(place))
 
     def scratch(self, size: int) -> str:
-        """Memory in the arena for one step, behind all intermediate results."""
-        place = padded(self.size)
-        return self.in_arena(place, padded(size))
+        """Memory in the arena for the step that is being written."""
+        return self.in_memory(self._in_arena(size))
 
     def shared_scratch(self, size: int) -> str:
-        """Memory in the arena for a moment, which other steps use too."""
-        if size > self._shared[1]:
-            self._shared = padded(self.size), padded(size)
-        return self.in_arena(*self._shared)
+        """Memory in the arena for a moment of this step, the same for all such moments."""
+        position, _, room = self._shared
+        if position != self.position or size > room:
+            self._shared = self.position, self._in_arena(size), size
+        return self.in_memory(self._shared[1])
+
+    def _in_arena(self, size: int) -> int:
+        return self.memory.place(size, self.position, self.position, self.memory.arena)
 
     def bytes_of(self, buffer: int) -> int:
-        """The bytes of a buffer, padded."""
+        """The bytes of a buffer."""
         spec = self.plan.specs[buffer]
-        return padded(prod(spec.shape) * spec.dtype.itemsize)
+        return prod(spec.shape) * spec.dtype.itemsize
 
     def pointer(self, buffer: int) -> str:
         """The address of a buffer."""
@@ -230,8 +233,3 @@ class FunctionSite:
         for room in self._held:
             memory = self.lines.op(f"load ptr, ptr {room}")
             self.lines.call("void", "free", ("ptr", memory))
-
-
-def padded(size: int) -> int:
-    """The bytes of memory that something takes, so that what comes next is aligned."""
-    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad.backends.native.arena import LARGE
 from funcgrad.backends.native.call_text import write_axis_sweep, write_callback, write_sweep
 from funcgrad.backends.native.factor_text import (
     write_elimination,
@@ -65,6 +66,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     _check(site, site.plan.guards.get(-1, ()))
     looked = 0
     for position, step in enumerate(site.plan.steps):
+        site.position = position
         if site.work - looked >= UNINTERRUPTED:
             site.look()
             looked = site.work
@@ -75,7 +77,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
     return Function(
-        name, program, site.size, site.work, site.unknown, site.calls, site.sharing.in_place
+        name, program, site.memory.size, site.work, site.unknown, site.calls, site.sharing.in_place
     )
 
 
@@ -150,7 +152,7 @@ def _place_constants(site: FunctionSite) -> None:
 
 
 def _place_intermediates(site: FunctionSite) -> None:
-    """Give each intermediate result a place in the arena that is free while it is alive.
+    """Give each intermediate result a place in memory that is free while it is alive.
 
     Buffers that share memory have one place, for all of their lives.
     """
@@ -158,22 +160,15 @@ def _place_intermediates(site: FunctionSite) -> None:
     for buffer, root in roots.items():
         (begin, end), (first, last) = lives[buffer], lives[root]
         lives[root] = min(begin, first), max(end, last)
+    for place, buffer in enumerate(site.plan.outputs):
+        size = site.bytes_of(buffer)
+        if size >= LARGE and place not in site.sharing.in_place:
+            site.memory.add_output(site.pointers[buffer], size, lives[buffer][0])
     growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
-    biggest = sorted({*lives} - growing - {*roots}, key=lambda buffer: -site.bytes_of(buffer))
-    # Begin and end in memory, and in time, in the order of memory. Arrays, since a program of
-    # 8,000 equations took 15 seconds by a loop over tuples.
-    placed = np.empty((4, len(biggest)), np.int64)
-    for count, buffer in enumerate([b for b in biggest if b not in site.pointers]):
-        size, (begin, end) = site.bytes_of(buffer), lives[buffer]
-        starts, stops, born, died = placed[:, :count]
-        beside = (died >= begin) & (born <= end)
-        ends = np.maximum.accumulate(np.append(0, stops[beside]))
-        fits = np.append(starts[beside] >= ends[:-1] + size, True)
-        place = int(ends[fits.argmax()])
-        after = int(starts.searchsorted(place))
-        placed[:, after + 1 : count + 1] = placed[:, after:count]
-        placed[:, after] = place, place + size, begin, end
-        site.pointers[buffer] = site.in_arena(place, size)
+    waiting = {*lives} - growing - {*roots} - {*site.pointers}
+    for buffer in sorted(waiting, key=lambda buffer: (-site.bytes_of(buffer), lives[buffer])):
+        place = site.memory.place(site.bytes_of(buffer), *lives[buffer])
+        site.pointers[buffer] = site.in_memory(place)
     for buffer, root in roots.items():
         site.pointers[buffer] = site.pointers[root]
 

@@ -44,7 +44,7 @@ class _Array:
     strides : list of int
         Along each loop of the nest, in elements.
     pointer : str
-        Where the current row of the inner loop begins.
+        Where it begins.
     """
 
     variable: int
@@ -119,6 +119,11 @@ class NestWriter:
     def _axes(self, variable: int) -> frozenset[int]:
         """The axes of the nest that a reduction reduces."""
         return self._folded[variable].axes
+
+    def overwritten(self, variable: int) -> list[int]:
+        """The operands that lie where a member stores its results."""
+        base = self._arrays[variable].pointer
+        return [operand for operand in self._nest.reads if self._arrays[operand].pointer == base]
 
     # --------------------------------------------------------------------------- the order of loops
 
@@ -339,6 +344,8 @@ class _StepText:
                 value.weak = writer._specs[member.variable].weak
                 values[member.variable] = value
                 if member.variable in writer._nest.stores:
+                    for operand in writer.overwritten(member.variable):
+                        self._operand(operand, index, values)
                     self._store(member.variable, index, value)
                 continue
             element = member.formula(lanes, *operands)

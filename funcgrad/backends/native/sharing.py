@@ -1,16 +1,20 @@
 """Buffers that share memory: what a step changes in place, and what becomes of it.
 
 A scatter whose operand nobody reads any more need not copy it, and neither does a loop whose carry
-is only scattered into. Where the operand is an input of the function and the result an output, the
-caller chooses: it may pass the same address for both.
+is only scattered into. Large results of elementwise operations lie where their operands lay. Where
+the operand is an input of the function and the result an output, the caller chooses: it may pass
+the same address for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from math import prod
 
+from funcgrad.backends.native.arena import LARGE
 from funcgrad.backends.native.native_module import NativeModule
-from funcgrad.backends.native.plan_steps import NativePlan, Run, Scattering, Step
+from funcgrad.backends.native.plan_steps import NativePlan, Nest, Run, Scattering, Step
+from funcgrad.backends.native.views import View, whole
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import Loop
 
@@ -41,9 +45,14 @@ def sharing_of(plan: NativePlan, module: NativeModule) -> Sharing:
     guarded = {
         plan.views[guard.variable].buffer for guards in plan.guards.values() for guard in guards
     }
+    candidates = plan.lives.keys() - guarded - outputs.keys()
     roots: dict[int, int] = {}
     in_place: dict[int, int] = {}
     for position, step in reversed([*enumerate(plan.steps)]):
+        if isinstance(step, Nest):
+            shared = _overwritten(step, plan, position, candidates)
+            roots.update({buffer: roots.get(result, result) for buffer, result in shared})
+            continue
         for operand, result in _replaced(step, plan, module):
             buffer = plan.views[operand].buffer
             is_read_again = last_read[buffer] > position or step.read(plan.views).count(buffer) > 1
@@ -55,6 +64,41 @@ def sharing_of(plan: NativePlan, module: NativeModule) -> Sharing:
             elif buffer < inputs and root in outputs:
                 in_place[outputs[root]] = buffer
     return Sharing(roots, in_place)
+
+
+def _overwritten(
+    nest: Nest, plan: NativePlan, position: int, candidates: Set[int]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of large buffers of a nest: a result may lie where an operand lies that ends there.
+
+    Each element is read before it is overwritten, for both have elements of one size in one order.
+    """
+    plain = whole(0, nest.shape).broadcast(nest.shape)
+    size = prod(nest.shape)
+
+    def sizes(variable: int, view: View) -> tuple[int, int]:
+        """The bytes of an element, and of the buffer."""
+        dtype, spec = plan.specs[variable].dtype, plan.specs[view.buffer]
+        return dtype.itemsize, prod(spec.shape) * spec.dtype.itemsize
+
+    def is_plain(view: View) -> bool:
+        return view.broadcast(nest.shape) == plain and not view.offset
+
+    ending: dict[tuple[int, int], list[int]] = {}
+    views = [view for view in nest.reads.values() if not is_plain(view)]
+    elsewhere = {view.buffer for view in views}
+    for variable, view in nest.reads.items():
+        one, total = sizes(variable, view)
+        if view.buffer in candidates - elsewhere and one * size == total >= LARGE:
+            places = ending.setdefault((one, total), [])
+            if plan.lives[view.buffer][1] == position and view.buffer not in places:
+                places.append(view.buffer)
+    folded = {member.variable for member in nest.members if member.folded is not None}
+    for variable, view in nest.stores.items():
+        begins = plan.lives[view.buffer][0] == position
+        places = ending.get(sizes(variable, view), [])
+        if places and begins and variable not in folded and is_plain(view):
+            yield places.pop(0), view.buffer
 
 
 def _replaced(step: Step, plan: NativePlan, module: NativeModule) -> Iterator[tuple[int, int]]:

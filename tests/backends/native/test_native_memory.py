@@ -1,0 +1,121 @@
+"""Memory of a call: results lie where nothing lies that is still read."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.native.arena import MemoryPlan
+from funcgrad.backends.native.native_backend import NATIVE
+
+SIZE = 1000
+BYTES = 8 * SIZE
+
+
+def arena(f: Callable[..., Any], *args: Any) -> int:
+    """The bytes that a call takes besides its results, in arrays."""
+    _, function = NATIVE._written(fg.jit(f, backend="native").lower(*args).optimized)
+    return round(function.size / BYTES)
+
+
+def chain(x: Any) -> Any:
+    """Results of different index spaces, so that each is a step of its own."""
+    for k in range(6):
+        x = fnp.cumsum(x) * x + k
+    return fnp.cumsum(x)
+
+
+def reads_twice(x: Any) -> Any:
+    """A result that is stored before all of its nest's operands have been read."""
+    y = fnp.cumsum(x)
+    z = fnp.cumsum(-x)
+    u, v = y * 2, y + z
+    return fnp.cumsum(u), fnp.cumsum(v * y), fnp.cumsum(z + u)
+
+
+def reversed_beside(x: Any) -> Any:
+    """An operand that is read forwards and backwards."""
+    y = fnp.cumsum(x)
+    return fnp.cumsum(y - y[::-1])
+
+
+def transposed_beside(x: Any) -> Any:
+    y = fnp.cumsum(x[:900]).reshape(30, 30)
+    return fnp.cumsum(y * 2 + y.T, axis=0)
+
+
+def of_other_width(x: Any) -> Any:
+    y = fnp.cumsum(x)
+    z = fnp.cumsum(y.astype(np.float32) * 2)
+    return fnp.cumsum(z.astype(np.float64) + z)
+
+
+def reduced_too(x: Any) -> Any:
+    y = fnp.cumsum(x)
+    return fnp.cumsum(fnp.exp(-y)), fnp.sum(y)
+
+
+def of_complex(x: Any) -> Any:
+    z = fnp.cumsum(x + 2j * x)
+    return fnp.cumsum(z.real * 2), fnp.cumsum(z * 1j), fnp.cumsum(z.imag)
+
+
+def in_a_loop(x: Any) -> Any:
+    return fg.scan(lambda c, _: (fnp.cumsum(c) * 0.01 + c, reads_twice(c)[2]), x, None, length=5)
+
+
+PROGRAMS = (
+    chain,
+    reads_twice,
+    reversed_beside,
+    transposed_beside,
+    of_other_width,
+    reduced_too,
+    of_complex,
+    in_a_loop,
+)
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_nothing_is_overwritten_that_is_read_later(f: Callable[..., Any]) -> None:
+    x = np.linspace(-1.0, 1.0, SIZE)
+    staged = fg.jit(f, backend="native", exact=True)
+    for _ in range(2):
+        for left, right in zip(
+            fg.tree.leaves(staged(x)), fg.tree.leaves(f(fg.tensor(x))), strict=True
+        ):
+            np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-12)
+
+
+def test_results_lie_where_operands_lay_and_in_the_memory_of_outputs() -> None:
+    assert arena(chain, np.ones(SIZE)) == 1
+
+
+def test_steps_share_the_memory_that_they_take_for_a_moment() -> None:
+    def loop(x: Any) -> Any:
+        return fg.scan(lambda c, _: (fnp.cumsum(c) + c[::-1], None), x, None, length=3)[0]
+
+    once, often = arena(loop, np.ones(SIZE)), arena(lambda x: loop(loop(loop(x))), np.ones(SIZE))
+    assert often <= once + 1
+
+
+def test_places_of_one_time_do_not_meet() -> None:
+    draws = np.random.default_rng(5)
+    plan = MemoryPlan()
+    plan.add_output("%o0", 1000, 7)
+    placed = []
+    for _ in range(200):
+        size, begin = int(draws.integers(1, 500)), int(draws.integers(20))
+        end = begin + int(draws.integers(6))
+        place = plan.place(size, begin, end)
+        for other, extent, first, last in placed:
+            assert last < begin or first > end or place + size <= other or other + extent <= place
+        name, offset = plan.located(place)
+        limit, latest = (plan.size, 99) if name == "%arena" else (1000, 6)
+        assert 0 <= offset <= limit - size
+        assert end <= latest
+        placed.append((place, size, begin, end))
+    assert {plan.located(place)[0] for place, *_ in placed} == {"%o0", "%arena"}
