@@ -330,7 +330,9 @@ class _StepText:
         for variable in writer._nest.reads:  # what does not change along the loop
             array = writer._arrays[variable]
             if not array.strides[-1]:
-                self._shared[variable] = splat(lanes, pointers[variable], array.dtype)
+                value = splat(lanes, pointers[variable], array.dtype)
+                value.weak = writer._specs[variable].weak
+                self._shared[variable] = value
 
     def step(self, index: str, collected: dict[int, Value]) -> dict[int, Value]:
         """Write all members for the elements from an index on; returns what is collected."""

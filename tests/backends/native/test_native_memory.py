@@ -28,12 +28,12 @@ def chain(x: Any) -> Any:
     return fnp.cumsum(x)
 
 
-def reads_twice(x: Any) -> Any:
+def stored_early(x: Any) -> Any:
     """A result that is stored before all of its nest's operands have been read."""
-    y = fnp.cumsum(x)
-    z = fnp.cumsum(-x)
-    u, v = y * 2, y + z
-    return fnp.cumsum(u), fnp.cumsum(v * y), fnp.cumsum(z + u)
+    y, z = fnp.cumsum(x), fnp.cumsum(-x)
+    t = fnp.cumsum(y + z * 2)
+    u, v = t * 2, y * t + z
+    return t, fnp.cumsum(u), fnp.cumsum(v)
 
 
 def reversed_beside(x: Any) -> Any:
@@ -64,12 +64,12 @@ def of_complex(x: Any) -> Any:
 
 
 def in_a_loop(x: Any) -> Any:
-    return fg.scan(lambda c, _: (fnp.cumsum(c) * 0.01 + c, reads_twice(c)[2]), x, None, length=5)
+    return fg.scan(lambda c, _: (fnp.cumsum(c) * 0.01 + c, stored_early(c)[2]), x, None, length=5)
 
 
 PROGRAMS = (
     chain,
-    reads_twice,
+    stored_early,
     reversed_beside,
     transposed_beside,
     of_other_width,
@@ -106,7 +106,7 @@ def test_places_of_one_time_do_not_meet() -> None:
     draws = np.random.default_rng(5)
     plan = MemoryPlan()
     plan.add_output("%o0", 1000, 7)
-    placed = []
+    placed: list[tuple[int, int, int, int]] = []
     for _ in range(200):
         size, begin = int(draws.integers(1, 500)), int(draws.integers(20))
         end = begin + int(draws.integers(6))

@@ -33,6 +33,15 @@ def test_parts_of_real_numbers(char: str) -> None:
         assert_array_equal(result, f(x))
 
 
+@pytest.mark.parametrize("char", "efF")
+@pytest.mark.parametrize("number", [0.1, 3, 0.1j])
+def test_arguments_that_are_numbers_of_python_give_way(char: str, number: Any) -> None:
+    if char == "F" or not isinstance(number, complex):
+        x = np.random.default_rng(2).standard_normal(41).astype(char)
+        for f in (lambda a, x: a - x, lambda a, x: x - (a + x)):
+            assert_same(run_natively(f, number, x), f(number, x))
+
+
 def test_truth_values_of_python_count_as_in_python() -> None:
     x = np.array([1.5, -2.0])
     for f in (lambda x, b: (b + b) * x, lambda x, b: (~b) * x, lambda x, b: (b & b) * x):
