@@ -132,8 +132,10 @@ class FunctionSite:
         return self.pointers[buffer]
 
     def at(self, variable: int) -> str:
-        """The address of a variable that lies in a buffer of its own."""
-        return self.pointers[self.plan.views[variable].buffer]
+        """The address of a variable that lies in C order, in a window of a buffer."""
+        view = self.plan.views[variable]
+        place = view.offset * self.plan.specs[variable].dtype.itemsize
+        return self.lines.address(self.pointers[view.buffer], place)
 
     # -------------------------------------------------------------------------------- instructions
 

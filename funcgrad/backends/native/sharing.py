@@ -55,6 +55,8 @@ def sharing_of(plan: NativePlan, module: NativeModule) -> Sharing:
             continue
         for operand, result in _replaced(step, plan, module):
             buffer = plan.views[operand].buffer
+            if not plan.views[operand].covers(plan.specs[buffer].shape):
+                continue
             is_read_again = last_read[buffer] > position or step.read(plan.views).count(buffer) > 1
             if is_read_again or buffer in outputs or buffer in guarded:
                 continue

@@ -47,6 +47,10 @@ class View:
         axes = zip(self.shape, self.strides, dense, strict=True)
         return all(size == 1 or stride == step for size, stride, step in axes)
 
+    def covers(self, shape: Shape) -> bool:
+        """Whether it is all of a buffer of some shape, in C order."""
+        return self.is_dense and not self.offset and prod(self.shape) == prod(shape)
+
     def moved(self, axes: Sequence[int]) -> View:
         """The view with its axes in another order."""
         return replace(

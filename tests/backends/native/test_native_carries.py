@@ -69,6 +69,27 @@ def chosen(x: Any) -> Any:
     return fg.fori_loop(0, 40, lambda k, x: fg.cond(x[k] > 3, add, keep, x, k), x)
 
 
+def window(x: Any) -> Any:
+    double = 2.0 * x
+    return fg.fori_loop(0, 5, lambda k, y: y.at[k].add(y[k + 1]), double[7:20])
+
+
+def windows_of_one_array(x: Any) -> Any:
+    double = 2.0 * x
+    step = lambda y, z: (y.at[2].add(z), y[0] * z)  # noqa: E731
+    return fg.scan(step, double[3:11], double[5:30])
+
+
+def scattered_window(x: Any) -> Any:
+    double = 2.0 * x
+    return double[4:30].at[fnp.argmax(double[5:9])].set(fnp.sort(double[3:12])[2])
+
+
+def window_of_one_branch(x: Any) -> Any:
+    double = 2.0 * x
+    return fg.cond(double[3] > 1, lambda y: y * 2.0, lambda y: y + 1.0, double[9:12])
+
+
 SCATTERS: tuple[Callable[[Any], Any], ...] = (
     one_scatter,
     two_scatters,
@@ -79,6 +100,10 @@ SCATTERS: tuple[Callable[[Any], Any], ...] = (
     shared_at_first,
     until_it_is_full,
     chosen,
+    window,
+    windows_of_one_array,
+    scattered_window,
+    window_of_one_branch,
 )
 
 
