@@ -245,12 +245,12 @@ def neutral_of(fold: Fold, dtype: np.dtype[Any]) -> Any:
     >>> from funcgrad.folds import GREATEST, LEAST, SUM
     >>> float64, int8 = np.dtype(float), np.dtype(np.int8)
     >>> neutral_of(GREATEST, float64), neutral_of(LEAST, int8), neutral_of(SUM, float64)
-    (-inf, 127, -0.0)
+    (-inf, 127, 0)
     """
     if dtype.kind == "c" and fold.identity != 0:
         raise NotEmitted("infinite complex numbers, which one times itself would change")
-    if fold.identity is not None:  # 0.0 + -0.0 is 0.0
-        return -0.0 if dtype.kind == "f" and fold.identity == 0 else fold.identity
+    if fold.identity is not None:  # a sum of negative zeros is 0.0, as NumPy's is
+        return fold.identity
     if dtype.kind == "f":
         least, greatest = -np.inf, np.inf
     elif dtype.kind == "b":

@@ -351,11 +351,13 @@ class _StepText:
                     self._store(member.variable, index, value)
                 continue
             element = member.formula(lanes, *operands)
-            if not writer._reduced[member.variable]:  # along axes of one element
-                self._store(member.variable, index, lanes.astype(element, dtype))
-                continue
             gathering = writer._collected(member.variable)
             element = lanes.astype(element, gathering)
+            if not writer._reduced[member.variable]:  # along axes of one element
+                first = writer._begun(lanes, [member.variable])[member.variable]
+                total = writer._combined(lanes, member.variable, first, element)
+                self._store(member.variable, index, lanes.astype(total, dtype))
+                continue
             if member.variable in collected:
                 total = collected[member.variable]
                 collected[member.variable] = writer._combined(

@@ -53,13 +53,10 @@ def small_product(
                 second = r.with_lane(second, j, one.load_one(one.row(start, j, "%column")))
             seconds.append(second)
         for i in range(rows):
-            start, total = one.row("%a", i, "%along"), ""
+            start, total = one.row("%a", i, "%along"), r.zero
             for k in range(length):
                 factor = r.splat(one.load_one(one.row(start, k, "%across")))
-                if k:
-                    total = r.plus_product(factor, seconds[k], total)
-                else:
-                    total = r.op("fmul", factor, seconds[k])
+                total = r.plus_product(factor, seconds[k], total)
             r.store(r.at("%o", i * columns), total)
         lines.emit("ret void")
 

@@ -141,3 +141,17 @@ def test_folds_of_a_strangers_with_exponentials(shape: tuple[int, ...], char: st
             assert called_back(f, x) == "nothing"
             result = fg.jit(f, backend="native")(x)
             np.testing.assert_allclose(result, f(x), rtol=1e-5 if char == "f" else 1e-13)
+
+
+@pytest.mark.parametrize("char", "efdFD")
+@pytest.mark.parametrize("shape", [(1,), (9,), (9000,), (3, 4), (3, 33), (40, 5), (1, 5), (5, 1)])
+def test_sums_of_negative_zeros_have_the_sign_of_numpys(char: str, shape: tuple[int, ...]) -> None:
+    x = -np.zeros(shape, char)
+    programs = [lambda x, axis=axis: fnp.sum(x, axis=axis) for axis in range(-1, len(shape))]
+    programs[0] = lambda x: fnp.sum(x, keepdims=True)
+    if len(shape) == 2:
+        programs.append(lambda x: x @ np.ones((shape[1], 3), char))
+    for f in programs:
+        natively, expected = np.asarray(fg.jit(f, backend="native")(x)), np.asarray(f(fg.tensor(x)))
+        for left, right in ((natively.real, expected.real), (natively.imag, expected.imag)):
+            np.testing.assert_array_equal(np.signbit(left), np.signbit(right))
