@@ -37,8 +37,8 @@ _LINEAR: Final = (
     " w"
 )
 ONLY_OPTIMIZERS: Final = (
-    "there are fg.optim.adam, adamw and sgd; one of your own is fg.optim.Optimizer(init, update), a"
-    " pair of functions"
+    "dir(fg.optim) lists the optimizers, as fg.optim.adam, and fg.optim.chain puts them one after"
+    " another; one of your own is fg.optim.Optimizer(init, update), a pair of functions"
 )
 _SCHEDULE: Final = (
     "a schedule is a function of the number of steps before, as"
@@ -162,12 +162,12 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.optim", "momentum nesterov", "fg.optim.sgd(learning_rate, momentum=0.9, nesterov=True)"),
     (
         "fg.optim",
-        "RMSprop rmsprop Adagrad adagrad Adadelta adadelta adamax nadam radam lion lamb novograd",
+        "RMSprop Adagrad Adadelta Adamax NAdam RAdam novograd fromage noisy_sgd",
         ONLY_OPTIMIZERS,
     ),
     (
         "fg.optim",
-        "chain scale scale_by_adam add_decayed_weights GradientTransformation masked MultiSteps"
+        "scale scale_by_adam add_decayed_weights GradientTransformation masked MultiSteps"
         " multi_transform inject_hyperparams",
         ONLY_OPTIMIZERS,
     ),

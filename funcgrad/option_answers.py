@@ -103,7 +103,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "add weight_decay * params to the gradients: fg.tree.map(lambda g, p: g + decay * p, grads,"
         " params)",
     ),
-    ("adam adamw", "amsgrad nesterov mu_dtype", ONLY_OPTIMIZERS),
+    ("adam adamw", "nesterov mu_dtype", ONLY_OPTIMIZERS),
     ("sgd", "dampening", "momentum= adds up undamped gradients; scale learning_rate instead"),
     ("adam adamw sgd", "maximize", "the gradient of -f descends where f grows"),
     ("adam adamw sgd", "foreach fused capturable differentiable", _NEEDLESS),

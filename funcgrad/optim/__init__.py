@@ -24,10 +24,46 @@ from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.optim.adam import AdamState, adam, adamw
+from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
+from funcgrad.optim.chain import ChainState, chain
+from funcgrad.optim.mean_squares import (
+    AdadeltaState,
+    AdagradState,
+    RmspropState,
+    adadelta,
+    adagrad,
+    rmsprop,
+)
 from funcgrad.optim.sgd import SgdState, sgd
+from funcgrad.optim.signs import LambState, LionState, lamb, lion
 
-__all__ = ["AdamState", "Optimizer", "SgdState", "adam", "adamw", "apply_updates", "sgd"]
+__all__ = [
+    "AdadeltaState",
+    "AdagradState",
+    "AdamState",
+    "ChainState",
+    "LambState",
+    "LionState",
+    "MomentsState",
+    "Optimizer",
+    "RmspropState",
+    "SgdState",
+    "adabelief",
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "apply_updates",
+    "chain",
+    "lamb",
+    "lion",
+    "nadam",
+    "radam",
+    "rmsprop",
+    "sgd",
+]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

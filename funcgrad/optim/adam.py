@@ -9,31 +9,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
-import numpy as np
-
-from funcgrad.errors import DtypeError
+import funcgrad.numpy as fnp
 from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
-    aligned,
     check_number,
-    check_rate,
-    check_state,
-    flatten_params,
-    in_dtype,
-    rate_at,
-    widened,
-    working_dtype,
-    zeros_like,
+    check_numbers,
+    mean,
+    scalar,
+    square,
+    zeros,
 )
+from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
 from funcgrad.primitives.transcendental import sqrt
-from funcgrad.tensor import Tensor, apply1, tensor
-from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad.tensor import Tensor, apply1
+from funcgrad.trees import pytree
 from funcgrad.users_values import ArrayLike
 
 
@@ -51,11 +45,17 @@ class AdamState:
     nu : pytree of tensors
         The decaying mean of the gradients' squared absolute values; like ``mu``, but real. A
         gradient whose square overflows makes it infinite, and the updates zero.
+    nu_max : pytree of tensors, or None
+        With ``amsgrad`` the greatest of the corrected means of squares, element by element.
+    rate : Tensor of float64
+        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor
     mu: Pytree
     nu: Pytree
+    nu_max: Pytree
+    rate: Tensor
 
 
 @answering
@@ -65,6 +65,8 @@ def adam(
     b2: ArrayLike = 0.999,
     eps: ArrayLike = 1e-8,
     eps_root: ArrayLike = 0.0,
+    *,
+    amsgrad: bool = False,
 ) -> Optimizer[AdamState]:
     """Adam: gradient descent whose steps are nearly independent of the gradient's scale.
 
@@ -79,6 +81,10 @@ def adam(
     eps_root : float or 0-d tensor
         A number that is added under the root, which has no derivative at 0: make it positive to
         differentiate through steps at which a gradient may vanish.
+    amsgrad : bool
+        Whether to divide by the root of the greatest mean square so far (Reddi, Kale, Kumar, ICLR
+        2018), so that steps never grow again. The greatest is that of the corrected means, as in
+        optax; PyTorch takes that of the means as they are, and corrects it.
 
     Returns
     -------
@@ -99,6 +105,7 @@ def adam(
 
     Examples
     --------
+    >>> from funcgrad.tensor import tensor
     >>> params = {"w": tensor([1.0, -2.0])}
     >>> optimizer = adam(0.1)
     >>> grads = {"w": tensor([5.0, -7.0])}
@@ -106,7 +113,7 @@ def adam(
     >>> updates
     {'w': Tensor([-0.1,  0.1])}
     """
-    return _adam("adam", learning_rate, b1, b2, eps, eps_root)
+    return _adam("adam", learning_rate, b1, b2, eps, eps_root, amsgrad)
 
 
 @answering
@@ -117,7 +124,9 @@ def adamw(
     eps: ArrayLike = 1e-8,
     eps_root: ArrayLike = 0.0,
     weight_decay: ArrayLike = 1e-4,
-    mask: Pytree | Callable[[Pytree], Pytree] = None,
+    mask: Mask = None,
+    *,
+    amsgrad: bool = False,
 ) -> Optimizer[AdamState]:
     """Adam with decoupled weight decay.
 
@@ -129,6 +138,8 @@ def adamw(
         The fraction of each parameter that a step subtracts, times the learning rate.
     mask : pytree of bool, or function from params to one, optional
         Which parameters decay, all by default. It may be a prefix of the tree of parameters.
+    amsgrad
+        See ``adam``.
 
     Returns
     -------
@@ -146,6 +157,7 @@ def adamw(
 
     Examples
     --------
+    >>> from funcgrad.tensor import tensor
     >>> params = {"w": tensor(2.0), "b": tensor(2.0)}
     >>> optimizer = adamw(0.1, weight_decay=0.5, mask={"w": True, "b": False})
     >>> grads = {"w": tensor(0.0), "b": tensor(0.0)}
@@ -154,7 +166,7 @@ def adamw(
     (-0.1, -0.0)
     """
     check_number("adamw", "weight_decay", weight_decay)
-    return _adam("adamw", learning_rate, b1, b2, eps, eps_root, weight_decay, mask)
+    return _adam("adamw", learning_rate, b1, b2, eps, eps_root, amsgrad, weight_decay, mask)
 
 
 def _adam(
@@ -164,76 +176,32 @@ def _adam(
     b2: ArrayLike,
     eps: ArrayLike,
     eps_root: ArrayLike,
+    amsgrad: bool,
     weight_decay: ArrayLike | None = None,
-    mask: Pytree | Callable[[Pytree], Pytree] = None,
+    mask: Mask = None,
 ) -> Optimizer[AdamState]:
-    check_rate(learning_rate, name)
-    check_number(name, "b1", b1, below=1)
-    check_number(name, "b2", b2, below=1)
-    check_number(name, "eps", eps)
-    check_number(name, "eps_root", eps_root)
-
-    def init(params: Pytree) -> AdamState:
-        leaves, structure = flatten_params(params, f"{name}.init")
-        mu = [zeros_like(leaf, working_dtype(leaf.dtype)) for leaf in leaves]
-        nu = [zeros_like(leaf, _real(working_dtype(leaf.dtype))) for leaf in leaves]
-        return AdamState(tensor(0), unflatten(structure, mu), unflatten(structure, nu))
-
-    def update(grads: Pytree, state: AdamState, params: Pytree) -> tuple[Pytree, AdamState]:
-        operation = f"{name}.update"
-        check_state(state, AdamState, operation)
-        leaves, structure = flatten_params(params, operation)
-        gs = aligned(grads, "grads", leaves, structure, operation)
-        mu = aligned(state.mu, "state.mu", leaves, structure, operation)
-        nu = aligned(state.nu, "state.nu", leaves, structure, operation)
-        mu = [in_dtype(b1 * m + (1 - b1) * g, g.dtype) for m, g in zip(mu, gs, strict=True)]
-        nu = [
-            in_dtype(b2 * in_dtype(v, _real(g.dtype)) + (1 - b2) * _square(g), _real(g.dtype))
-            for v, g in zip(nu, gs, strict=True)
-        ]
-        count = state.count + 1
-        start1, start2 = 1 - b1**count, 1 - b2**count
-        directions = [
-            (m / in_dtype(start1, v.dtype))
-            / (apply1(sqrt, v / in_dtype(start2, v.dtype) + eps_root) + eps)
-            for m, v in zip(mu, nu, strict=True)
-        ]
-        if weight_decay is not None:
-            directions = [
-                direction + weight_decay * widened(leaf, leaf.dtype) if decays else direction
-                for direction, leaf, decays in zip(
-                    directions, leaves, _decaying(mask, params, structure), strict=True
-                )
-            ]
-        rate = rate_at(learning_rate, state.count)
-        updates = [
-            in_dtype(-rate * direction, leaf.dtype)
-            for direction, leaf in zip(directions, leaves, strict=True)
-        ]
-        following = AdamState(count, unflatten(structure, mu), unflatten(structure, nu))
-        return unflatten(structure, updates), following
-
-    return Optimizer(init, answering(update, f"{name}.update"))
+    check_numbers(name, 1.0, b1=b1, b2=b2)
+    check_numbers(name, eps=eps, eps_root=eps_root)
+    leafwise = partial(_of_leaf, b1, b2, eps, eps_root)
+    start = partial(_start, bool(amsgrad))
+    return StepRule(name, AdamState, learning_rate, leafwise, start, weight_decay, mask).optimizer()
 
 
-def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a number's real part."""
-    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+def _start(amsgrad: bool, p: Tensor) -> tuple[Memory, ...]:
+    return zeros(p), zeros(p, real=True), (zeros(p, real=True) if amsgrad else None)
 
 
-def _square(g: Tensor) -> Tensor:
-    """The squared absolute value."""
-    return g.real * g.real + g.imag * g.imag if g.dtype.kind == "c" else g * g
+def _of_leaf(
+    b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike, moment: Moment
+) -> Leafwise:
+    start1, start2 = 1 - b1**moment.count, 1 - b2**moment.count
 
+    def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor, nu_max: Memory) -> tuple[Memory, ...]:
+        mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
+        corrected = nu / scalar(start2, nu)
+        if nu_max is not None:
+            corrected = nu_max = fnp.maximum(nu_max, corrected)
+        root = apply1(sqrt, corrected + eps_root) + eps
+        return (mu / scalar(start1, nu)) / root, mu, nu, nu_max
 
-def _decaying(
-    mask: Pytree | Callable[[Pytree], Pytree], params: Pytree, structure: Structure
-) -> list[bool]:
-    """For each parameter, whether it decays."""
-    if mask is None:
-        return [True] * structure.num_leaves
-    flags = broadcast_prefix(mask(params) if callable(mask) else mask, structure, "mask")
-    for flag, path in zip(flags, structure.paths(), strict=True):
-        if not isinstance(flag, (bool, np.bool_)):
-            raise DtypeError(f"adamw: mask at params{path} has to be True or False, got {flag!r}.")
-    return flags
+    return of_leaf

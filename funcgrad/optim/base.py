@@ -49,10 +49,63 @@ class Optimizer(Generic[State]):
     update : callable
         ``(grads, state, params) -> (updates, state)``. ``grads`` and ``updates`` have the structure
         and shapes of ``params``. Add the updates to the parameters with ``apply_updates``.
+    takes : tuple of str
+        The names of further arguments that ``update`` takes by name, such as ``value``.
+    recipe : object, optional
+        A record whose method ``optimizer()`` makes this optimizer again. It is what is pickled, so
+        that the two functions need not be.
     """
 
     init: Callable[[Pytree], State] = static_field()
     update: UpdateFunction[State] = static_field()
+    takes: tuple[str, ...] = static_field(default=())
+    recipe: Recipe[State] | None = static_field(default=None)
+
+    def step(
+        self, grads: Pytree, state: State, params: Parameters, **named: Pytree
+    ) -> tuple[Parameters, State]:
+        """Move the parameters by one step: ``update``, then ``apply_updates``.
+
+        Parameters
+        ----------
+        grads, state, params
+            See ``update``.
+        **named
+            The named arguments that the optimizer takes, such as ``value=``.
+
+        Returns
+        -------
+        params, state
+            The moved parameters, in their dtypes, and the next state.
+
+        Examples
+        --------
+        >>> from funcgrad.optim.sgd import sgd
+        >>> optimizer = sgd(0.5)
+        >>> params = tensor(1.0)
+        >>> params, state = optimizer.step(tensor(1.0), optimizer.init(params), params)
+        >>> params, state.rate
+        (Tensor(0.5), Tensor(0.5))
+        """
+        update: Callable[..., tuple[Pytree, State]] = self.update
+        updates, following = update(grads, state, params, **named)
+        return apply_updates(params, updates), following
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickle what makes the optimizer again, where there is such a record."""
+        if self.recipe is None:
+            return Optimizer, (self.init, self.update, self.takes)
+        return _made_by, (self.recipe,)
+
+
+class Recipe(Protocol[State]):
+    """A record of options that makes an optimizer, and can be pickled."""
+
+    def optimizer(self) -> Optimizer[State]: ...
+
+
+def _made_by(recipe: Recipe[State]) -> Optimizer[State]:
+    return recipe.optimizer()
 
 
 def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
@@ -112,9 +165,15 @@ def flatten_params(params: Pytree, operation: str) -> tuple[list[Tensor], Struct
 
 
 def aligned(
-    tree: Pytree, name: str, leaves: list[Tensor], structure: Structure, operation: str
+    tree: Pytree,
+    name: str,
+    leaves: list[Tensor],
+    structure: Structure,
+    operation: str,
+    *,
+    widen: bool = True,
 ) -> list[Tensor]:
-    """Check that a tree is like the parameters; return its leaves in the working dtypes.
+    """Check that a tree is like the parameters; return its leaves, in the working dtypes or not.
 
     Raises
     ------
@@ -139,6 +198,8 @@ def aligned(
                 f"{operation}: {name}{structure.paths()[position]} is of dtype {leaf.dtype}, and"
                 f" the parameter is of the real dtype {parameter.dtype}."
             )
+    if not widen:
+        return tensors
     return [widened(leaf, parameter.dtype) for leaf, parameter in zip(tensors, leaves, strict=True)]
 
 
@@ -166,25 +227,53 @@ def in_dtype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 def widened(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """Convert a tensor to the working dtype of a parameter's dtype."""
-    return in_dtype(x, working_dtype(dtype))
+    return in_dtype(x, _working_dtype(dtype))
 
 
-def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of states and of all arithmetic for parameters of a dtype: float32 at least.
 
     float16 has no number between 0 and 6e-8 and none above 65504: squared gradients, and ``eps``,
     would underflow or overflow.
 
-    >>> working_dtype(np.dtype("float16")), working_dtype(np.dtype("complex64"))
+    >>> _working_dtype(np.dtype("float16")), _working_dtype(np.dtype("complex64"))
     (dtype('float32'), dtype('complex64'))
     """
     return np.promote_types(dtype, np.float32)
 
 
-def zeros_like(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """Zeros of the shape of a tensor."""
-    zeros: Tensor = wrap(np.zeros(x.shape, dtype))
-    return zeros
+def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a number's real part.
+
+    >>> _real_dtype(np.dtype("complex64"))
+    dtype('float32')
+    """
+    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+
+
+def real_full(x: Tensor, number: ArrayLike) -> Tensor:
+    """A real number everywhere, in the shape and the precision of a tensor."""
+    return in_dtype(tensor(operand(number, "init")) + zeros(x, real=True), _real_dtype(x.dtype))
+
+
+def zeros(x: Tensor, *, real: bool = False) -> Tensor:
+    """Zeros of the shape and the dtype of a tensor, or of the dtype of its real part."""
+    return wrap(np.zeros(x.shape, _real_dtype(x.dtype) if real else x.dtype))
+
+
+def square(g: Tensor) -> Tensor:
+    """The squared absolute value, which is real."""
+    return g.real * g.real + g.imag * g.imag if g.dtype.kind == "c" else g * g
+
+
+def mean(share: ArrayLike, past: Tensor, value: Tensor) -> Tensor:
+    """A decaying mean with one more value, in the dtype that it had."""
+    return in_dtype(share * past + (1 - share) * value, past.dtype)
+
+
+def scalar(number: ArrayLike, x: Tensor) -> ArrayLike:
+    """A real number in the precision of a tensor, so that their product has it too."""
+    return in_dtype(number, _real_dtype(x.dtype)) if isinstance(number, Tensor) else number
 
 
 def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
@@ -211,6 +300,12 @@ def check_rate(learning_rate: object, optimizer: str) -> None:
     """Check a learning rate that is not a schedule and not traced."""
     if not callable(learning_rate):
         check_number(optimizer, "learning_rate", learning_rate)
+
+
+def check_numbers(optimizer: str, below: float = float("inf"), **options: ArrayLike) -> None:
+    """Check several options as ``check_number`` does."""
+    for name, value in options.items():
+        check_number(optimizer, name, value, below)
 
 
 def check_number(optimizer: str, name: str, value: ArrayLike, below: float = float("inf")) -> None:

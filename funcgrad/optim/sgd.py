@@ -9,23 +9,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from funcgrad.foreign_names import answering
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    aligned,
-    check_number,
-    check_rate,
-    check_state,
-    flatten_params,
-    in_dtype,
-    rate_at,
-    working_dtype,
-    zeros_like,
-)
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, check_number, in_dtype, zeros
+from funcgrad.optim.rule import Leafwise, Moment, StepRule
+from funcgrad.tensor import Tensor
+from funcgrad.trees import pytree
 from funcgrad.users_values import ArrayLike
 
 
@@ -40,10 +30,13 @@ class SgdState:
     trace : pytree of tensors
         The sum of past gradients, each weighted by ``momentum`` to the power of its age; a tree
         like the parameters, in float32 at least. Without momentum it is the last gradient.
+    rate : Tensor of float64
+        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor
     trace: Pytree
+    rate: Tensor
 
 
 @answering
@@ -84,6 +77,7 @@ def sgd(
 
     Examples
     --------
+    >>> from funcgrad.tensor import tensor
     >>> optimizer = sgd(0.1, momentum=0.9)
     >>> state = optimizer.init(tensor(1.0))
     >>> updates, state = optimizer.update(tensor(1.0), state, tensor(1.0))
@@ -91,32 +85,23 @@ def sgd(
     >>> updates
     Tensor(-0.19)
     """
-    check_rate(learning_rate, "sgd")
     check_number("sgd", "momentum", momentum, below=1)
     has_momentum = isinstance(momentum, Tensor) or momentum != 0
+    leafwise = partial(_momentum, momentum, bool(nesterov)) if has_momentum else _plain
+    return StepRule("sgd", SgdState, learning_rate, leafwise, _trace).optimizer()
 
-    def init(params: Pytree) -> SgdState:
-        leaves, structure = flatten_params(params, "sgd.init")
-        traces = [zeros_like(leaf, working_dtype(leaf.dtype)) for leaf in leaves]
-        return SgdState(tensor(0), unflatten(structure, traces))
 
-    def update(grads: Pytree, state: SgdState, params: Pytree) -> tuple[Pytree, SgdState]:
-        check_state(state, SgdState, "sgd.update")
-        leaves, structure = flatten_params(params, "sgd.update")
-        gs = aligned(grads, "grads", leaves, structure, "sgd.update")
-        traces = aligned(state.trace, "state.trace", leaves, structure, "sgd.update")
-        directions = traces = [
-            in_dtype(g + momentum * trace, g.dtype) if has_momentum else g
-            for g, trace in zip(gs, traces, strict=True)
-        ]
-        if nesterov and has_momentum:
-            directions = [g + momentum * trace for g, trace in zip(gs, traces, strict=True)]
-        rate = rate_at(learning_rate, state.count)
-        updates = [
-            in_dtype(-rate * direction, leaf.dtype)
-            for direction, leaf in zip(directions, leaves, strict=True)
-        ]
-        following = SgdState(state.count + 1, unflatten(structure, traces))
-        return unflatten(structure, updates), following
+def _trace(p: Tensor) -> tuple[Tensor]:
+    return (zeros(p),)
 
-    return Optimizer(init, answering(update, "sgd.update"))
+
+def _plain(moment: Moment) -> Leafwise:
+    return lambda g, p, trace: (g, g)
+
+
+def _momentum(momentum: ArrayLike, nesterov: bool, moment: Moment) -> Leafwise:
+    def of_leaf(g: Tensor, p: Tensor, trace: Tensor) -> tuple[Tensor, Tensor]:
+        trace = in_dtype(g + momentum * trace, g.dtype)
+        return (g + momentum * trace if nesterov else trace), trace
+
+    return of_leaf

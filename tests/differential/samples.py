@@ -271,7 +271,10 @@ def optimizers() -> dict[str, Sample]:
     """Optimizers, and what their functions take."""
     made = {
         name: Sample(getattr(fg.optim, name), (0.1,), then=_steps)
-        for name in ("adam", "adamw", "sgd")
+        for name in (
+            *("adabelief", "adadelta", "adagrad", "adam", "adamax", "adamw", "lamb", "lion"),
+            *("nadam", "radam", "rmsprop", "sgd"),
+        )
     }
     for name in tuple(made):
         optimizer = getattr(fg.optim, name)(0.1)
@@ -279,6 +282,7 @@ def optimizers() -> dict[str, Sample]:
         update = partial(optimizer.update)
         made[f"{name}(0.1).update"] = Sample(update, (TREE, optimizer.init(TREE), TREE))
     made["sgd (momentum)"] = Sample(fg.optim.sgd, (0.1, 0.9, True), then=_steps)
+    made["chain"] = Sample(fg.optim.chain, (fg.optim.sgd(0.1), fg.optim.adam(0.1)), then=_steps)
     made["apply_updates"] = Sample(fg.optim.apply_updates, (TREE, TREE))
     return {f"fg.optim.{name}": sample for name, sample in made.items()}
 

