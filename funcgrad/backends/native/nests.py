@@ -282,12 +282,13 @@ class NestWriter:
         return self._specs[variable].dtype.kind in "fc" and self._neutral(variable) == 0
 
     def _collected(self, variable: int) -> np.dtype[Any]:
-        """The dtype in which a reduction is collected: sums in registers in double precision."""
+        """The dtype in which a reduction is collected in registers: sums in double precision."""
         dtype = self._specs[variable].dtype
-        in_memory = self._in_registers(variable) == len(self._extents)
-        if in_memory or not self._is_sum(variable):
+        if self._in_registers(variable) == len(self._extents):
             return dtype
-        return np.result_type(dtype, np.float64)
+        if self._is_sum(variable):
+            return np.result_type(dtype, np.float64)
+        return np.result_type(dtype, np.float32) if dtype == np.float16 else dtype
 
     def _neutral(self, variable: int) -> Any:
         """The number that changes nothing, of the reduction's combination."""
