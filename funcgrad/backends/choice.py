@@ -24,7 +24,7 @@ _NAMES: Final = ("numpy", "native")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
-def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend:
+def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: int = 1) -> Backend:
     """Find the backend of a name; None means the default, and a backend is returned unchanged.
 
     Parameters
@@ -34,6 +34,8 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend
         The function that received the option, for error messages.
     exact : bool
         Whether elementwise operations are to have NumPy's bits.
+    threads : int
+        How many threads share large pieces of work, with a backend that can have them.
 
     Raises
     ------
@@ -46,7 +48,7 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend
             _NATIVE_CHANCES.warn_once(operation)
             return NUMPY
     if isinstance(backend, str) and backend in _NAMES:
-        return NUMPY if backend == NUMPY.name else _native(operation, exact)
+        return NUMPY if backend == NUMPY.name else _native(operation, exact, threads)
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
         raise ArgumentError(
@@ -66,7 +68,8 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False) -> Backend
             " that is passed as a value has the attribute `exact`; or pass the name of one."
         )
     users_backend: Backend = backend
-    return users_backend
+    with_threads = getattr(users_backend, "with_threads", None)
+    return users_backend if with_threads is None else with_threads(threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,16 @@ class LateChoice:
     ----------
     exact : bool
         Whether elementwise operations are to have NumPy's bits.
+    threads : int
+        How many threads share large pieces of work.
     """
 
     exact: bool
+    threads: int = 1
 
     def backend(self) -> Backend:
         """Choose it; where llvmlite is installed and cannot be used, one warning says why."""
-        return chosen_backend(None, "jit", self.exact)
+        return chosen_backend(None, "jit", self.exact, self.threads)
 
     def directly_callable(self, kind: type[Any]) -> type[Any]:
         """The subclass of a class whose instances machine code may call, if there will be any."""
@@ -97,14 +103,14 @@ class LateChoice:
             return kind
 
 
-def _native(operation: str, exact: bool) -> Backend:
+def _native(operation: str, exact: bool, threads: int) -> Backend:
     """The native backend; NumPy's, with a warning, where this machine cannot have it."""
     if _NATIVE_CHANCES.obstacle is not None:
         _NATIVE_CHANCES.warn(operation)
         return NUMPY
     from funcgrad.backends.native.native_backend import EXACT, NATIVE
 
-    return EXACT if exact else NATIVE
+    return (EXACT if exact else NATIVE).with_threads(threads)
 
 
 class _NativeChances:

@@ -22,9 +22,12 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from operator import index as as_integer
 from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from weakref import WeakMethod
+
+import numpy as np
 
 from funcgrad import trees
 from funcgrad.backends.choice import LateChoice, chosen_backend
@@ -410,6 +413,7 @@ def jit(
     backend: Backend | str | None = None,
     relaxed: bool = False,
     exact: bool = False,
+    threads: int = 1,
 ) -> Jitted[P, R]:
     """Make a function that is staged on its first call and runs as a program from then on.
 
@@ -432,6 +436,10 @@ def jit(
     exact : bool
         Whether elementwise operations have NumPy's bits with every backend. Machine code otherwise
         has exponentials, angles and the like of its own, within 2 units in the last place.
+    threads : int
+        How many threads of the processor a call may use. Machine code shares work on about 500,000
+        numbers and more, and products of matrices; the bits are the same for every number. The
+        NumPy backend has one, besides those of NumPy's library.
 
     Returns
     -------
@@ -443,7 +451,8 @@ def jit(
     Raises
     ------
     ArgumentError
-        ``f`` has no such argument, or there is no such backend; it is to be exact and cannot be.
+        ``f`` has no such argument, or there is no such backend; it is to be exact and cannot be;
+        ``threads`` is no positive integer.
 
     Warns
     -----
@@ -469,6 +478,9 @@ def jit(
     Tensor([2., 4.])
     >>> fg.jit(lambda x: x * x, backend="numpy").lower(3.0)
     Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
+    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=2)
+    >>> waves(fg.numpy.ones(1_000_000)).shape
+    (1000000,)
     """
     check_function("jit", f)
     if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
@@ -479,9 +491,24 @@ def jit(
     places = static_places(f, static_argnums, static_argnames)
     if exact and relaxed:
         raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
+    count = _thread_count(threads)
     if backend is None:
-        return Jitted(f, places, LateChoice(exact), relaxed)
-    return Jitted(f, places, chosen_backend(backend, "jit", exact), relaxed)
+        return Jitted(f, places, LateChoice(exact, count), relaxed)
+    return Jitted(f, places, chosen_backend(backend, "jit", exact, count), relaxed)
+
+
+def _thread_count(threads: Any) -> int:
+    """Check the option ``threads``."""
+    try:
+        count = 0 if isinstance(threads, (bool, np.bool_)) else as_integer(threads)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ArgumentError(
+            f"jit: threads={threads!r} is no number of threads. Pass an integer from 1 on, such as"
+            " threads=2."
+        )
+    return count
 
 
 def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:

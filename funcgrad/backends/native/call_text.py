@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.backends.native.function_site import FunctionSite
 from funcgrad.backends.native.plan_steps import AxisSweep, Callback, EquationStep, Sweep
 from funcgrad.backends.native.referents import loop_recipes
+
+_OPERATIONS: Final = 8
+"""About how many operations on numbers an element of an inner loop takes: a nanosecond."""
+
+_STRETCH: Final = 1024
+"""Elements of an array that one call of an inner loop does, as a whole."""
 
 
 def write_sweep(site: FunctionSite, step: Sweep) -> None:
@@ -19,10 +25,33 @@ def write_sweep(site: FunctionSite, step: Sweep) -> None:
     pointers = [*map(site.at, step.operands), site.pointer(step.variable)]
     strides = [spec.dtype.itemsize if spec.shape else 0 for spec in specs]
     count = prod(specs[-1].shape)
+    site.work += _OPERATIONS * count
+    if step.dtypes[-1].kind == "f" and site.is_shared(count):
+        _share_sweep(site, step, strides, count)
+        return
     call_loop(site, step.ufunc, step.dtypes, pointers, [count], strides)
     if step.dtypes[-1].kind != "f":  # such as a power of an integer, which may be refused
         raised = site.lines.call("i1", "has_raised")
         site.continue_if(site.lines.op(f"xor i1 {raised}, true"))
+
+
+def _share_sweep(site: FunctionSite, step: Sweep, strides: Sequence[int], count: int) -> None:
+    """Write the call of an inner loop for ranges of an array, which threads share."""
+
+    def write() -> None:
+        lines = site.lines
+        first, end = [lines.op(f"mul i64 {place}, {_STRETCH}") for place in ("%begin", "%end")]
+        end = lines.call("i64", "llvm.smin.i64", ("i64", end), ("i64", str(count)))
+        pointers = [
+            lines.address(pointer, lines.op(f"mul i64 {first}, {stride}"))
+            for pointer, stride in zip(
+                [*map(site.at, step.operands), site.pointer(step.variable)], strides, strict=True
+            )
+        ]
+        stretch = lines.op(f"sub i64 {end}, {first}")
+        call_loop(site, step.ufunc, step.dtypes, pointers, [stretch], strides)
+
+    site.share(step, -(-count // _STRETCH), write)
 
 
 def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
@@ -35,7 +64,7 @@ def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
     source, target = site.at(step.operand), site.pointer(step.variable)
     along = [inner * before, inner * after]
     sizes = [count * size for count, size in zip(counts, along, strict=True)]
-    site.work += 8 * prod(shape)
+    site.work += _OPERATIONS * prod(shape)
 
     def call(source: str, target: str, count: int, steps: Sequence[int]) -> None:
         strides = [steps[0], 0, steps[1], *along]
@@ -65,7 +94,7 @@ def call_loop(
     ufunc: np.ufunc,
     dtypes: Sequence[np.dtype[Any]],
     pointers: Sequence[str],
-    counts: Sequence[int],
+    counts: Sequence[int | str],
     steps: Sequence[int],
 ) -> None:
     """Write the call of a ufunc's inner loop, of which the plan has asked that it is there.
@@ -77,7 +106,7 @@ def call_loop(
     dtypes : sequence of dtype
         Of the operands and results.
     pointers : sequence of str
-    counts : sequence of int
+    counts : sequence of int or str
         How often the loop runs; of a gufunc then the sizes of its core axes.
     steps : sequence of int
         In bytes, from one run to the next; of a gufunc then along the core axes.

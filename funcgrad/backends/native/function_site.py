@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
 from funcgrad.backends.native.arena import MemoryPlan
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.plan_steps import NativePlan, Run
+from funcgrad.backends.native.plan_steps import NativePlan, Run, Step
 from funcgrad.backends.native.sharing import sharing_of
 from funcgrad.programs.equation import Equation
 from funcgrad.quick_dataclasses import dataclass
@@ -17,6 +17,13 @@ from funcgrad.shape import Spec
 
 UNINTERRUPTED: Final = 1 << 22
 """About how many operations on numbers are done between two looks for an interrupt."""
+
+_WORTH_SHARING: Final = 100_000
+"""Nanoseconds of work from which on threads share it. A thread that sleeps begins within 50 µs on
+most machines, and to wake it costs the caller 2 to 5 µs."""
+
+RANGES: Final = 4
+"""The ranges for each thread, so that none waits long for one that began late."""
 
 FAILED: Final = 1
 MISSED: Final = 2
@@ -76,6 +83,8 @@ class FunctionSite:
         About how often functions of Python's are called so far.
     leaves : bool
         Whether it may leave early, with an exception, or because a guard fails.
+    shares : bool
+        Whether threads share some of its work.
     stacks : dict
         Stacks that grow, by their variables.
     """
@@ -92,11 +101,12 @@ class FunctionSite:
         self.pointers: dict[int, str] = {}
         self.memory = MemoryPlan()
         self.position = self.work = self.unknown = self.calls = 0
-        self.leaves = False
+        self.leaves = self.shares = False
         self.stacks: dict[int, GrowingStack] = {}
         self._status = ""
         self._held: list[str] = []
         self._shared = -1, 0, 0
+        self._room: int | None = None
 
     def number_of(self, equation: Equation) -> int:
         """The number of an equation in the program."""
@@ -113,11 +123,17 @@ class FunctionSite:
         return self.in_memory(self._in_arena(size))
 
     def shared_scratch(self, size: int) -> str:
-        """Memory in the arena for a moment of this step, the same for all such moments."""
-        position, _, room = self._shared
-        if position != self.position or size > room:
-            self._shared = self.position, self._in_arena(size), size
-        return self.in_memory(self._shared[1])
+        """Memory in the arena for a moment of this step, the same for all such moments of a thread."""
+        room = self._room
+        total = size if room is None else room * self.module.threads
+        position, _, there = self._shared
+        if position != self.position or total > there:
+            self._shared = self.position, self._in_arena(total), total
+        first = self.in_memory(self._shared[1])
+        if room is None:
+            return first
+        assert size <= room
+        return self.lines.address(first, self.lines.op(f"mul i64 %who, {room}"))
 
     def _in_arena(self, size: int) -> int:
         return self.memory.place(size, self.position, self.position, self.memory.arena)
@@ -136,6 +152,63 @@ class FunctionSite:
         view = self.plan.views[variable]
         place = view.offset * self.plan.specs[variable].dtype.itemsize
         return self.lines.address(self.pointers[view.buffer], place)
+
+    # ------------------------------------------------------------------------------------- threads
+
+    def is_shared(self, nanoseconds: float) -> bool:
+        """Whether threads share work that takes about so long."""
+        return self.module.threads > 1 and nanoseconds >= _WORTH_SHARING
+
+    def share(
+        self,
+        step: Step,
+        count: int,
+        write: Callable[[], None],
+        ranges: int = RANGES,
+        known: Sequence[str] = (),
+        scratch: int = 0,
+    ) -> None:
+        """Write work that threads share, as a function for a range of it, and the call.
+
+        Parameters
+        ----------
+        step : Step
+            Reads and writes the buffers that the function knows.
+        count : int
+            The work is so many places, each of which is done by one thread, in any order.
+        write : callable
+            Writes the work on the places from ``%begin`` to ``%end``, one at least, by the thread
+            of the number ``%who``.
+        ranges : int
+            The ranges for each thread.
+        known : sequence of str
+            Other addresses that the function knows.
+        scratch : int
+            The bytes of memory that each thread has for a moment.
+        """
+        buffers = {*step.read(self.plan.views), *step.written}
+        names = {"%arena", *known, *[self.pointers[buffer] for buffer in buffers]}
+        known = sorted([name for name in names if name.startswith("%")])
+        outside, threads = self.lines, self.module.threads
+        self.lines, self._room, self.shares = outside.inside(), -(-scratch // ALIGNMENT) * ALIGNMENT, True
+        for place, name in enumerate(known):
+            address = self.lines.address("%known", place, "ptr")
+            self.lines.emit(f"{name} = load ptr, ptr {address}")
+        write()
+        self.lines.emit("ret void")
+        function = f"work{len(self.module.texts)}"
+        parameters = "i64 %begin, i64 %end, i64 %who, ptr %known"
+        self.module.add(f"define internal void @{function}({parameters}) nounwind", self.lines)
+        self.lines, self._room = outside, None
+        self.lines.call(
+            "void",
+            "share",
+            ("ptr", f"@{function}"),
+            ("ptr", self.array("ptr", known)),
+            ("i64", str(count)),
+            ("i64", str(max(1, count // (ranges * threads)))),
+            ("i64", str(threads)),
+        )
 
     # -------------------------------------------------------------------------------- instructions
 
@@ -212,6 +285,7 @@ class FunctionSite:
 
     def called(self, function: Function, pointers: Sequence[str], arena: str) -> None:
         """Write a call of the function of a program; where it leaves early, this one does, too."""
+        self.shares |= function.shares
         arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, arena)])
         status = self.lines.op(f"call i32 @{function.name}({arguments})")
         self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), status)

@@ -170,6 +170,12 @@ class FunctionText:
             needs = frozenset(lines.declarations), frozenset(lines.uses)
             self.definitions[name] = SharedFunction(head, text, *needs)
 
+    def inside(self) -> FunctionText:
+        """The lines of another function of the module, in which names from here may be used."""
+        lines = FunctionText(self.arithmetic, self.definitions)
+        lines._count = self._count
+        return lines
+
     def name(self) -> str:
         """A fresh name of a value."""
         self._count += 1
@@ -233,6 +239,15 @@ class FunctionText:
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         """Go on in one of two blocks."""
         self.emit(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def when(self, condition: str, write: Callable[[], object]) -> None:
+        """Write instructions that are done where a condition holds."""
+        some, after = self.fresh_label("some"), self.fresh_label("after")
+        self.branch(condition, some, after)
+        self.begin_block(some)
+        write()
+        self.jump(after)
+        self.begin_block(after)
 
     def address(self, base: str, offset: str | int, kind: str = "i8") -> str:
         """The address so many elements of a type behind another."""

@@ -8,7 +8,6 @@ an exception of Python's, 2 where a guard fails, or 4 where a signal has brought
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from funcgrad.backends.native.indexed_text import write_gathering, write_scatter
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.nests import NestWriter
+from funcgrad.backends.native.nest_ranges import write_nest
 from funcgrad.backends.native.plan_steps import (
     AxisSweep,
     Callback,
@@ -76,9 +75,8 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     parameters = _parameters(site, inputs, outputs)
     name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
-    return Function(
-        name, program, site.memory.size, site.work, site.unknown, site.calls, site.sharing.in_place
-    )
+    amounts = site.memory.size, site.work, site.unknown, site.calls
+    return Function(name, program, *amounts, site.sharing.in_place, site.shares)
 
 
 def _parameters(site: FunctionSite, inputs: Sequence[str], outputs: Sequence[str]) -> str:
@@ -110,7 +108,7 @@ def write_module(module: NativeModule, program: Program) -> Function:
 def _write(site: FunctionSite, step: Step) -> None:
     match step:
         case Nest():
-            _nest(site, step)
+            write_nest(site, step)
         case Fill():
             site.clear(site.pointer(step.buffer), site.plan.specs[step.buffer])
         case Sweep():
@@ -171,12 +169,6 @@ def _place_intermediates(site: FunctionSite) -> None:
         site.pointers[buffer] = site.in_memory(place)
     for buffer, root in roots.items():
         site.pointers[buffer] = site.pointers[root]
-
-
-def _nest(site: FunctionSite, nest: Nest) -> None:
-    plan = site.plan
-    site.work += prod(nest.shape) * len(nest.members)
-    NestWriter(site.lines, nest, plan.specs, site.pointer, plan.number, site.module.bits).write()
 
 
 def _check(site: FunctionSite, guards: Sequence[Guard]) -> None:

@@ -11,6 +11,7 @@ Tensor(8.0)
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from funcgrad.backends.native.functions import write_function, write_module
 from funcgrad.backends.native.native_code import BEST, SharedCode, native_code_of
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.processor import Toolchain
+from funcgrad.backends.native.thread_pool import POOL, has_threads
 from funcgrad.floating_errors import notices_errors
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitive import Primitive
@@ -45,20 +47,41 @@ class NativeBackend:
     exact : bool
         Whether elementwise operations have NumPy's bits. Otherwise transcendental functions are
         polynomials in registers, within 2 units in the last place.
+    threads : int
+        How many threads share large pieces of work.
     """
 
     def __init__(self, exact: bool = False) -> None:
         self.exact: Final = exact
         self.name: Final = "native"
+        self.threads = 1
+        self._by_threads: dict[int, NativeBackend] = {}
         self._tools = Toolchain()
         self._tools.wait_before_forks()
         self._made: Runtime | None = None
 
-    def __reduce__(self) -> str:
-        return "EXACT" if self.exact else "NATIVE"
+    def with_threads(self, threads: int) -> NativeBackend:
+        """This backend with so many threads: the same one for the same number.
+
+        Where the system has no threads of POSIX, there is one.
+        """
+        if threads == self.threads or not has_threads():
+            return self
+        if threads not in self._by_threads:
+            self._runtime()  # which all of them have, and the functions that programs share
+            assert self._shared is not None
+            other = object.__new__(NativeBackend)
+            vars(other).update(vars(self), threads=threads)
+            self._by_threads.setdefault(threads, other)
+        return self._by_threads[threads]
+
+    def __reduce__(self) -> Any:
+        if self.threads == 1:
+            return "EXACT" if self.exact else "NATIVE"
+        return methodcaller("with_threads", self.threads), (EXACT if self.exact else NATIVE,)
 
     def __repr__(self) -> str:
-        return f"NativeBackend(exact={self.exact})"
+        return f"NativeBackend(exact={self.exact}, threads={self.threads})"
 
     def _runtime(self) -> Runtime:
         """The code between Python and programs, compiled once."""
@@ -96,7 +119,10 @@ class NativeBackend:
         """Compile a program to machine code."""
         runtime = self._runtime()
         known = {**symbols(), **{name: runtime.code.addresses[name] for name in CALLS}}
-        code = native_code_of(self._shared, program, lambda: self._written(program), known)
+        if self.threads > 1:
+            known["share"] = POOL.share(self._tools)
+        shared, threads = self._shared, self.threads
+        code = native_code_of(shared, program, lambda: self._written(program), known, threads)
         native, plain = runtime.raw_run(program, code), evaluated(program).run
         inputs = program.inputs
 
@@ -133,7 +159,9 @@ class NativeBackend:
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
         bits, shared = self._tools.processor.bits, self._shared
-        module = NativeModule(bits, shared.arithmetic, shared.definitions, write_function)
+        module = NativeModule(
+            bits, shared.arithmetic, shared.definitions, write_function, self.threads
+        )
         return module, write_module(module, program)
 
 

@@ -134,6 +134,7 @@ def native_code_of(
     program: Program,
     write: Callable[[], tuple[NativeModule, Function]],
     symbols: Mapping[str, int],
+    threads: int = 1,
 ) -> NativeCode:
     """Compile a program, unless its code is on disk.
 
@@ -145,6 +146,8 @@ def native_code_of(
         Writes its module, which has the function ``program``.
     symbols : mapping
         The addresses of what programs call.
+    threads : int
+        How many threads share large pieces of work.
 
     Raises
     ------
@@ -153,7 +156,7 @@ def native_code_of(
     """
     words, tools = np.zeros(4, np.int64), shared.tools
     referents: list[Any] = [shared, program]
-    key = shared.keys.key(program, shared.arithmetic) if is_on() else None
+    key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
 
     def compiled(level: int) -> ProgramObject:
         module, function = write()

@@ -44,6 +44,8 @@ class Function:
         About how often a call calls functions of Python's.
     in_place : mapping
         From outputs to the inputs whose addresses they may have too, by their positions.
+    shares : bool
+        Whether threads share some of its work.
     """
 
     name: str
@@ -53,11 +55,15 @@ class Function:
     unknown: int
     calls: int
     in_place: Mapping[int, int]
+    shares: bool = False
 
     @property
     def is_long(self) -> bool:
-        """Whether it runs long without calling Python's functions, so that other threads may."""
-        return self.work - self.unknown >= _LONG * (self.calls + 1)
+        """Whether it runs long without calling Python's functions, so that other threads may.
+
+        Threads share work without the interpreter's lock, which NumPy's inner loops may ask for.
+        """
+        return self.shares or self.work - self.unknown >= _LONG * (self.calls + 1)
 
 
 class NativeModule:
@@ -73,6 +79,8 @@ class NativeModule:
         Where each of the programs inside stands: its place in an equation of an earlier one.
     bits : int
         The width of a register.
+    threads : int
+        How many threads share large pieces of work.
     arithmetic : Arithmetic
     definitions : dict
         The functions that programs share, by name.
@@ -88,6 +96,8 @@ class NativeModule:
     definitions : dict
     write : callable
         ``(module, program, number) -> Function``: writes the function of a program.
+    threads : int
+        How many threads share large pieces of work.
     """
 
     def __init__(
@@ -96,7 +106,9 @@ class NativeModule:
         arithmetic: Arithmetic,
         definitions: dict[str, SharedFunction],
         write: WriteFunction,
+        threads: int = 1,
     ) -> None:
+        self.threads = threads
         self.bits, self.arithmetic, self.definitions = bits, arithmetic, definitions
         self.uses: set[str] = set()
         self._write = write

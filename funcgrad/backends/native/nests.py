@@ -8,6 +8,7 @@ reduction is collected in registers over the inner loops that it reduces, and in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from funcgrad.backends.native.views import View, whole
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 
-_BLOCK: Final = 4096
+BLOCK: Final = 4096
 """Elements that are summed one after another before they are added to the total: sums of many
 numbers keep their digits."""
 
@@ -182,11 +183,18 @@ class NestWriter:
 
     def write(self) -> None:
         """Write all lines of the nest."""
-        pointers = {variable: array.pointer for variable, array in self._arrays.items()}
+        self._begin()
+        self._loops(0, self._pointers, {})
+
+    @property
+    def _pointers(self) -> dict[int, str]:
+        return {variable: array.pointer for variable, array in self._arrays.items()}
+
+    def _begin(self) -> None:
+        """Begin reductions that are collected in memory."""
         for variable in self._folded:
             if any(place < self._in_registers(variable) for place in self._reduced[variable]):
-                self._fill(variable, pointers[variable])
-        self._loops(0, pointers, {})
+                self._fill(variable, self._arrays[variable].pointer)
 
     def _fill(self, variable: int, pointer: str) -> None:
         """Begin a reduction in memory."""
@@ -205,22 +213,64 @@ class NestWriter:
         self, place: int, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
         """Write the loops from one on; returns what its reductions have collected."""
-        starting = [v for v in self._folded if self._in_registers(v) == place]
+        starting = self._starting(place)
         values = {**collected, **self._begun(Registers(self._lines, 1), starting)}
         if place == len(self._extents) - 1:
             ended = self._inner(pointers, values)
         elif place == len(self._extents):
             ended = values
+        elif not place and starting:
+            step = partial(self._step, pointers=pointers)
+            ended = self._in_order(self._extents[0], 1, starting, step)
         else:
+            start, stop = self._bounds(place)
 
-            def step(index: str, values: dict[int, Value]) -> dict[int, Value]:
-                rows = {v: self._row(v, pointers[v], place, index) for v in pointers}
-                return self._loops(place + 1, rows, values)
+            def one(index: str, values: dict[int, Value]) -> dict[int, Value]:
+                return self._loops(place + 1, self._rows(place, index, pointers), values)
 
-            ended = carried(self._lines, self._extents[place], step, values)
+            ended = carried(self._lines, stop, one, values, 1, start)
         for variable in starting:
             self._finish(variable, pointers[variable], ended.pop(variable))
         return ended
+
+    def _bounds(self, place: int) -> tuple[str | int, str | int]:
+        """Where a loop begins and ends."""
+        return 0, self._extents[place]
+
+    def _starting(self, place: int) -> list[int]:
+        """The reductions that are collected in registers from a loop on."""
+        return [v for v in self._folded if self._in_registers(v) == place]
+
+    def _in_order(
+        self, count: int, width: int, names: Sequence[int], part: Callable[[str], dict[int, Value]]
+    ) -> dict[int, Value]:
+        """Write parts of loops, each of which collects from the beginning; returns the totals."""
+        lanes = Registers(self._lines, width)
+
+        def one(index: str, totals: dict[int, Value]) -> dict[int, Value]:
+            sums = part(index)
+            return {v: self._combined(lanes, v, total, sums[v]) for v, total in totals.items()}
+
+        return carried(self._lines, count, one, self._begun(lanes, names))
+
+    def _step(self, index: str, pointers: Mapping[int, str]) -> dict[int, Value]:
+        """Write a step of the outermost of several loops; returns what it collects."""
+        first = self._begun(Registers(self._lines, 1), self._starting(0))
+        return self._loops(1, self._rows(0, index, pointers), first)
+
+    def _block(
+        self, index: str, stop: int, names: Sequence[int], pointers: Mapping[int, str]
+    ) -> dict[int, Value]:
+        """Write a block of the innermost loop; returns what it collects."""
+        lanes = Registers(self._lines, self._width)
+        start = self._lines.op(f"mul i64 {index}, {BLOCK}")
+        end = self._lines.op(f"add i64 {start}, {BLOCK}")
+        beyond = self._lines.op(f"icmp sgt i64 {end}, {stop}")
+        until = self._lines.op(f"select i1 {beyond}, i64 {stop}, i64 {end}")
+        return self._swept(lanes, start, until, pointers, self._begun(lanes, names))
+
+    def _rows(self, place: int, index: str, pointers: Mapping[int, str]) -> dict[int, str]:
+        return {v: self._row(v, pointers[v], place, index) for v in pointers}
 
     def _row(self, variable: int, pointer: str, place: int, index: str) -> str:
         """Where the part of an array begins that a step of a loop goes through."""
@@ -262,19 +312,11 @@ class NestWriter:
         self, stop: int, pointers: Mapping[int, str], names: Sequence[int]
     ) -> dict[int, Value]:
         """Write the loop over whole vectors; sums of many numbers are sums of sums of blocks."""
+        if stop > BLOCK and names:
+            block = partial(self._block, stop=stop, names=names, pointers=pointers)
+            return self._in_order(-(-stop // BLOCK), self._width, names, block)
         lanes = Registers(self._lines, self._width)
-        first = self._begun(lanes, names)
-        if stop <= _BLOCK or not any(map(self._is_sum, names)):
-            return self._swept(lanes, 0, stop, pointers, first)
-
-        def block(start: str, totals: dict[int, Value]) -> dict[int, Value]:
-            end = self._lines.op(f"add i64 {start}, {_BLOCK}")
-            beyond = self._lines.op(f"icmp sgt i64 {end}, {stop}")
-            until = self._lines.op(f"select i1 {beyond}, i64 {stop}, i64 {end}")
-            sums = self._swept(lanes, start, until, pointers, first)
-            return {v: self._combined(lanes, v, total, sums[v]) for v, total in totals.items()}
-
-        return carried(self._lines, stop, block, first, _BLOCK)
+        return self._swept(lanes, 0, stop, pointers, self._begun(lanes, names))
 
     # ---------------------------------------------------------------------------------- reductions
 

@@ -10,7 +10,7 @@ and wherever an element stands, its bits are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -134,23 +134,14 @@ class _BlockWriter:
         def blocks() -> None:
             lines.counted(done, whole_block, step=most)
 
-        self._if(lines.op(f"icmp ugt i64 {whole}, 0"), blocks)
+        lines.when(lines.op(f"icmp ugt i64 {whole}, 0"), blocks)
         rows = 1 << (most - 1).bit_length() - 1
         while rows:
             bit = lines.op(f"and i64 {left}, {rows}")
-            self._if(lines.op(f"icmp ne i64 {bit}, 0"), partial(self._write, rows, done))
+            lines.when(lines.op(f"icmp ne i64 {bit}, 0"), partial(self._write, rows, done))
             done = lines.op(f"add i64 {done}, {bit}")
             rows //= 2
         lines.emit("ret void")
-
-    def _if(self, condition: str, write: Callable[[], None]) -> None:
-        lines = self._r.lines
-        some, after = lines.fresh_label("some"), lines.fresh_label("after")
-        lines.branch(condition, some, after)
-        lines.begin_block(some)
-        write()
-        lines.jump(after)
-        lines.begin_block(after)
 
     def _write(self, rows: int, first: str) -> None:
         """Sum products for some rows from one on."""

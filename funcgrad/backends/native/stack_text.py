@@ -19,6 +19,7 @@ def each_example(
     arrays: Sequence[tuple[View, int]],
     dtype: np.dtype[Any],
     body: Callable[[Sequence[str]], None],
+    span: tuple[str, str] | None = None,
 ) -> None:
     """Write loops over a stack.
 
@@ -31,8 +32,11 @@ def each_example(
     dtype : dtype
     body : callable
         Writes the code of one example, from the addresses of its arrays.
+    span : (begin, end), optional
+        The steps of the first loop that are written.
     """
     one = FloatRegisters(site.lines, dtype, 1, site.module.fuses)
+    outermost = first_loop(stack)
     strides = [_stack_strides(view, core, len(stack)) for view, core in arrays]
 
     def loops(axis: int, pointers: Sequence[str]) -> None:
@@ -51,9 +55,15 @@ def each_example(
             loops(axis + 1, moved)
             return ()
 
-        site.lines.counted(stack[axis], step)
+        start, stop = span if span is not None and axis == outermost else (0, stack[axis])
+        site.lines.counted(stop, step, start=start)
 
     loops(0, [one.at(site.pointer(view.buffer), view.offset) for view, _ in arrays])
+
+
+def first_loop(stack: Shape) -> int | None:
+    """The axis of a stack that the first loop goes along."""
+    return next((axis for axis, size in enumerate(stack) if size != 1), None)
 
 
 def _stack_strides(view: View, core: int, rank: int) -> list[int]:
