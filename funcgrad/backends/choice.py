@@ -69,7 +69,7 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
         )
     users_backend: Backend = backend
     with_threads = getattr(users_backend, "with_threads", None)
-    return users_backend if with_threads is None else with_threads(threads)
+    return users_backend if with_threads is None or threads == 1 else with_threads(threads)
 
 
 @dataclass(frozen=True, slots=True)

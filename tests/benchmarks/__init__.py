@@ -21,5 +21,9 @@ and programs of practice jitted by either backend, and by JAX where it is instal
 
     python -m tests.benchmarks.native
 
+and two threads beside one::
+
+    python -m tests.benchmarks.threads
+
 No test asserts a time. The results of benchmarks are checked.
 """

@@ -18,11 +18,12 @@ from funcgrad.shape import Spec
 UNINTERRUPTED: Final = 1 << 22
 """About how many operations on numbers are done between two looks for an interrupt."""
 
-_WORTH_SHARING: Final = 100_000
-"""Nanoseconds of work from which on threads share it. A thread that sleeps begins within 50 µs on
-most machines, and to wake it costs the caller 2 to 5 µs."""
+_WORTH_SHARING: Final = 150_000
+"""Nanoseconds of work from which on threads share it. A thread that sleeps begins some 25 µs after
+it is called, so shorter work would gain a third at most, and processor time would grow by more than
+a tenth."""
 
-RANGES: Final = 4
+RANGES: Final = 8
 """The ranges for each thread, so that none waits long for one that began late."""
 
 FAILED: Final = 1

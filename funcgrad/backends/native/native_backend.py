@@ -55,7 +55,7 @@ class NativeBackend:
         self.exact: Final = exact
         self.name: Final = "native"
         self.threads = 1
-        self._by_threads: dict[int, NativeBackend] = {}
+        self._by_threads = {1: self}
         self._tools = Toolchain()
         self._tools.wait_before_forks()
         self._made: Runtime | None = None
@@ -65,7 +65,7 @@ class NativeBackend:
 
         Where the system has no threads of POSIX, there is one.
         """
-        if threads == self.threads or not has_threads():
+        if not has_threads():
             return self
         if threads not in self._by_threads:
             self._runtime()  # which all of them have, and the functions that programs share

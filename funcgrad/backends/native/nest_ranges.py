@@ -23,9 +23,9 @@ from funcgrad.quick_dataclasses import dataclass
 _BYTES: Final = 200
 """The bytes of numbers that a processor computes in a nanosecond."""
 
-_OF_MEMORY: Final = 8
+_OF_MEMORY: Final = 2
 _OF_FUNCTIONS: Final = 16
-"""How many times as long it takes to read or write a number, and to call a function."""
+"""How many times as long it takes to read or write a number in the cache, or to call a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,9 @@ class _Part(NestWriter):
         """The bytes of all numbers that it computes; reading one counts as computing several."""
         sizes = [self._specs[member.variable].dtype.itemsize for member in self._nest.members]
         memory = sum([array.dtype.itemsize for array in self._arrays.values()])
-        functions = max(sizes) * len(self._lines.uses)  # of those that it has called so far
-        return prod(self._nest.shape) * (
-            sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * functions
-        )
+        called = max(sizes) * len(self._lines.uses)  # by what has been written
+        each = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
+        return prod(self._nest.shape) * each
 
     def cut(self, wanted: int) -> Cut | None:
         """The cut of the outermost loop that has as many parts as wanted, or else of the most."""
@@ -158,7 +157,7 @@ class _Range(_Part):
     def _inner(
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
-        """Write the innermost loop: if that is shared, some vectors, and what is left with the last."""
+        """Write the innermost loop; of a shared one some vectors, after the last what is left."""
         if self._loop != len(self._extents) - 1:
             return super()._inner(pointers, collected)
         lines, width, full, extent = self._lines, self._width, self._full, self._extents[-1]

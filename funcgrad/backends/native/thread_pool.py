@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from typing import Final
 
 from funcgrad.backends.native.processor import Code, Toolchain
 
 _OF_THREADS: Final = (
     "calloc",
+    "memset",
     "pthread_cond_init",
     "pthread_cond_signal",
     "pthread_cond_wait",
@@ -28,6 +30,7 @@ _OF_THREADS: Final = (
     "pthread_mutex_init",
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
+    "pthread_sigmask",
 )
 
 _TEXT: Final = """
@@ -77,9 +80,12 @@ over:
   ret void
 }
 
-; What a thread of the pool does for ever.
+; What a thread of the pool does for ever. Signals are for Python's threads.
 define internal ptr @help(ptr %pool) nounwind {
 entry:
+  %all = alloca [16 x i64]
+  %first = call ptr @memset(ptr %all, i32 255, i64 128)
+  %blocked = call i32 @pthread_sigmask(i32 SIG_BLOCK, ptr %all, ptr null)
   %work = getelementptr %Pool, ptr %pool, i64 0, i32 1
   %done = getelementptr %Pool, ptr %pool, i64 0, i32 2
   %tickets_place = getelementptr %Pool, ptr %pool, i64 0, i32 5
@@ -186,7 +192,7 @@ linger:  ; some microseconds, since others do their last range
   %turn = phi i64 [0, %awake], [%turn_after, %linger_on]
   %others = load atomic i64, ptr %active_place monotonic, align 8
   %none = icmp eq i64 %others, 0
-  %long = icmp sge i64 %turn, LINGERS
+  %long = icmp sge i64 %turn, 10000
   %lingered = or i1 %none, %long
   br i1 %lingered, label %close, label %linger_on
 linger_on:
@@ -211,6 +217,8 @@ over:
 
 declare i64 @llvm.smin.i64(i64, i64)
 declare ptr @calloc(i64, i64)
+declare ptr @memset(ptr, i32, i64)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -237,7 +245,8 @@ class ThreadPool:
                     name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
                     for name in _OF_THREADS
                 }
-                code = tools.linked([tools.object_code(_TEXT, 2)], symbols, ["share", "renew"])
+                text = _TEXT.replace("SIG_BLOCK", str(int(signal.SIG_BLOCK)))
+                code = tools.linked([tools.object_code(text, 2)], symbols, ["share", "renew"])
                 library.Py_IncRef(ctypes.py_object(code))  # threads sleep in it to the end
                 renew = ctypes.CFUNCTYPE(ctypes.c_int)(code.addresses["renew"])
                 if renew():
