@@ -10,7 +10,10 @@ Nothing of the native backend is loaded before the first of them is called.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any, Final
+from operator import index
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
 
 from funcgrad.backends.interface import Backend
 from funcgrad.backends.numpy.backend import NUMPY
@@ -70,6 +73,26 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
     users_backend: Backend = backend
     with_threads = getattr(users_backend, "with_threads", None)
     return users_backend if with_threads is None or threads == 1 else with_threads(threads)
+
+
+def thread_count(threads: SupportsIndex, operation: str) -> int:
+    """Check a number of threads.
+
+    Raises
+    ------
+    ArgumentError
+        It is no positive integer.
+    """
+    try:
+        count = 0 if isinstance(threads, (bool, np.bool_)) else index(threads)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ArgumentError(
+            f"{operation}: threads={threads!r} is no number of threads. Pass an integer from 1 on,"
+            " such as threads=2."
+        )
+    return count
 
 
 @dataclass(frozen=True, slots=True)

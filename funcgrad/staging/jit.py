@@ -22,15 +22,12 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
-from operator import index as as_integer
 from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from weakref import WeakMethod
 
-import numpy as np
-
 from funcgrad import trees
-from funcgrad.backends.choice import LateChoice, chosen_backend
+from funcgrad.backends.choice import LateChoice, chosen_backend, thread_count
 from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
@@ -491,24 +488,10 @@ def jit(
     places = static_places(f, static_argnums, static_argnames)
     if exact and relaxed:
         raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
-    count = _thread_count(threads)
+    count = thread_count(threads, "jit")
     if backend is None:
         return Jitted(f, places, LateChoice(exact, count), relaxed)
     return Jitted(f, places, chosen_backend(backend, "jit", exact, count), relaxed)
-
-
-def _thread_count(threads: Any) -> int:
-    """Check the option ``threads``."""
-    try:
-        count = 0 if isinstance(threads, (bool, np.bool_)) else as_integer(threads)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise ArgumentError(
-            f"jit: threads={threads!r} is no number of threads. Pass an integer from 1 on, such as"
-            " threads=2."
-        )
-    return count
 
 
 def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:

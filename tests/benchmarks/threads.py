@@ -64,7 +64,7 @@ def works() -> Iterator[Work]:
             x = rng.normal(size=(size, size)).astype(dtype)
             yield f"product {size} {dtype.__name__}", product, (x, x)
         shapes = (784, 512), (512,), (512, 10), (10,)
-        params = [0.05 * rng.normal(size=shape).astype(dtype) for shape in shapes]
+        params = [rng.normal(scale=0.05, size=shape).astype(dtype) for shape in shapes]
         x = rng.normal(size=(1024, 784)).astype(dtype)
         y = np.eye(10, dtype=dtype)[rng.integers(0, 10, 1024)]
         yield f"net gradient {dtype.__name__}", fg.grad(loss), (params, x, y)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
-from funcgrad.backends.native.arena import MemoryPlan
+from funcgrad.backends.native.arena import ALIGNMENT, MemoryPlan
 from funcgrad.backends.native.function_text import FunctionText
 from funcgrad.backends.native.native_module import Function, NativeModule
 from funcgrad.backends.native.plan_steps import NativePlan, Run, Step
@@ -124,7 +124,7 @@ class FunctionSite:
         return self.in_memory(self._in_arena(size))
 
     def shared_scratch(self, size: int) -> str:
-        """Memory in the arena for a moment of this step, the same for all such moments of a thread."""
+        """Memory in the arena for a moment of this step, each thread's the same for all of them."""
         room = self._room
         total = size if room is None else room * self.module.threads
         position, _, there = self._shared
@@ -191,7 +191,8 @@ class FunctionSite:
         names = {"%arena", *known, *[self.pointers[buffer] for buffer in buffers]}
         known = sorted([name for name in names if name.startswith("%")])
         outside, threads = self.lines, self.module.threads
-        self.lines, self._room, self.shares = outside.inside(), -(-scratch // ALIGNMENT) * ALIGNMENT, True
+        self.lines, self.shares = outside.inside(), True
+        self._room = -(-scratch // ALIGNMENT) * ALIGNMENT
         for place, name in enumerate(known):
             address = self.lines.address("%known", place, "ptr")
             self.lines.emit(f"{name} = load ptr, ptr {address}")

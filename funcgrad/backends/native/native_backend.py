@@ -55,7 +55,7 @@ class NativeBackend:
         self.exact: Final = exact
         self.name: Final = "native"
         self.threads = 1
-        self._by_threads = {1: self}
+        self._by_threads: dict[int, NativeBackend] = {1: self}
         self._tools = Toolchain()
         self._tools.wait_before_forks()
         self._made: Runtime | None = None
@@ -75,7 +75,7 @@ class NativeBackend:
             self._by_threads.setdefault(threads, other)
         return self._by_threads[threads]
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[object, ...]:
         if self.threads == 1:
             return "EXACT" if self.exact else "NATIVE"
         return methodcaller("with_threads", self.threads), (EXACT if self.exact else NATIVE,)

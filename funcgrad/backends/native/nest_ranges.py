@@ -52,27 +52,27 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     plan, module = site.plan, site.module
     site.work += prod(nest.shape) * len(nest.members)
     arguments = nest, plan.specs, site.pointer, plan.number, module.bits
-    cut, rest = None, _Rest(site.lines, *arguments)
+    cut, totals = None, _NestTotals(site.lines, *arguments)
     if module.threads > 1:
-        draft = _Part(site.lines.inside(), *arguments)
+        draft = _NestPart(site.lines.inside(), *arguments)
         draft.write()
         if site.is_shared(draft.bytes_computed / _BYTES):
             cut = draft.cut(RANGES * module.threads)
     if cut is None:
-        rest.write()
+        totals.write()
         return
     records = site.shared_scratch(cut.count * cut.record) if cut.record else "null"
-    rest.begin()
+    totals.begin()
     shared = cut
 
     def write_range() -> None:
-        _Range(site.lines, *arguments).write_range(shared, records)
+        _NestRange(site.lines, *arguments).write_range(shared, records)
 
     site.share(nest, cut.count, write_range, known=[records])
-    rest.write_rest(cut, records)
+    totals.write_totals(cut, records)
 
 
-class _Part(NestWriter):
+class _NestPart(NestWriter):
     """Writes a part of a nest."""
 
     @property
@@ -81,8 +81,8 @@ class _Part(NestWriter):
         sizes = [self._specs[member.variable].dtype.itemsize for member in self._nest.members]
         memory = sum([array.dtype.itemsize for array in self._arrays.values()])
         called = max(sizes) * len(self._lines.uses)  # by what has been written
-        each = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
-        return prod(self._nest.shape) * each
+        of_element = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
+        return prod(self._nest.shape) * of_element
 
     def cut(self, wanted: int) -> Cut | None:
         """The cut of the outermost loop that has as many parts as wanted, or else of the most."""
@@ -126,7 +126,7 @@ class _Part(NestWriter):
         self._begin()
 
 
-class _Range(_Part):
+class _NestRange(_NestPart):
     """Writes the parts from one to another."""
 
     _loop = -1
@@ -169,22 +169,26 @@ class _Range(_Part):
         return {}
 
 
-class _Rest(_Part):
+class _NestTotals(_NestPart):
     """Writes what is left when all parts are done: it combines what they have collected."""
 
     _records = ""
 
-    def write_rest(self, cut: Cut, records: str) -> None:
+    def write_totals(self, cut: Cut, records: str) -> None:
         """Combine what parts have collected."""
         if cut.record:
             self._records = records
             self._loops(0, self._pointers, {})
 
     def _in_order(
-        self, count: int, width: int, names: Sequence[int], part: Callable[[str], dict[int, Value]]
+        self,
+        count: int,
+        width: int,
+        names: Sequence[int],
+        write_part: Callable[[str], dict[int, Value]],
     ) -> dict[int, Value]:
         if not self._records:
-            return super()._in_order(count, width, names, part)
+            return super()._in_order(count, width, names, write_part)
 
         def collected(index: str) -> dict[int, Value]:
             places, lanes = self._recorded(self._records, index), Registers(self._lines, width)

@@ -242,13 +242,17 @@ class NestWriter:
         return [v for v in self._folded if self._in_registers(v) == place]
 
     def _in_order(
-        self, count: int, width: int, names: Sequence[int], part: Callable[[str], dict[int, Value]]
+        self,
+        count: int,
+        width: int,
+        names: Sequence[int],
+        write_part: Callable[[str], dict[int, Value]],
     ) -> dict[int, Value]:
         """Write parts of loops, each of which collects from the beginning; returns the totals."""
         lanes = Registers(self._lines, width)
 
         def one(index: str, totals: dict[int, Value]) -> dict[int, Value]:
-            sums = part(index)
+            sums = write_part(index)
             return {v: self._combined(lanes, v, total, sums[v]) for v, total in totals.items()}
 
         return carried(self._lines, count, one, self._begun(lanes, names))
