@@ -211,14 +211,13 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.nn", "AdaptiveMaxPool2d adaptive_max_pool2d", "fg.nn.adaptive_max_pool(x, (1, 1))"),
     (
         "fg.nn",
-        "Dropout dropout",
-        "fnp.where(fg.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0.0), where the key"
-        " is an argument",
+        "Dropout",
+        "fg.nn.dropout(x, rate, key)",
     ),
     (
         "fg.nn",
-        "LayerNorm layer_norm standardize normalize RMSNorm",
-        "(x - x.mean(-1, keepdims=True)) / fnp.sqrt(x.var(-1, keepdims=True) + 1e-5)",
+        "LayerNorm standardize normalize",
+        "fg.nn.layer_norm(x)",
     ),
     (
         "fg.nn",
@@ -234,7 +233,7 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.nn",
         "MultiheadAttention scaled_dot_product_attention dot_product_attention",
-        "fg.nn.softmax(q @ k.mT / fnp.sqrt(q.shape[-1])) @ v",
+        "fg.nn.attention(query, key, value)",
     ),
     *tuple(
         ("fg.nn", name, f"fg.nn.{name.lower()}(x)")
@@ -242,16 +241,14 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg.nn", "LogSoftmax", "fg.nn.log_softmax(x)"),
     ("fg.nn", "LeakyReLU", "fg.nn.leaky_relu(x)"),
-    ("fg.nn", "relu6", "fnp.clip(x, 0.0, 6.0)"),
-    ("fg.nn", "hard_tanh hardtanh", "fnp.clip(x, -1.0, 1.0)"),
-    ("fg.nn", "mish", "x * fnp.tanh(fg.nn.softplus(x))"),
-    ("fg.nn", "soft_sign softsign", "x / (1.0 + abs(x))"),
+    ("fg.nn", "hardtanh", "fg.nn.hard_tanh(x)"),
+    ("fg.nn", "soft_sign", "fg.nn.softsign(x)"),
     ("fg.nn", "Flatten", "x.reshape(len(x), -1)"),
     ("fg.nn", "functional", "its functions are here, as fg.nn.relu(x) and fg.nn.softmax(x)"),
     (
         "fg.nn",
         "init xavier_uniform xavier_uniform_ xavier_normal kaiming_uniform"
-        " kaiming_normal kaiming_uniform_ kaiming_normal_ lecun_normal",
+        " kaiming_normal kaiming_uniform_ kaiming_normal_",
         "fg.nn.glorot_uniform(key, shape), glorot_normal, he_uniform and he_normal",
     ),
     (

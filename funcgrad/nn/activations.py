@@ -9,15 +9,22 @@ Tensor([0.5, 0.5, 0. ])
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, SupportsIndex
 
 import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives import activations as act
-from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
+from funcgrad.primitives.logits import (
+    log_probabilities,
+    probabilities,
+    real_value,
+    relative_logits,
+)
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import AxisLike, normalize_axes, shape_of
+from funcgrad.shape import AxisLike, normalize_axes, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, apply1, wrap
+from funcgrad.transforms.stop import stop_gradient
 from funcgrad.users_values import ArrayLike
 
 
@@ -280,3 +287,91 @@ def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     logits = real_value(x, "log_softmax")
     axes = normalize_axes(axis, len(shape_of(logits)), "log_softmax")
     return wrap(log_probabilities(logits, axes, "log_softmax"))
+
+
+@answering
+def sparsemax(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
+    """The probabilities closest to ``x``: like ``softmax``, but small ones are exactly 0.
+
+    Parameters
+    ----------
+    x : array_like
+        Logits; infinite ones as for ``softmax``.
+    axis : int
+        The axis along which the probabilities sum to 1.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are no logits along the axis.
+
+    Notes
+    -----
+    Martins, Astudillo, "From softmax to sparsemax", ICML 2016. The function consists of linear
+    pieces; its derivative is that of the piece in which the probabilities of 0 stay 0.
+
+    Examples
+    --------
+    >>> sparsemax([1.0, 0.5, -1.0])
+    Tensor([0.75, 0.25, 0.  ])
+    """
+    logits = real_value(x, "sparsemax")
+    place = normalize_axis(axis, len(shape_of(logits)), "sparsemax")
+    relative = wrap(relative_logits(logits, (place,), "sparsemax"))
+    constant = stop_gradient(relative)
+    descending = -fnp.sort(-constant, axis=place)
+    counts = fnp.arange(1, shape_of(logits)[place] + 1)
+    counts = counts.reshape((-1,) + (1,) * (relative.ndim - place - 1))
+    chosen = 1 + counts * descending > fnp.cumsum(descending, axis=place)
+    number = fnp.sum(chosen, axis=place, keepdims=True)
+    threshold = fnp.take_along_axis(descending, number - 1, axis=place)
+    support = constant >= threshold
+    inside = fnp.where(support, relative, 0)
+    # Equal logits are all in the support or all outside, so it has as many elements as were chosen.
+    level = (fnp.sum(inside, axis=place, keepdims=True) - 1) / number.astype(inside.dtype)
+    result: Tensor = fnp.where(support, relative - level, 0)
+    return result
+
+
+@answering
+def glu(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
+    """The first half of ``x`` times the sigmoid of the second half: a gated linear unit.
+
+    Parameters
+    ----------
+    x : array_like
+        An even number of elements along the axis.
+    axis : int
+
+    Returns
+    -------
+    Tensor
+        Half as long along the axis.
+
+    Raises
+    ------
+    ShapeError
+        The number of elements along the axis is odd.
+
+    Notes
+    -----
+    Dauphin, Fan, Auli, Grangier, "Language modeling with gated convolutional networks", ICML 2017.
+
+    Examples
+    --------
+    >>> glu([1.0, 2.0, 0.0, 0.0])
+    Tensor([0.5, 1. ])
+    """
+    value = wrap(real_value(x, "glu"))
+    place = normalize_axis(axis, value.ndim, "glu")
+    if value.shape[place] % 2:
+        raise ShapeError(
+            f"glu: axis {place} of an array of shape {value.shape} has an odd size, and cannot be"
+            " halved."
+        )
+    linear, gate = fnp.split(value, 2, axis=place)
+    return linear * sigmoid(gate)

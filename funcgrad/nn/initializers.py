@@ -12,16 +12,25 @@ True
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ShapeError
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.numpy import linalg
 from funcgrad.numpy.creation import made
+from funcgrad.numpy.options import choice, real_number
 from funcgrad.philox import as_dtype, as_shape, standard_normal, standard_uniform
+from funcgrad.scipy import special
 from funcgrad.shape import Shape, ShapeLike
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
+
+# The deviation of a standard normal number between -2 and 2.
+_CUT_DEVIATION: Final = 0.8796256610342398
 
 
 def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -124,6 +133,200 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
     return _normal(key, sizes, dtype, _fans(sizes, "he_normal")[0] / 2, "he_normal")
 
 
+def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
+    """Uniform numbers of variance ``1 / inputs``; see ``lecun_normal``.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> lecun_uniform(tensor([0, 0], dtype="uint64"), (3, 4)).shape
+    (3, 4)
+    """
+    sizes = as_shape(shape, "lecun_uniform")
+    return _uniform(key, sizes, dtype, _fans(sizes, "lecun_uniform")[0], "lecun_uniform")
+
+
+def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
+    """Normal numbers of variance ``1 / inputs``, for linear layers and ``selu``.
+
+    Parameters
+    ----------
+    key : key
+        From ``fg.random``.
+    shape : tuple of int
+        At least two axes.
+    dtype : dtype
+        A real floating-point dtype.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
+
+    Notes
+    -----
+    LeCun, Bottou, Orr, Müller, "Efficient backprop", 1998. The normal distribution is not
+    truncated.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> lecun_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
+    (3, 4)
+    """
+    sizes = as_shape(shape, "lecun_normal")
+    return _normal(key, sizes, dtype, _fans(sizes, "lecun_normal")[0], "lecun_normal")
+
+
+@answering
+def variance_scaling(
+    key: ArrayLike,
+    shape: ShapeLike,
+    dtype: DTypeLike = np.float64,
+    *,
+    scale: float = 1.0,
+    mode: str = "fan_in",
+    distribution: str = "truncated_normal",
+) -> Tensor:
+    """Numbers of variance ``scale / n``, where ``n`` follows from the shape.
+
+    The others are cases of it; ``functools.partial`` makes an initializer of any.
+
+    Parameters
+    ----------
+    key : key
+        From ``fg.random``.
+    shape : tuple of int
+        At least two axes.
+    dtype : dtype
+        A real floating-point dtype.
+    scale : float
+        At least 0.
+    mode : {"fan_in", "fan_out", "fan_avg"}
+        Whether ``n`` is the number of inputs, of outputs, or the mean of both.
+    distribution : {"truncated_normal", "normal", "uniform"}
+        The first is cut off at two deviations, and has the variance all the same.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        A word is unknown, or the scale negative.
+    ShapeError
+        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> variance_scaling(tensor([0, 0], dtype="uint64"), (3, 4), scale=2.0).shape
+    (3, 4)
+    """
+    sizes = as_shape(shape, "variance_scaling")
+    inputs, outputs = _fans(sizes, "variance_scaling")
+    fans = {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2}
+    fan = fans[choice(mode, tuple(fans), "variance_scaling", "mode")]
+    draws = {"truncated_normal": _truncated, "normal": _normal, "uniform": _uniform}
+    draw = draws[choice(distribution, tuple(draws), "variance_scaling", "distribution")]
+    factor = real_number(scale, "variance_scaling", "scale")
+    if factor < 0:
+        raise ArgumentError(f"variance_scaling: scale has to be at least 0, got {factor}.")
+    if not factor:
+        return zeros(key, sizes, as_dtype(dtype, "f", "variance_scaling", key))
+    return draw(key, sizes, dtype, fan / factor, "variance_scaling")
+
+
+@answering
+def truncated_normal(
+    key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64, *, stddev: float = 1.0
+) -> Tensor:
+    """Normal numbers without those beyond two standard deviations.
+
+    Parameters
+    ----------
+    key : key
+        From ``fg.random``.
+    shape : tuple of int
+        Any number of axes.
+    dtype : dtype
+        A real floating-point dtype.
+    stddev : float
+        The deviation before the tails are cut off; that of the numbers is 0.88 times as large.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> drawn = truncated_normal(tensor([0, 0], dtype="uint64"), 1000, stddev=0.1)
+    >>> bool((abs(drawn) <= 0.2).all())
+    True
+    """
+    sizes = as_shape(shape, "truncated_normal")
+    deviation = real_number(stddev, "truncated_normal", "stddev")
+    return _cut_normal(key, sizes, dtype, "truncated_normal") * deviation
+
+
+@answering
+def orthogonal(
+    key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64, *, scale: float = 1.0
+) -> Tensor:
+    """A matrix with orthonormal columns, or rows where these are fewer, uniformly distributed.
+
+    Parameters
+    ----------
+    key : key
+        From ``fg.random``.
+    shape : tuple of int
+        At least two axes; the axes before the last one count as rows.
+    dtype : dtype
+        A floating-point dtype, real or complex.
+    scale : float
+        A factor of the matrix.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        There are fewer than two axes.
+
+    Notes
+    -----
+    Saxe, McClelland, Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear
+    neural networks", ICLR 2014; Mezzadri, "How to generate random matrices from the classical
+    compact groups", Notices of the AMS 54 (2007), for the signs that make the distribution uniform.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> matrix = orthogonal(tensor([0, 0], dtype="uint64"), (3, 2))
+    >>> bool(abs(matrix.T @ matrix - np.eye(2)).max() < 1e-12)
+    True
+    """
+    sizes, factor = as_shape(shape, "orthogonal"), real_number(scale, "orthogonal", "scale")
+    _fans(sizes, "orthogonal")
+    kind = as_dtype(dtype, "fc", "orthogonal", key)
+    rows, columns = math.prod(sizes[:-1]), sizes[-1]
+    long, short = max(rows, columns), min(rows, columns)
+    computed = np.dtype(np.float32) if kind == np.float16 else kind
+    basis, triangle = linalg.qr(standard_normal(key, (long, short), computed, "orthogonal"))
+    diagonal = fnp.diagonal(triangle)
+    matrix = basis * (diagonal / fnp.abs(diagonal))
+    turned = matrix if rows >= columns else fnp.conj(matrix).T
+    return (turned * factor).reshape(sizes).astype(kind)
+
+
 def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Zeros, for biases. The key is ignored; it is there for the common signature.
 
@@ -171,3 +374,18 @@ def _normal(
     wanted = as_dtype(dtype, "f", initializer, key)
     deviation = math.sqrt(1 / precision) if precision else 0.0
     return standard_normal(key, shape, wanted, initializer) * deviation
+
+
+def _truncated(
+    key: ArrayLike, shape: Shape, dtype: DTypeLike, precision: float, initializer: str
+) -> Tensor:
+    deviation = math.sqrt(1 / precision) / _CUT_DEVIATION if precision else 0.0
+    return _cut_normal(key, shape, dtype, initializer) * deviation
+
+
+def _cut_normal(key: ArrayLike, shape: Shape, dtype: DTypeLike, initializer: str) -> Tensor:
+    """Draw standard normal numbers between -2 and 2, by the quantile of uniform ones."""
+    wanted = as_dtype(dtype, "f", initializer, key)
+    tail = special.ndtr(-2.0)
+    uniform = standard_uniform(key, shape, np.dtype(np.float64), initializer)
+    return fnp.clip(special.ndtri(tail + (1 - 2 * tail) * uniform), -2.0, 2.0).astype(wanted)

@@ -1,0 +1,80 @@
+"""Dropout: random elements become 0, so that a network relies on none of them.
+
+>>> from funcgrad.tensor import tensor
+>>> dropout([1.0, 2.0, 3.0, 4.0], 0.5, tensor([7, 0], dtype="uint64"))
+Tensor([2., 4., 6., 0.])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError
+from funcgrad.foreign_names import answering
+from funcgrad.numpy.options import real_number
+from funcgrad.philox import standard_uniform
+from funcgrad.shape import dtype_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike, operand
+
+
+@answering
+def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
+    """Set elements to 0 with a probability, and divide the others by the probability to stay.
+
+    Parameters
+    ----------
+    x : array_like
+        Real or complex; integers become float64.
+    rate : float
+        The probability of 0, from 0 to 1.
+    key : key, optional
+        From ``fg.random``. Without one nothing is dropped, as when a trained network is used.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of ``x``. What is dropped is 0, and has the derivative 0, also
+        if it is infinite.
+
+    Raises
+    ------
+    ArgumentError
+        The rate is not from 0 to 1.
+
+    Notes
+    -----
+    Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 15
+    (2014).
+
+    Examples
+    --------
+    >>> dropout([1.0, 2.0], 0.5)
+    Tensor([1., 2.])
+    """
+    value = wrap(operand(x, "dropout"))
+    if dtype_of(value).kind not in "fc":
+        value = value.astype(np.float64)
+    probability = checked_rate(rate, "dropout")
+    if key is None or probability == 0:
+        return value
+    uniform = standard_uniform(key, value.shape, np.dtype(np.float64), "dropout")
+    if probability == 1:
+        return fnp.zeros_like(value)
+    result: Tensor = fnp.where(uniform < probability, 0, value / (1 - probability))
+    return result
+
+
+def checked_rate(rate: float, operation: str) -> float:
+    """Check a probability.
+
+    Raises
+    ------
+    ArgumentError
+        It is not from 0 to 1.
+    """
+    probability = real_number(rate, operation, "rate")
+    if not 0 <= probability <= 1:
+        raise ArgumentError(f"{operation}: rate has to be from 0 to 1, got {probability}.")
+    return probability

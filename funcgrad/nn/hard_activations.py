@@ -1,0 +1,117 @@
+"""Activations of straight pieces, which saturate exactly: cheap stand-ins for smooth functions.
+
+Where two pieces meet the slope is the smaller one in magnitude. Arguments are real arrays; integers
+become float64, and NaN stays.
+
+>>> hard_tanh([-2.0, 0.5, 2.0])
+Tensor([-1. ,  0.5,  1. ])
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import funcgrad.numpy as fnp
+from funcgrad.primitives.logits import real_value
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike
+
+
+def relu6(x: ArrayLike) -> Tensor:
+    """``min(max(x, 0), 6)``, with the derivative 0 at 0 and at 6.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> relu6([-1.0, 2.0, 9.0])
+    Tensor([0., 2., 6.])
+    """
+    return _between(wrap(real_value(x, "relu6")), 0.0, 6.0)
+
+
+def hard_tanh(x: ArrayLike) -> Tensor:
+    """``min(max(x, -1), 1)``, with the derivative 0 at -1 and at 1.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> hard_tanh([-2.0, 0.5])
+    Tensor([-1. ,  0.5])
+    """
+    return _between(wrap(real_value(x, "hard_tanh")), -1.0, 1.0)
+
+
+def hard_sigmoid(x: ArrayLike) -> Tensor:
+    """``relu6(x + 3) / 6``: a line from 0 at -3 to 1 at 3.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Howard et al., "Searching for MobileNetV3", ICCV 2019.
+
+    Examples
+    --------
+    >>> hard_sigmoid([-4.0, 0.0, 3.0])
+    Tensor([0. , 0.5, 1. ])
+    """
+    return _between(wrap(real_value(x, "hard_sigmoid")), -3.0, 3.0) / 6 + 0.5
+
+
+def hard_silu(x: ArrayLike) -> Tensor:
+    """``x * hard_sigmoid(x)``, also called hard swish: 0 below -3, and ``x`` above 3.
+
+    At -3 the derivative is 0, at 3 it is 1.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Howard et al., "Searching for MobileNetV3", ICCV 2019.
+
+    Examples
+    --------
+    >>> hard_silu([-4.0, 1.5, 5.0])
+    Tensor([0.   , 1.125, 5.   ])
+    """
+    value = wrap(real_value(x, "hard_silu"))
+    inner = fnp.where(fnp.abs(value) >= 3, 0, value)  # the square of large numbers overflows
+    result: Tensor = fnp.where(
+        value <= -3, 0, fnp.where(value >= 3, value, inner * (inner + 3) / 6)
+    )
+    return result
+
+
+hard_swish: Final = hard_silu
+
+
+def _between(value: Tensor, low: float, high: float) -> Tensor:
+    """Clip, without a derivative at the ends: comparisons keep NaN in the innermost branch."""
+    result: Tensor = fnp.where(value <= low, low, fnp.where(value >= high, high, value))
+    return result

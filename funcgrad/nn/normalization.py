@@ -1,0 +1,236 @@
+"""Normalizations: arrays with mean 0 and variance 1 along chosen axes, then scaled and shifted.
+
+>>> layer_norm([1.0, 3.0], epsilon=0.0)
+Tensor([-1.,  1.])
+
+Constant rows become 0; with ``epsilon=0`` too, and their derivatives are 0 then. Numbers of half
+precision are normalized in single precision, as their squares overflow.
+"""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.numpy.options import integer, real_number
+from funcgrad.primitives.logits import real_value
+from funcgrad.shape import AxisLike, Shape, normalize_axes, normalize_axis
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike
+
+
+@answering
+def layer_norm(
+    x: ArrayLike,
+    scale: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    axis: AxisLike = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias``.
+
+    Parameters
+    ----------
+    x : array_like
+        Real.
+    scale, bias : array_like, optional
+        Of a shape that broadcasts to that of ``x``.
+    axis : int or tuple of int
+        The axes over which mean and variance are taken.
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of ``x``.
+
+    Raises
+    ------
+    ShapeError
+        The scale or the bias does not broadcast to the shape of ``x``.
+    ArgumentError
+        ``epsilon`` is negative.
+
+    Notes
+    -----
+    Ba, Kiros, Hinton, "Layer normalization", arXiv:1607.06450 (2016).
+
+    Examples
+    --------
+    >>> layer_norm([[1.0, 3.0], [5.0, 5.0]], bias=[0.0, 10.0], epsilon=0.0)
+    Tensor([[-1., 11.],
+            [ 0., 10.]])
+    """
+    value = wrap(real_value(x, "layer_norm"))
+    axes = normalize_axes(axis, value.ndim, "layer_norm")
+    return scaled(standardized(value, axes, epsilon, "layer_norm"), scale, bias, "layer_norm")
+
+
+@answering
+def rms_norm(
+    x: ArrayLike,
+    scale: ArrayLike | None = None,
+    *,
+    axis: AxisLike = -1,
+    epsilon: float = 1e-6,
+) -> Tensor:
+    """``x / sqrt(mean(x**2) + epsilon) * scale``.
+
+    Parameters
+    ----------
+    x : array_like
+        Real.
+    scale : array_like, optional
+        Of a shape that broadcasts to that of ``x``.
+    axis : int or tuple of int
+        The axes over which the mean is taken.
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of ``x``.
+
+    Raises
+    ------
+    ShapeError
+        The scale does not broadcast to the shape of ``x``.
+    ArgumentError
+        ``epsilon`` is negative.
+
+    Notes
+    -----
+    Zhang, Sennrich, "Root mean square layer normalization", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> rms_norm([1.0, -1.0, 1.0, -1.0], epsilon=0.0)
+    Tensor([ 1., -1.,  1., -1.])
+    """
+    value = wrap(real_value(x, "rms_norm"))
+    axes = normalize_axes(axis, value.ndim, "rms_norm")
+    return scaled(_divided(value, axes, epsilon, "rms_norm"), scale, None, "rms_norm")
+
+
+@answering
+def group_norm(
+    x: ArrayLike,
+    groups: int,
+    scale: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    *,
+    axis: SupportsIndex = 1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """Normalize groups of channels of each example, over the channels and all axes behind them.
+
+    Parameters
+    ----------
+    x : array_like, shape (batch, channels, *sizes)
+        Real.
+    groups : int
+        Divides the number of channels. With 1 group all channels are normalized together; with as
+        many as there are channels, each by itself (instance normalization).
+    scale, bias : array_like, shape (channels,), optional
+    axis : int
+        The axis of the channels; axes before it are batches.
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of ``x``.
+
+    Raises
+    ------
+    ShapeError
+        The channels cannot be divided into the groups, or a scale is not one for each channel.
+    ArgumentError
+        ``epsilon`` is negative.
+
+    Notes
+    -----
+    Wu, He, "Group normalization", ECCV 2018.
+
+    Examples
+    --------
+    >>> group_norm([[1.0, 3.0, 7.0, 7.0]], 2, epsilon=0.0)
+    Tensor([[-1.,  1.,  0.,  0.]])
+    """
+    value, parts = wrap(real_value(x, "group_norm")), integer(groups, "group_norm", "groups")
+    place = normalize_axis(axis, value.ndim, "group_norm")
+    shape = value.shape
+    if parts < 1 or shape[place] % parts:
+        raise ShapeError(
+            f"group_norm: {shape[place]} channels, on axis {place} of an array of shape {shape},"
+            f" cannot be divided into {parts} groups."
+        )
+    split = (*shape[:place], parts, shape[place] // parts, *shape[place + 1 :])
+    axes = tuple(range(place + 1, len(split)))
+    normal = standardized(value.reshape(split), axes, epsilon, "group_norm").reshape(shape)
+    factor = _along(scale, shape, place, "group_norm")
+    return scaled(normal, factor, _along(bias, shape, place, "group_norm"), "group_norm")
+
+
+def standardized(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: str) -> Tensor:
+    """Subtract the mean along axes, and divide by the deviation."""
+    wide = _widened(value)
+    centered = wide - fnp.mean(wide, axis=axes, keepdims=True) if value.size else wide
+    return _divided(centered, axes, epsilon, operation).astype(value.dtype)
+
+
+def scaled(
+    normal: Tensor, scale: ArrayLike | None, bias: ArrayLike | None, operation: str
+) -> Tensor:
+    """Multiply by a scale and add a bias, which must not make the array larger."""
+    result = normal
+    for name, factor in (("scale", scale), ("bias", bias)):
+        if factor is not None:
+            number = wrap(real_value(factor, operation))
+            result = result * number if name == "scale" else result + number
+            if result.shape != normal.shape:
+                raise ShapeError(
+                    f"{operation}: the {name} of shape {number.shape} does not broadcast to the"
+                    f" shape of x, {normal.shape}."
+                )
+    return result
+
+
+def _along(factor: ArrayLike | None, shape: Shape, place: int, operation: str) -> Tensor | None:
+    """A factor for each channel, in a shape that broadcasts."""
+    if factor is None:
+        return None
+    numbers = wrap(real_value(factor, operation))
+    if numbers.shape != (shape[place],):
+        raise ShapeError(
+            f"{operation}: there are {shape[place]} channels, so a scale or bias has the shape"
+            f" ({shape[place]},), got {numbers.shape}."
+        )
+    return numbers.reshape((-1,) + (1,) * (len(shape) - place - 1)) if numbers.size else numbers
+
+
+def _divided(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: str) -> Tensor:
+    """Divide by the root of the mean square along axes; 0 divided by 0 is 0."""
+    small = real_number(epsilon, operation, "epsilon")
+    if not small >= 0:
+        raise ArgumentError(f"{operation}: epsilon has to be at least 0, got {small}.")
+    if not value.size:
+        return value
+    wide = _widened(value)
+    power = fnp.mean(wide * wide, axis=axes, keepdims=True) + small
+    if small == 0:
+        is_zero = power == 0
+        wide, power = fnp.where(is_zero, 0, wide), fnp.where(is_zero, 1, power)
+    return (wide / fnp.sqrt(power)).astype(value.dtype)
+
+
+def _widened(value: Tensor) -> Tensor:
+    return value.astype(np.float32) if value.dtype == np.float16 else value

@@ -1,0 +1,145 @@
+"""Positions of a sequence, as features to add or as angles to turn features by.
+
+>>> sinusoidal_positions(2, 2)
+Tensor([[0.        , 1.        ],
+        [0.84147098, 0.54030231]])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.numpy.options import natural, real_number
+from funcgrad.philox import as_dtype
+from funcgrad.primitives.logits import real_value
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike
+
+
+@answering
+def sinusoidal_positions(
+    length: int, features: int, *, base: float = 10000.0, dtype: DTypeLike = np.float64
+) -> Tensor:
+    """Sines and cosines of positions, with wavelengths from ``2 pi`` to ``2 pi base``.
+
+    Parameters
+    ----------
+    length : int
+        The number of positions.
+    features : int
+        An even number: for each wavelength there are a sine and a cosine, side by side.
+    base : float
+        Positive.
+    dtype : dtype
+        A real floating-point dtype.
+
+    Returns
+    -------
+    Tensor, shape (length, features)
+
+    Raises
+    ------
+    ShapeError
+        The number of features is odd.
+
+    Notes
+    -----
+    Vaswani et al., "Attention is all you need", NeurIPS 2017, section 3.5.
+
+    Examples
+    --------
+    >>> sinusoidal_positions(3, 4).shape
+    (3, 4)
+    """
+    name = "sinusoidal_positions"
+    count, size = natural(length, name, "length"), natural(features, name, "features")
+    kind = as_dtype(dtype, "f", name, np.zeros(2, np.uint64))
+    angles = _angles(fnp.arange(float(count)), size, base, name)
+    pairs = fnp.stack([fnp.sin(angles), fnp.cos(angles)], axis=-1)
+    return pairs.reshape(count, size).astype(kind)
+
+
+@answering
+def rotary(
+    x: ArrayLike,
+    positions: ArrayLike | None = None,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+) -> Tensor:
+    """Turn pairs of features by angles proportional to their positions.
+
+    A product of a query and a key that were turned depends on the difference of their positions.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., length, features)
+        Queries or keys, real, with an even number of features.
+    positions : array_like, optional
+        Of a shape that broadcasts to ``(..., length)``; by default 0, 1, 2 and so on. Behind a
+        cache of n keys they begin with n.
+    base : float
+        Positive: the last pair turns about ``base`` times slower than the first.
+    interleaved : bool
+        Whether a pair consists of neighbours (as in the paper), or of feature i of the first half
+        and feature i of the second half (as in Llama's weights for transformers).
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of ``x``.
+
+    Raises
+    ------
+    ShapeError
+        The number of features is odd, or the positions do not fit.
+
+    Notes
+    -----
+    Su et al., "RoFormer: enhanced transformer with rotary position embedding", arXiv:2104.09864.
+
+    Examples
+    --------
+    >>> rotary([[1.0, 0.0], [1.0, 0.0]])
+    Tensor([[1.        , 0.        ],
+            [0.54030231, 0.84147098]])
+    """
+    value = wrap(real_value(x, "rotary"))
+    if value.ndim < 2:
+        raise ShapeError(f"rotary: x is (..., length, features), got shape {value.shape}.")
+    length, size = value.shape[-2:]
+    places = fnp.arange(float(length)) if positions is None else real_value(positions, "rotary")
+    angles = _angles(wrap(places), size, base, "rotary")
+    try:
+        fits = np.broadcast_shapes(angles.shape[:-1], value.shape[:-1]) == value.shape[:-1]
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"rotary: positions of shape {angles.shape[:-1]} do not broadcast to (..., length) of"
+            f" x, {value.shape[:-1]}."
+        )
+    cosine, sine = fnp.cos(angles).astype(value.dtype), fnp.sin(angles).astype(value.dtype)
+    if interleaved:
+        first, second = value[..., ::2], value[..., 1::2]
+    else:
+        first, second = value[..., : size // 2], value[..., size // 2 :]
+    turned = [first * cosine - second * sine, first * sine + second * cosine]
+    if interleaved:
+        return fnp.stack(turned, axis=-1).reshape(value.shape)
+    return fnp.concatenate(turned, axis=-1)
+
+
+def _angles(positions: Tensor, features: int, base: float, operation: str) -> Tensor:
+    """Positions times frequencies from 1 down to nearly ``1 / base``, in double precision."""
+    number = real_number(base, operation, "base")
+    if not number > 0:
+        raise ArgumentError(f"{operation}: base has to be positive, got {number}.")
+    if features % 2:
+        raise ShapeError(f"{operation}: the number of features has to be even, got {features}.")
+    frequencies = number ** -(np.arange(0.0, features, 2) / max(features, 1))
+    return positions.astype(np.float64)[..., None] * frequencies
