@@ -2,6 +2,7 @@
 
 from itertools import product
 from math import cos, exp, inf, sin, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def loop(q, k, v, sees, bias):
     return out
 
 
-SIGHT = {
+SIGHT: dict[str, tuple[Any, Any]] = {
     "all": ({}, lambda b, h, i, j: True),
     "mask": ({"mask": MASK}, lambda b, h, i, j: MASK[b, 0, i, j]),
     "causal": ({"causal": True}, lambda b, h, i, j: j <= i),
@@ -61,7 +62,7 @@ def test_attention_by_its_definition(options, sees):
 def test_queries_that_see_nothing(how):
     """They give 0 and derivatives of 0, second ones too, even where other numbers are huge."""
     q, k, v = (fg.tensor(x[0, 0]) for x in (Q, K, V))
-    none = {"mask": MASK[0, 0]} if how == "mask" else {"bias": np.where(MASK[0, 0], 0, -inf)}
+    none: Any = {"mask": MASK[0, 0]} if how == "mask" else {"bias": np.where(MASK[0, 0], 0, -inf)}
     f = lambda q, k, v: nn.attention(q, k, v, **none)  # noqa: E731
     assert_array_equal(f(q, k, v)[1], np.zeros(3))
     slope = fg.grad(lambda *x: (f(*x) ** 2).sum(), (0, 1, 2))
@@ -81,7 +82,7 @@ def test_attention_of_odd_shapes():
     assert_array_equal(nn.attention(Q, K[:, :, :0], V[:, :, :0]), np.zeros((2, 4, 3, 3)))
     assert nn.attention(Q[:0], K[:0], V[:0]).shape == (0, 4, 3, 3)
     assert nn.attention(Q[:, :, :0], K, V).shape == (2, 4, 0, 3)
-    assert nn.attention(*[x.astype("float16") for x in (Q, K, V)]).dtype == np.float16
+    assert nn.attention(Q.astype("f2"), K.astype("f2"), V.astype("f2")).dtype == np.float16
     traced = fg.jit(lambda n: nn.attention(Q, K, V, causal=True, offset=n), backend="numpy")
     assert_allclose(traced(2), nn.attention(Q, K, V, causal=True, offset=2), rtol=1e-13)
     assert_allclose(nn.attention(Q, K, V, scale=0.0)[0, 0, 0], V[0, 0].mean(0))
@@ -121,8 +122,8 @@ def test_rotary_by_its_definition(interleaved):
     f = lambda x: nn.rotary(x, [7, 8, 9], interleaved=interleaved)  # noqa: E731
     assert_allclose(f(x), expected, rtol=1e-13)
     fg.testing.check_grads(f, (fg.tensor(x),))
-    products = [nn.rotary(x[:1], [p]) @ nn.rotary(x[1:2], [p + 2]).T for p in (0, 5)]
-    assert_allclose(*products, rtol=1e-13)
+    near, far = [nn.rotary(x[:1], [p]) @ nn.rotary(x[1:2], [p + 2]).T for p in (0, 5)]
+    assert_allclose(near, far, rtol=1e-13)
     assert nn.rotary(x.astype("float32")).dtype == np.float32
     with pytest.raises(ShapeError, match="even, got 5"):
         nn.rotary(Q)

@@ -90,6 +90,7 @@ def test_tails_and_widths():
 def projected(z):
     """The closest point of the simplex, by bisection of the level."""
     low, high = z.max() - 1, z.max()
+    level = low
     for _ in range(200):
         level = (low + high) / 2
         low, high = (level, high) if np.maximum(z - level, 0).sum() > 1 else (low, level)
