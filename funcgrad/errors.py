@@ -30,6 +30,9 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── DlpackError         BufferError an array that cannot be exported by DLPack as requested
     ├── ProgramError        ValueError a program that is not well formed
     │   └── GuardError                 a program called where its function would take another path
+    ├── FileFormatError     ValueError a file that is damaged, or of another format
+    ├── StorageError        OSError    a file that cannot be read or written
+    │   └── MissingFileError FileNotFoundError a file that is not there
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 
@@ -40,6 +43,7 @@ True
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 from numpy.linalg import LinAlgError
 
@@ -56,6 +60,7 @@ __all__ = [
     "DlpackError",
     "DtypeError",
     "EscapedTracerError",
+    "FileFormatError",
     "FuncgradError",
     "FunctionError",
     "GuardError",
@@ -66,12 +71,14 @@ __all__ = [
     "MatrixError",
     "MatrixShapeError",
     "MissingAttributeError",
+    "MissingFileError",
     "MissingOptionError",
     "MissingPackageError",
     "ProgramError",
     "RangeError",
     "ScalarError",
     "ShapeError",
+    "StorageError",
     "TracerError",
     "TreeError",
     "UnknownFunctionError",
@@ -224,6 +231,31 @@ class ProgramError(FuncgradError, ValueError):
 
 class GuardError(ProgramError):
     """A program was called with arguments for which its function would take another path."""
+
+
+class FileFormatError(FuncgradError, ValueError):
+    """A file is cut, damaged, or of a format that is not read."""
+
+
+class StorageError(FuncgradError, OSError):
+    """A file cannot be read or written.
+
+    Attributes
+    ----------
+    errno : int or None
+        The number of the system's error, such as ``errno.ENOSPC``.
+    """
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = number
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, int | None]]:
+        return type(self), (str(self), self.errno)
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """There is no file of this name."""
 
 
 class UnknownFunctionError(FuncgradError, NotImplementedError):

@@ -87,6 +87,9 @@ def refuses(kind: type[Exception], *reasons: str) -> Any:
         (EscapedTracerError, TracerError),
         (UnknownFunctionError, NotImplementedError),
         (errors.CheckError, AssertionError),
+        (errors.FileFormatError, ValueError),
+        (errors.StorageError, OSError),
+        (errors.MissingFileError, FileNotFoundError),
     ],
 )
 def test_every_error_is_also_what_python_users_would_catch(kind: Any, builtin: Any) -> None:

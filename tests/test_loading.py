@@ -41,7 +41,7 @@ FAMILIES = (
     "primitives.special_functions",
 )
 OTHERS = (
-    *("implicit", "integrate", "nn", "optim", "random", "scipy", "testing", "extend"),
+    *("implicit", "integrate", "io", "nn", "optim", "random", "scipy", "testing", "extend"),
     *("control", "forms", "dispatch"),
 )
 

@@ -1,0 +1,43 @@
+"""Files of pytrees: models, states of optimizers and checkpoints, in the format safetensors.
+
+>>> import os, tempfile
+>>> import numpy as np
+>>> from funcgrad import io
+>>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+>>> io.save(path, {"layers": [{"weight": np.ones((2, 3)), "bias": np.zeros(2)}]})
+>>> io.load(path)["layers"][0]["bias"]
+Tensor([0., 0.])
+
+PyTorch reads these files, and its files are read, by the names ``layers.0.weight``. No part of a
+file is ever run.
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.io.checkpoints import Checkpoints
+from funcgrad.io.loading import FileDescription, describe, differences, load, verify
+from funcgrad.io.matching import Differences
+from funcgrad.io.saving import save
+from funcgrad.io.stored_tensors import StoredTensor
+
+__all__ = [
+    "Checkpoints",
+    "Differences",
+    "FileDescription",
+    "StoredTensor",
+    "describe",
+    "differences",
+    "load",
+    "save",
+    "verify",
+]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

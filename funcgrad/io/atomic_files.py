@@ -1,0 +1,165 @@
+"""Files that are replaced at once: a reader finds the whole old file or the whole new one.
+
+The bytes go to a temporary file in the same folder, are flushed to the disk, and then the file gets
+its name; at last the folder is flushed, so that the name survives a power failure too.
+
+>>> import tempfile
+>>> path = Path(tempfile.mkdtemp()) / "numbers"
+>>> with replacing(path, "save") as file:
+...     _ = file.write(b"123")
+>>> path.read_bytes(), len(list(path.parent.iterdir()))
+(b'123', 1)
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, Final
+
+from funcgrad.errors import MissingFileError, StorageError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX: Final = ".funcgrad-"
+"""How the names of temporary files begin. They are hidden, and end in ``.tmp``."""
+
+_FULL: Final = "There is no room for the file: free some, or save to another disk."
+_FORBIDDEN: Final = "Change the permissions of its folder, or save to another one."
+_REMEDIES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        errno.ENOSPC: _FULL,
+        errno.EDQUOT: _FULL,
+        errno.EFBIG: _FULL,
+        errno.EACCES: _FORBIDDEN,
+        errno.EPERM: _FORBIDDEN,
+        errno.EROFS: _FORBIDDEN,
+        errno.EISDIR: "This is a folder: add the name of a file.",
+        errno.ENOTDIR: "A part of the path is a file, not a folder: correct it.",
+        errno.ENOENT: "Make its folder first: path.parent.mkdir(parents=True).",
+    }
+)
+
+
+@contextmanager
+def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
+    """Open a new file that gets its name, in place of an older one, when the block has ended well.
+
+    After any error the older file is as it was, and the temporary one is gone. Temporary files
+    that killed processes left in the folder are removed.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written; the message names the path and what to do.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        _remove_stale(target.parent)
+        file, temporary = _temporary(target.parent)
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is None:
+                file.close()  # Windows renames closed files only
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        finally:
+            with suppress(OSError):  # of bytes that could not be written, told of above
+                file.close()
+        _flush_folder(target.parent)
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        raise StorageError(
+            f"{operation}: cannot write {str(path)!r}: {error.strerror or error}. {remedy} Files"
+            " that were saved earlier are unchanged.",
+            error.errno,
+        ) from error
+
+
+def _temporary(folder: Path) -> tuple[BinaryIO, Path]:
+    """Make a temporary file that this process has locked as long as it is open."""
+    while True:
+        path = folder / f"{PREFIX}{secrets.token_hex(8)}.tmp"
+        file = open(path, "xb")  # noqa: SIM115 - the caller closes it
+        if fcntl is None:
+            return file, path
+        with suppress(OSError):  # some network folders have no locks; nobody removes files there
+            fcntl.flock(file, fcntl.LOCK_EX)
+        # Before it was locked, another process may have taken it for a stale one.
+        if path.exists():
+            return file, path
+        file.close()
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove temporary files of processes that have died: nobody holds their locks."""
+    for path in folder.glob(f"{PREFIX}*.tmp"):
+        with suppress(OSError):
+            if fcntl is None:
+                path.unlink()  # fails if a process has it open
+                continue
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if a process writes it
+                path.unlink()
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # folders that cannot be flushed
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def reading(path: Path, operation: str) -> Iterator[BinaryIO]:
+    """Open a file for reading; errors of the disk name the path and what to do.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file; the message has names that are near.
+    StorageError
+        It cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        names = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        nearest = get_close_matches(path.name, names, 3)
+        remedy = f"Near it are {', '.join(nearest)}." if nearest else "Check the folder's name too."
+        raise MissingFileError(
+            f"{operation}: there is no file {str(path)!r}. {remedy}", errno.ENOENT
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            f"{operation}: cannot read {str(path)!r}: {error.strerror or error}. Check that it is a"
+            " file, and its permissions.",
+            error.errno,
+        ) from error

@@ -1,0 +1,225 @@
+"""A folder of checkpoints, from which a run that was killed goes on bit for bit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from operator import index
+from pathlib import Path
+from threading import RLock, Thread
+from typing import Any, Final, Self, SupportsFloat, SupportsIndex
+from warnings import warn
+
+from funcgrad.errors import ArgumentError, FileFormatError, MissingFileError, StorageError
+from funcgrad.io.loading import describe, load
+from funcgrad.io.saving import PathLike, Snapshot, snapshot, write_snapshot
+
+_NAME: Final = re.compile(r"step-(\d+)\.safetensors")
+_METRICS: Final = "metrics"
+
+
+class Checkpoints:
+    """A folder with the states of a run at some of its steps.
+
+    Each file appears at once when it is whole and on the disk, so a process may be killed at any
+    moment. Nothing points to the newest one: `latest` finds it by reading. Several processes may
+    use one folder.
+
+    Parameters
+    ----------
+    directory : str or path
+        The folder; it is made if it does not exist.
+    keep : int or None, optional
+        How many of the newest steps stay; older files are removed after each save. None keeps all.
+    best : tuple of str and int, optional
+        ``("loss", 2)`` also keeps the two steps with the least ``loss`` among their metrics.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> checkpoints = Checkpoints(tempfile.mkdtemp(), keep=2)
+    >>> state = {"x": np.zeros(2)}
+    >>> step, state = checkpoints.latest(state) or (0, state)
+    >>> for step in range(step + 1, 6):
+    ...     state = {"x": state["x"] + 1.0}
+    ...     checkpoints.save(step, state)
+    >>> checkpoints.wait()
+    >>> checkpoints.latest(state)
+    (5, {'x': Tensor([5., 5.])})
+    >>> checkpoints.steps()
+    (4, 5)
+    """
+
+    def __init__(
+        self, directory: PathLike, keep: int | None = 3, best: tuple[str, int] | None = None
+    ) -> None:
+        if keep is not None and (type(keep) is not int or keep < 1):
+            raise ArgumentError(f"Checkpoints: keep has to be None or at least 1, got {keep!r}.")
+        match best:
+            case None | (str(), int()):
+                pass
+            case _:
+                raise ArgumentError(
+                    f"Checkpoints: best has to be None or like ('loss', 2), got {best!r}."
+                )
+        self._directory, self._keep, self._best = Path(directory), keep, best
+        self._thread: Thread | None = None
+        self._failure: BaseException | None = None
+        self._lock = RLock()
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"Checkpoints: cannot make the folder {str(directory)!r}: {error.strerror}. Choose"
+                " another, or change the permissions of the folder above it.",
+                error.errno,
+            ) from error
+
+    def save(
+        self,
+        step: SupportsIndex,
+        tree: object,
+        wait: bool = False,
+        metrics: Mapping[str, SupportsFloat] | None = None,
+    ) -> None:
+        """Save the state after a step, in a thread while the run goes on.
+
+        Nothing is copied for the thread but NumPy's arrays that can be written: tensors never
+        change. A save that is still running is waited for first.
+
+        Parameters
+        ----------
+        step : int
+            The number of the step, not negative. A file of this step is replaced.
+        tree : pytree
+            All that the run goes on from: parameters, the optimizer's state, the key.
+        wait : bool, optional
+            Whether to return only when the file is on the disk.
+        metrics : mapping from str to float, optional
+            Numbers to keep the best steps by, the smaller the better.
+
+        Raises
+        ------
+        StorageError
+            The file of this call, if it waits, or of an earlier one could not be written. The
+            checkpoints from before are unchanged.
+        LeafError, TracerError
+            The tree cannot be saved.
+        """
+        number = index(step)
+        if number < 0:
+            raise ArgumentError(f"Checkpoints.save: step has to be at least 0, got {number}.")
+        numbers = {name: float(value) for name, value in (metrics or {}).items()}
+        if self._best is not None and self._best[0] not in numbers:
+            raise ArgumentError(
+                f"Checkpoints.save: best={self._best} needs metrics={{{self._best[0]!r}: ...}}."
+            )
+        texts = {_METRICS: json.dumps(numbers)}
+        with self._lock:
+            self.wait()
+            content = snapshot(tree, texts, "Checkpoints.save")
+            self._thread = Thread(target=self._write, args=(number, content))
+            self._thread.start()
+            if wait:
+                self.wait()
+
+    def _write(self, step: int, content: Snapshot) -> None:
+        try:
+            write_snapshot(self._path(step), content, "Checkpoints.save")
+            self._prune(step)
+        except BaseException as error:
+            self._failure = error
+
+    def wait(self) -> None:
+        """Wait for the save that is running, and raise the error of the last one if it failed.
+
+        Call it at the end of a run, or write ``with Checkpoints(...) as checkpoints``.
+        """
+        with self._lock:
+            if self._thread is not None:
+                self._thread.join()
+                self._thread = None
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.wait()
+
+    def steps(self) -> tuple[int, ...]:
+        """List the steps that have a file, in rising order, once a running save has ended.
+
+        Returns
+        -------
+        tuple of int
+        """
+        self.wait()
+        return self._listed()
+
+    def latest(self, like: object = None) -> tuple[int, Any] | None:
+        """Load the newest checkpoint that is whole.
+
+        Files are read from the newest on. One that is damaged is passed over with a warning.
+
+        Parameters
+        ----------
+        like : pytree, optional
+            A tree with the structure of the state, as for `load`.
+
+        Returns
+        -------
+        tuple of int and pytree, or None
+            The step and the state; None if there is no checkpoint.
+
+        Raises
+        ------
+        TreeError
+            The newest whole checkpoint differs from ``like``.
+        """
+        self.wait()
+        passed: set[int] = set()
+        while steps := [step for step in self._listed() if step not in passed]:
+            try:
+                return steps[-1], load(self._path(steps[-1]), like)
+            except MissingFileError:  # another process has just removed it
+                passed.add(steps[-1])
+            except FileFormatError as error:
+                passed.add(steps[-1])
+                warn(f"Checkpoints.latest: passed over a step. {error}", stacklevel=2)
+        return None
+
+    def _listed(self) -> tuple[int, ...]:
+        try:
+            names = [path.name for path in self._directory.iterdir()]
+        except OSError as error:
+            raise StorageError(
+                f"Checkpoints: cannot list {str(self._directory)!r}: {error.strerror}. Check that"
+                " the folder is there, and its permissions.",
+                error.errno,
+            ) from error
+        return tuple(sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match))
+
+    def _path(self, step: int) -> Path:
+        return self._directory / f"step-{step:010d}.safetensors"
+
+    def _prune(self, saved: int) -> None:
+        """Remove older files; those that are damaged neither count nor go."""
+        if self._keep is None:
+            return
+        metrics: dict[int, Mapping[str, float]] = {}
+        for step in self._listed():
+            with suppress(FileFormatError, MissingFileError, ValueError):
+                metrics[step] = json.loads(describe(self._path(step)).metadata[_METRICS])
+        staying = {saved, *sorted(metrics)[-self._keep :]}
+        if self._best is not None:
+            name, count = self._best
+            ranked = sorted(metrics, key=lambda step: metrics[step].get(name, float("inf")))
+            staying |= set(ranked[:count])
+        for step in metrics.keys() - staying:
+            self._path(step).unlink(missing_ok=True)

@@ -1,0 +1,97 @@
+"""BLAKE2 digests of arrays, computed by other threads while files are read or written.
+
+A digest covers an array's name, dtype, shape and bytes. Its pieces of 4 MiB are hashed separately,
+then their hashes, so that one large array is hashed by several threads.
+
+>>> with Digests() as digests:
+...     digests.add("weight", np.zeros(3))
+...     print(digests.all())
+{'weight': '...'}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from hashlib import blake2b
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, Self
+
+import numpy as np
+
+PIECE: Final = 2**22
+HELPERS: Final = max(1, min(3, (os.cpu_count() or 1) - 1))
+SIZE: Final = 16
+"""Bytes of a digest: a chance of 2**-128 that damage is not seen."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def text_digest(text: str) -> str:
+    """Hash a text."""
+    return blake2b(text.encode(), digest_size=SIZE).hexdigest()
+
+
+class Digests:
+    """A queue of pieces to hash. Leaving the block ends its threads, after errors too.
+
+    These are plain threads: an executor refuses work while the interpreter exits, when the thread
+    of a last checkpoint may still be saving.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._hashes: dict[str, list[bytes]] = {}
+        self._threads: list[Thread] = []
+
+    def add(self, name: str, array: Array) -> None:
+        """Begin to hash an array, which must be C-contiguous and must not change."""
+        data = array.reshape(-1).view(np.uint8)
+        starts = range(0, data.size, PIECE)
+        facts = f"{name}\n{array.dtype.str}\n{array.shape}".encode()
+        hashes = self._hashes[name] = [facts, *[b""] * len(starts)]
+        for number, start in enumerate(starts, start=1):
+            self._pieces.put(_hashing(hashes, number, data[start : start + PIECE]))
+        if len(starts) > 1 and len(self._threads) < HELPERS:
+            self._threads.append(Thread(target=self._help))
+            self._threads[-1].start()
+
+    def _help(self) -> None:
+        while (work := self._pieces.get()) is not None:
+            work()
+
+    def all(self) -> dict[str, str]:
+        """Return the digests of all arrays by name, when the last is computed."""
+        self._work_off(lambda work: work())
+        return {
+            name: blake2b(b"".join(hashes), digest_size=SIZE).hexdigest()
+            for name, hashes in self._hashes.items()
+        }
+
+    def _work_off(self, do: Callable[[Callable[[], None]], None]) -> None:
+        while True:
+            try:
+                work = self._pieces.get_nowait()
+            except Empty:
+                break
+            if work is not None:
+                do(work)
+        for _ in self._threads:
+            self._pieces.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._work_off(lambda work: None)
+
+
+def _hashing(hashes: list[bytes], number: int, piece: Array) -> Callable[[], None]:
+    def work() -> None:
+        hashes[number] = blake2b(piece.data, digest_size=SIZE).digest()
+
+    return work

@@ -1,0 +1,348 @@
+"""Read what a file holds: a tree, a description, or whether it is whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from funcgrad.errors import FileFormatError, TreeError
+from funcgrad.io.atomic_files import reading
+from funcgrad.io.digests import Digests
+from funcgrad.io.matching import (
+    Differences,
+    check_kinds,
+    compare,
+    fits,
+    logical_like,
+    named_leaves,
+    readable_dtype,
+)
+from funcgrad.io.npz_files import NpzFile
+from funcgrad.io.safetensors_files import SafetensorsFile
+from funcgrad.io.saving import TEXTS_DIGEST, PathLike, digest_of_texts
+from funcgrad.io.stored_tensors import (
+    DIGESTS,
+    RESERVED,
+    TREE,
+    Array,
+    StoredTensor,
+    logical,
+    refused,
+    restored,
+)
+from funcgrad.io.tree_texts import Leaves, read_statics, read_tree_text
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import dtype_of, shape_of
+from funcgrad.trace import NUMBERS
+from funcgrad.trees import Structure, unflatten
+
+
+@dataclass(frozen=True, slots=True)
+class FileDescription:
+    """The content of a file, without its numbers; it prints as a table.
+
+    Attributes
+    ----------
+    tensors : mapping from str to StoredTensor
+        The ``dtype`` and ``shape`` of each tensor, by its path.
+    metadata : mapping from str to str
+        The texts that were given to `save`, or those of another library.
+    statics : mapping from str to str
+        Static fields of the tree by their paths, as texts.
+    nbytes : int
+        The bytes of all numbers.
+    """
+
+    tensors: Mapping[str, StoredTensor]
+    metadata: Mapping[str, str]
+    statics: Mapping[str, str]
+    nbytes: int
+
+    def __str__(self) -> str:
+        width = max(map(len, self.tensors), default=0)
+        return "\n".join(f"{name:{width}}  {tensor}" for name, tensor in self.tensors.items())
+
+
+class _Content:
+    """An open file with what funcgrad wrote about it, if it did."""
+
+    def __init__(self, file: SafetensorsFile | NpzFile, path: Path, operation: str) -> None:
+        self.file, self._path, self._operation = file, path, operation
+        texts = file.metadata
+        self.tree: tuple[Structure, Leaves] | None = None
+        self.statics: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        if any(key.startswith(RESERVED) for key in texts):
+            self._read_texts(texts)
+        self.kinds: dict[str, str] = dict(self.tree[1]) if self.tree else {}
+
+    def _read_texts(self, texts: Mapping[str, str]) -> None:
+        """Read the structure of the tree and the digests, and check that they are as written."""
+        others = {key: text for key, text in texts.items() if key not in (DIGESTS, TEXTS_DIGEST)}
+        if texts.get(TEXTS_DIGEST) != digest_of_texts(others):
+            raise self.damaged("its metadata have another BLAKE2 digest than when they were saved")
+        try:
+            self.digests = dict(json.loads(texts[DIGESTS]))
+            self.tree = read_tree_text(texts[TREE])
+            self.statics = read_statics(texts[TREE])
+            check_kinds(self.tree[1], self.file.tensors)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise self.damaged(f"the description of its tree is wrong: {error}") from None
+
+    def damaged(self, reason: str) -> FileFormatError:
+        return refused(self._path, self._operation, b"", reason)
+
+    def read(self, names: Iterable[str]) -> dict[str, Array]:
+        """Read tensors, and compare their digests with those in the file.
+
+        Raises
+        ------
+        FileFormatError
+            Tensors are damaged; the message has their names.
+        """
+        arrays = {}
+        with Digests() as digests:
+            for name in names:
+                array = arrays[name] = self.file.read(name)
+                if name in self.digests:
+                    digests.add(name, array.astype(array.dtype.newbyteorder("<"), copy=False))
+            damaged = [name for name, text in digests.all().items() if text != self.digests[name]]
+        unknown = self.tree is not None and arrays.keys() - self.digests.keys()
+        if damaged or unknown:
+            names = ", ".join([*damaged, *(unknown or ())][:10])
+            raise self.damaged(f"other numbers than were saved are in {names} (BLAKE2 differs)")
+        return arrays
+
+
+@contextmanager
+def _opened(path: PathLike, operation: str) -> Iterator[_Content]:
+    place = Path(path)
+    with reading(place, operation) as file:
+        kind = NpzFile if place.suffix == ".npz" else SafetensorsFile
+        yield _Content(kind(file, place, operation), place, operation)
+
+
+def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
+    """Load a tree from a file that `save` or another library wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        A file in the format safetensors, or an archive ``.npz``.
+    like : pytree, optional
+        A tree with the structure of the result, such as a model or a state of an optimizer that
+        was just initialized. Leaves are matched by their paths, and only their shapes and dtypes
+        are read. Static fields are taken from it.
+    strict : bool, optional
+        Whether any difference is an error. If not, leaves of ``like`` that the file does not have,
+        or with another shape, keep their values; where the dtype differs within its kind, the
+        file's numbers are converted; names that only the file has are left out. `differences` lists
+        all of these.
+
+    Returns
+    -------
+    pytree
+        Tensors, and Python numbers where such were saved, or where ``like`` has them. Without
+        ``like``: tuples, lists and dicts as they were saved, dataclasses and named tuples as dicts
+        of their fields. A file of another library gives a flat dict from names to tensors.
+
+    Raises
+    ------
+    TreeError
+        The file differs from ``like``: one message names all missing, unexpected and different
+        paths, with the nearest names.
+    FileFormatError
+        The file is cut, damaged or of another format; a tensor whose numbers changed is named.
+    MissingFileError, StorageError
+        There is no such file, or it cannot be read.
+
+    Notes
+    -----
+    No part of a file is ever run. Bfloat16 is read as float32, which holds all of its numbers.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from funcgrad import io
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.safetensors")
+    >>> io.save(path, {"weights": np.ones(2), "bias": 0.5})
+    >>> io.load(path)
+    {'bias': 0.5, 'weights': Tensor([1., 1.])}
+    >>> io.load(path, like={"weight": np.ones(2), "bias": 1})
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.TreeError: load: '...' does not fit like=.
+    missing in the file (1): weight (near it: weights)
+    unexpected in the file (1): weights
+    different (1): bias: float64[] in the file, a Python int in like
+    Correct like=, or load what fits with strict=False.
+    """
+    with _opened(path, "load") as content:
+        if like is None:
+            return _as_saved(content)
+        unlike = _differences(content, like)
+        if strict and unlike:
+            raise TreeError(
+                f"load: {str(path)!r} does not fit like=.\n{unlike}\nCorrect like=, or"
+                " load what fits with strict=False."
+            )
+        names, leaves, structure = named_leaves(like, "load")
+        usable = {
+            name: leaf
+            for name, leaf in zip(names, leaves, strict=True)
+            if name in content.file.tensors and _is_usable(content, name, leaf)
+        }
+        arrays = content.read(usable)
+        values = {name: _leaf(content, arrays, name, leaf) for name, leaf in usable.items()}
+        pairs = zip(names, leaves, strict=True)
+        return unflatten(structure, [values.get(name, leaf) for name, leaf in pairs])
+
+
+def _as_saved(content: _Content) -> Any:
+    arrays = content.read(content.file.tensors)
+    if content.tree is None:
+        return {name: restored(array, "") for name, array in arrays.items()}
+    structure, leaves = content.tree
+    return unflatten(structure, [restored(arrays[name], kind) for name, kind in leaves])
+
+
+def _is_usable(content: _Content, name: str, leaf: object) -> bool:
+    """Whether a tensor fits a leaf once it has been converted within the kind of its dtype."""
+    tensor = logical_like(content.file.tensors[name], content.kinds.get(name, ""), leaf)
+    dtype = readable_dtype(tensor)
+    if fits(tensor, leaf):
+        return True
+    is_same = tensor.shape == shape_of(leaf)
+    return is_same and dtype is not None and np.can_cast(dtype, dtype_of(leaf), "same_kind")
+
+
+def _leaf(content: _Content, arrays: Mapping[str, Array], name: str, leaf: object) -> Any:
+    kind = content.kinds.get(name, "")
+    tensor = logical_like(content.file.tensors[name], kind, leaf)
+    array = arrays[name]
+    if tensor.dtype == "complex128" and array.dtype == np.float64:
+        array = array.reshape(-1).view(np.complex128).reshape(tensor.shape)
+    array = array.astype(dtype_of(leaf), copy=False)
+    return restored(array, type(leaf).__name__ if type(leaf) in NUMBERS else "")
+
+
+def differences(path: PathLike, like: object) -> Differences:
+    """List how a file differs from a tree, as `load` would tell in its error.
+
+    Parameters
+    ----------
+    path : str or path
+    like : pytree
+
+    Returns
+    -------
+    Differences
+        It is false if there are none. ``missing`` and ``unexpected`` are tuples of paths,
+        ``different`` maps paths to descriptions of both sides.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from funcgrad import io
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.safetensors")
+    >>> io.save(path, {"weight": np.ones(2)})
+    >>> io.differences(path, like={"weight": np.ones(2), "bias": 1.0}).missing
+    ('bias',)
+    """
+    with _opened(path, "differences") as content:
+        return _differences(content, like)
+
+
+def _differences(content: _Content, like: object) -> Differences:
+    statics = content.statics if content.tree else None
+    return compare(content.file.tensors, content.kinds, like, statics)
+
+
+def describe(path: PathLike) -> FileDescription:
+    """Describe a file without reading its numbers.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    FileDescription
+        ``tensors`` maps paths to dtypes and shapes, ``metadata`` has the texts that were saved, and
+        ``statics`` the static fields. ``print`` shows a table.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from funcgrad import io
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.safetensors")
+    >>> io.save(path, {"rate": np.float32(0.1)}, metadata={"run": "first"})
+    >>> io.describe(path).tensors["rate"].dtype, io.describe(path).metadata["run"]
+    ('float32', 'first')
+    """
+    with _opened(path, "describe") as content:
+        tensors = {
+            name: logical(tensor, content.kinds.get(name, ""))
+            for name, tensor in content.file.tensors.items()
+        }
+        names = [name for name, _ in content.tree[1]] if content.tree else list(tensors)
+        texts = content.file.metadata
+        return FileDescription(
+            MappingProxyType({name: tensors[name] for name in names}),
+            MappingProxyType({k: v for k, v in texts.items() if not k.startswith(RESERVED)}),
+            MappingProxyType(content.statics),
+            sum(map(_nbytes, tensors.values())),
+        )
+
+
+def _nbytes(tensor: StoredTensor) -> int:
+    dtype = readable_dtype(tensor)
+    width = 2 if tensor.dtype == "bfloat16" else 1 if dtype is None else dtype.itemsize
+    return width * int(np.prod(tensor.shape, dtype=object))
+
+
+def verify(path: PathLike) -> None:
+    """Read a file, and compare its content with the digests that were saved with it.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Raises
+    ------
+    FileFormatError
+        The file is damaged; the message names each tensor whose numbers changed. Or it has no
+        digests, since another library wrote it, so that nobody can say.
+    MissingFileError, StorageError
+        There is no such file, or it cannot be read.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from funcgrad import io
+    >>> path = os.path.join(tempfile.mkdtemp(), "state.safetensors")
+    >>> io.save(path, {"weight": np.ones(2)})
+    >>> with open(path, "r+b") as file:
+    ...     _ = file.seek(-1, 2), file.write(b"!")
+    >>> io.verify(path)
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.FileFormatError: verify: '...' is damaged... in weight (BLAKE2 differs)...
+    """
+    with _opened(path, "verify") as content:
+        if content.tree is None:
+            raise FileFormatError(
+                f"verify: {str(path)!r} has no digests to compare: another library wrote it. Load"
+                " it, and save it with fg.io.save."
+            )
+        content.read(content.file.tensors)

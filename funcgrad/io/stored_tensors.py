@@ -1,0 +1,116 @@
+"""Leaves as arrays of a file and back: little-endian, C-contiguous, complex128 as pairs of floats.
+
+>>> array, kind = stored(2.5)
+>>> restored(array, kind)
+2.5
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import FileFormatError
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import Shape
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import NUMBERS, Raw
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+TREE: Final = "funcgrad.tree"
+DIGESTS: Final = "funcgrad.blake2b"
+"""Keys of a file's metadata."""
+
+RESERVED: Final = "funcgrad."
+"""How the keys that users cannot take begin."""
+
+_NUMBERS: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {kind.__name__: kind for kind in NUMBERS}
+)
+PAIRS: Final = frozenset({"complex", "complex128"})
+"""Kinds of leaves that are complex numbers, which may be stored as pairs of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """The name, dtype and shape of a tensor in a file.
+
+    Attributes
+    ----------
+    name : str
+        The path in the tree, such as ``layers.0.weight``.
+    dtype : str
+        NumPy's name of the dtype, or another such as ``bfloat16``.
+    shape : tuple of int
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def stored(value: Raw) -> tuple[Array, str]:
+    """Convert a raw value to an array for a file, and say what kind of leaf it was."""
+    kind = type(value).__name__ if type(value) in NUMBERS else ""
+    array = np.asarray(value)
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+    return array, "complex128" if not kind and array.dtype == np.complex128 else kind
+
+
+def as_pairs(array: Array) -> Array:
+    """View complex128 as float64 with a last axis of 2."""
+    return array.reshape(-1).view("<f8").reshape(*array.shape, 2)
+
+
+def restored(array: Array, kind: str) -> Tensor | bool | int | float | complex:
+    """Make a leaf of an array: a tensor, or a Python number where the leaf was one."""
+    if kind in PAIRS and array.dtype == np.float64 and array.shape[-1:] == (2,):
+        array = array.reshape(-1).view(np.complex128).reshape(array.shape[:-1])
+    if kind in _NUMBERS and not array.ndim:
+        number: bool | int | float | complex = _NUMBERS[kind](array.item())
+        return number
+    return wrap(array if array.ndim else array[()])
+
+
+def logical(tensor: StoredTensor, kind: str) -> StoredTensor:
+    """Describe a tensor as its leaf was: pairs of floats of a complex leaf as complex numbers."""
+    if kind in PAIRS and tensor.dtype == "float64" and tensor.shape[-1:] == (2,):
+        return StoredTensor(tensor.name, "complex128", tensor.shape[:-1])
+    return tensor
+
+
+def native(array: Array) -> Array:
+    """Convert an array of a file to the byte order of this machine."""
+    return array if sys.byteorder == "little" else array.astype(array.dtype.newbyteorder("="))
+
+
+_OTHERS: Final = (
+    (b"PK\x03\x04", "an archive, such as PyTorch's .pt, which may hold programs"),
+    (b"\x80", "a pickle, which may hold programs"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a .npy file: read it with np.load"),
+    (b"GGUF", "a GGUF file"),
+)
+
+
+def refused(path: Path, operation: str, start: bytes, reason: str) -> FileFormatError:
+    """The error for a file that is damaged or of another format, with what to do."""
+    other = next((words for magic, words in _OTHERS if start.startswith(magic)), "")
+    if other:
+        return FileFormatError(
+            f"{operation}: {str(path)!r} is {other}. Read it with its library, and write it with"
+            " safetensors' save_file or fg.io.save; .npz archives need that suffix."
+        )
+    return FileFormatError(
+        f"{operation}: {str(path)!r} is damaged, or no file of this format: {reason}. Fetch it"
+        " again, or load an earlier checkpoint."
+    )

@@ -1,0 +1,340 @@
+"""Trees come back from files with their bits, their structures and their kinds of leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import io, optim
+from funcgrad.errors import ArgumentError, DtypeError, LeafError, TracerError, TreeError
+from funcgrad.shape import DTYPES, Spec
+
+SUFFIXES = ("safetensors", "npz")
+
+
+@pytest.fixture(params=SUFFIXES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / f"tree.{request.param}"
+
+
+@fg.pytree
+class Affine:
+    weight: Any
+    bias: Any
+    activation: Any = fg.static_field(default="relu")
+
+
+class Moments(NamedTuple):
+    mean: Any
+    square: Any
+
+
+def same(x: Any, y: Any) -> bool:
+    """Whether two values have one type, dtype, shape and bits."""
+    first, second = np.asarray(x), np.asarray(y)
+    bits = first.tobytes() == second.tobytes()
+    return bits and (first.dtype, first.shape) == (second.dtype, second.shape)
+
+
+def samples(dtype: np.dtype[Any]) -> Any:
+    """Arrays of all shapes, with all kinds of numbers, by their names."""
+    numbers = np.random.default_rng(0).integers(0, 2, 24) if dtype.kind == "b" else np.arange(24)
+    grid = numbers.astype(dtype).reshape(2, 3, 4)
+    if dtype.kind in "fc":
+        grid.reshape(-1)[:4] = [np.nan, -np.inf, -0.0, np.finfo(dtype).tiny]
+    if dtype.kind == "c":
+        grid = grid * np.asarray(1 - 2j, dtype)
+    return {
+        "grid": grid,
+        "transposed": grid.T,
+        "reversed": grid[::-1, :, ::2],
+        "broadcast": np.broadcast_to(grid[0, 0], (3, 4)),
+        "fortran": np.asfortranarray(grid),
+        "zero": grid[1, 1, 1],
+        "zero_d": np.array(grid[1, 1, 2]),
+        "empty": grid[:0],
+        "empty_within": grid[:, :0],
+        "extremes": np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+        if dtype.kind in "iu"
+        else grid[0],
+    }
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=lambda dtype: dtype.char)
+def test_every_dtype_and_layout_comes_back_with_its_bits(path: Path, dtype: Any) -> None:
+    tree = samples(dtype)
+    io.save(path, tree)
+    io.verify(path)
+    for loaded in (io.load(path), io.load(path, like=tree)):
+        assert all(isinstance(leaf, fg.Tensor) for leaf in loaded.values())
+        for name in tree:
+            assert same(loaded[name], tree[name].astype(loaded[name].dtype)), name
+            assert loaded[name].dtype == dtype
+    assert io.describe(path).tensors["transposed"].shape == (4, 3, 2)
+    assert io.describe(path).tensors["grid"].dtype == dtype.name
+
+
+def test_big_endian_arrays_come_back_in_the_machine_s_order(path: Path) -> None:
+    tree = {
+        "x": np.array([1.0, 2.0], ">f8"),
+        "y": np.array(3 + 4j, ">c16"),
+        "z": np.array([5], ">i2"),
+    }
+    io.save(path, tree)
+    loaded = io.load(path)
+    assert all(leaf.dtype.isnative for leaf in loaded.values())
+    assert [leaf.tolist() for leaf in loaded.values()] == [[1.0, 2.0], 3 + 4j, [5]]
+
+
+def test_an_archive_with_other_layouts_is_read(tmp_path: Path) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    np.savez_compressed(tmp_path / "x.npz", a=x.astype(">f4"), b=np.asfortranarray(x), c=x[0, 1])
+    loaded = io.load(tmp_path / "x.npz")
+    assert loaded["a"].dtype == np.float32
+    assert loaded["a"].tolist() == loaded["b"].tolist() == x.tolist()
+    assert loaded["c"].shape == ()
+
+
+def test_numpy_reads_our_archives(tmp_path: Path) -> None:
+    io.save(tmp_path / "x.npz", {"a": [1.0, {"b": fnp.arange(3)}], "c": 1j})
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as archive:
+        assert archive["a.1.b"].tolist() == [0, 1, 2]
+        assert archive["c"].dtype == complex
+
+
+def test_containers_and_numbers_come_back_as_they_were(path: Path) -> None:
+    tree = {
+        "list": [1, [2.5, (True, 1 - 2j)], [], ()],
+        "none": None,
+        "keys": {3: 1, 1: 2},
+        "name": {"a.b": 1.0},
+        "nan": float("nan"),
+        "deep": {"x": ({"y": [np.float32(3.0)]},)},
+        "big": 2**63,
+    }
+    io.save(path, tree)
+    loaded = io.load(path)
+    assert repr(loaded.pop("deep")) == "{'x': ({'y': [Tensor(3.0, dtype=float32)]},)}"
+    assert repr(loaded.pop("nan")) == "nan"
+    expected = {key: value for key, value in tree.items() if key not in ("deep", "nan")}
+    assert loaded == expected
+    assert repr(loaded) == repr(dict(sorted(expected.items()))).replace(
+        "{3: 1, 1: 2}", "{1: 2, 3: 1}"
+    )
+
+
+@pytest.mark.parametrize("tree", [3.0, None, [], {}, fnp.ones((2, 2)), np.float16(2.0)])
+def test_a_tree_may_be_one_leaf_or_none(path: Path, tree: Any) -> None:
+    io.save(path, tree)
+    assert repr(io.load(path)) == repr(fg.tensor(tree) if hasattr(tree, "dtype") else tree)
+    assert repr(io.load(path, like=tree)) == repr(io.load(path))
+
+
+def test_a_deep_tree_needs_no_recursion(path: Path) -> None:
+    tree: Any = fg.tensor(1.0)
+    for _ in range(3000):
+        tree = [tree]
+    io.save(path, tree)
+    loaded = io.load(path)
+    for _ in range(3000):
+        (loaded,) = loaded
+    assert float(loaded) == 1.0
+
+
+def test_classes_come_back_by_like_only(path: Path) -> None:
+    model = {
+        "layers": [Affine(np.ones((2, 3)), np.zeros(2)), Affine(np.ones(1), 0.5, np.tanh)],
+        "moments": Moments(np.ones(1), (np.zeros(2),)),
+        "ordered": OrderedDict(z=1.0, a=2.0),
+    }
+    io.save(path, model)
+    loaded = io.load(path, like=model)
+    assert type(loaded["layers"][1]) is Affine
+    assert loaded["layers"][1].activation is np.tanh
+    assert type(loaded["moments"]) is Moments
+    assert type(loaded["ordered"]) is OrderedDict
+    plain = io.load(path)
+    assert plain["layers"][1]["bias"] == 0.5
+    assert list(plain["layers"][0]) == ["weight", "bias"]
+    assert list(plain["moments"]) == ["mean", "square"]
+    assert list(plain["ordered"]) == ["z", "a"]
+    assert io.describe(path).statics == {
+        "layers.0.activation": "'relu'",
+        "layers.1.activation": io.describe(path).statics["layers.1.activation"],
+    }
+
+
+def test_static_fields_are_compared(path: Path) -> None:
+    model = [Affine(np.ones(1), 0.0, (max, frozenset("ab"), 1.5, None))]
+    io.save(path, model)
+    assert io.load(path, like=model)[0].activation == model[0].activation
+    other = [Affine(np.ones(1), 0.0, (min, frozenset("ab"), 1.5, None))]
+    with pytest.raises(
+        TreeError, match=r"0\.activation: static \(builtins\.max, .*\(builtins\.min"
+    ):
+        io.load(path, like=other)
+    assert io.load(path, like=other, strict=False)[0].activation[0] is min
+
+
+STATIC = """
+import sys, funcgrad as fg
+from funcgrad import io
+from dataclasses import dataclass
+class Plain: pass
+@fg.pytree
+class Layer:
+    x: object
+    static: object = fg.static_field()
+def f(x): return x
+layer = Layer(1.0, (f, frozenset(map(str, range(9))), Plain()))
+path = sys.argv[1]
+if len(sys.argv) > 2: io.save(path, layer)
+print(len(repr(io.load(path, like=layer))) > 0)
+"""
+
+
+def test_static_fields_have_one_text_in_every_process(tmp_path: Path) -> None:
+    # Sets are in another order, and objects at other addresses.
+    command = [sys.executable, "-c", STATIC, str(tmp_path / "x.safetensors")]
+    for more in (["save"], []):
+        subprocess.run([*command, *more], check=True)
+
+
+def test_a_run_s_whole_state_comes_back(path: Path) -> None:
+    params = {"w": fg.random.normal(fg.random.key(1), (3, 2)), "b": fnp.zeros(2)}
+    optimizer = optim.adam(1e-2)
+    state = optimizer.init(params)
+    _, state = optimizer.update(params, state, params)
+    whole = (params, state, fg.random.key(2**70), 17)
+    io.save(path, whole)
+    loaded = io.load(path, like=(params, optimizer.init(params), fg.random.key(0), 0))
+    assert type(loaded[1]) is type(state)
+    assert loaded[3] == 17
+    pairs = zip(fg.tree.leaves(loaded), fg.tree.leaves(whole), strict=True)
+    assert all(same(x, y) for x, y in pairs)
+    fresh, ours = fg.random.normal(loaded[2], 3), fg.random.normal(whole[2], 3)
+    assert same(fresh, ours)
+
+
+def test_like_may_be_specs(path: Path) -> None:
+    io.save(path, {"x": np.ones(3, np.float32)})
+    assert io.load(path, like={"x": Spec((3,), np.dtype("float32"))})["x"].tolist() == [1, 1, 1]
+    with pytest.raises(TreeError, match=r"float32\[3\] in the file, float32\[2\] in like"):
+        io.load(path, like={"x": Spec((2,), np.dtype("float32"))})
+
+
+# --------------------------------------------------------------------------------- differences
+
+
+def test_one_error_lists_all_that_differs(path: Path) -> None:
+    io.save(
+        path, {"encoder": {"weight": np.ones(2), "bias": np.ones(1)}, "head": np.ones(3), "n": 1.5}
+    )
+    like = {
+        "encoder": {"weights": np.ones(2), "bias": np.ones(1, "f4")},
+        "head": np.ones(4),
+        "n": 2,
+    }
+    with pytest.raises(TreeError) as caught:
+        io.load(path, like)
+    assert str(caught.value).splitlines() == [
+        f"load: {str(path)!r} does not fit like=.",
+        "missing in the file (1): encoder.weights (near it: encoder.weight)",
+        "unexpected in the file (1): encoder.weight",
+        "different (3): encoder.bias: float64[1] in the file, float32[1] in like;"
+        " head: float64[3] in the file, float64[4] in like;"
+        " n: float64[] in the file, a Python int in like",
+        "Correct like=, or load what fits with strict=False.",
+    ]
+    unlike = io.differences(path, like)
+    assert unlike.missing == ("encoder.weights",)
+    assert unlike.unexpected == ("encoder.weight",)
+    assert set(unlike.different) == {"encoder.bias", "head", "n"}
+    assert not io.differences(path, io.load(path))
+    assert str(io.differences(path, io.load(path))) == "no differences"
+
+
+def test_what_fits_is_loaded_where_that_is_wanted(path: Path) -> None:
+    io.save(path, {"a": np.full(2, 1.5), "b": np.ones(3), "c": np.ones(1), "z": 1 + 1j})
+    like = {"a": np.zeros(2, "f4"), "b": np.zeros(4), "d": np.zeros(1), "z": np.zeros(())}
+    loaded = io.load(path, like, strict=False)
+    assert loaded["a"].dtype == np.float32
+    assert loaded["a"].tolist() == [1.5, 1.5]
+    assert loaded["b"] is like["b"]
+    assert loaded["d"] is like["d"]
+    assert loaded["z"] is like["z"]  # a complex number is not cut to its real part
+
+
+def test_a_message_about_many_paths_stays_short(path: Path) -> None:
+    io.save(path, {f"name{i}": 1.0 for i in range(1000)})
+    with pytest.raises(TreeError, match=r"unexpected in the file \(1000\): .* and 970 more"):
+        io.load(path, like={"x": 1.0})
+
+
+# ------------------------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        ({"a.b": 1.0, "a": {"b": 2.0}}, r"tree\['a'\]\['b'\] and tree\['a.b'\].*'a.b'"),
+        ({1: 1.0, "1": 2.0}, r"would both be called '1'"),
+        ({"__metadata__": 1.0}, "'__metadata__'"),
+        ({"x": "text"}, r"tree\['x'\]"),
+        ({"x": object()}, r"tree\['x'\]"),
+    ],
+)
+def test_trees_that_cannot_be_named_are_refused(path: Path, tree: Any, reason: str) -> None:
+    with pytest.raises(LeafError, match=reason):
+        io.save(path, tree)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("dtype", ["longdouble", "datetime64[s]", "U3", "O"])
+def test_dtypes_that_no_tensor_has_are_refused(path: Path, dtype: str) -> None:
+    with pytest.raises((DtypeError, LeafError)):
+        io.save(path, {"x": np.zeros(2, dtype)})
+
+
+def test_traced_leaves_are_refused(path: Path) -> None:
+    def f(x):
+        io.save(path, {"inner": x})
+        return x
+
+    for transform in (fg.grad, fg.vmap, fg.jit):
+        with pytest.raises(TracerError, match="'inner' is traced"):
+            transform(f)(fnp.ones(2) if transform is fg.vmap else 1.0)
+
+
+def test_metadata_are_texts(path: Path) -> None:
+    metadata: Any = {"format": "pt", "über": "ñ\n\"'"}
+    io.save(path, {"x": 1.0}, metadata)
+    assert io.describe(path).metadata == metadata
+    with pytest.raises(DtypeError, match=r"json.dumps"):
+        io.save(path, {"x": 1.0}, {"step": 3})  # type: ignore[dict-item]
+    with pytest.raises(ArgumentError, match=r"rename 'funcgrad.tree'"):
+        io.save(path, {"x": 1.0}, {"funcgrad.tree": "{}"})
+
+
+def test_a_tuple_as_a_key_comes_back_as_a_text(path: Path) -> None:
+    io.save(path, {(1, 2): 3.0})
+    assert io.load(path) == {"(1, 2)": 3.0}
+    assert io.load(path, like={(1, 2): 0.0}) == {(1, 2): 3.0}
+
+
+def test_no_class_is_named_that_would_be_imported(tmp_path: Path) -> None:
+    io.save(tmp_path / "x", [Affine(1.0, 2.0)])
+    raw = (tmp_path / "x").read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    text = json.loads(raw[8 : 8 + length])["__metadata__"]["funcgrad.tree"]
+    assert "tests" not in text
