@@ -21,6 +21,7 @@ from funcgrad.primitive import Linear, Linearized, OperandText, Primitive, Sampl
 from funcgrad.primitives.elementwise import absolute
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.logic import equal
 from funcgrad.primitives.recurrence import (
     all_finite,
     arrays_and_axes,
@@ -31,12 +32,14 @@ from funcgrad.primitives.recurrence import (
     shifted,
 )
 from funcgrad.primitives.reduction import (
+    count_nonzero,
     numbers,
     reduce_sum,
     reduce_text,
     reduction,
 )
 from funcgrad.primitives.rounding import binary_exponent, ldexp
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
 from funcgrad.shape import Shape, Spec, dtype_of, shape_of
 from funcgrad.structure import Scan
@@ -283,34 +286,47 @@ def _push_others(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
     meets a factor 0.
     """
     if dtype_of(x).kind == "c":
-        return _paired_with_tangents(x, tangents[0])[1]
+        return _others_of((x, tangents[0]))[1]
     exponent = binary_exponent(x)
     exponent = exponent * (absolute(exponent) > _MODERATE)
     inner = ldexp(x, -exponent), ldexp(tangents[0], -exponent)
     outside = reduce_sum(exponent, axis=(0,), keepdims=True) - exponent
-    return ldexp(_paired_with_tangents(*inner)[1], outside)
+    return ldexp(_others_of(inner)[1], outside)
 
 
-def _paired_with_tangents(x: Value, tangent: Value) -> tuple[Value, Value]:
-    """The products of the others, and their tangents, in primitives: they differentiate again."""
-    size = shape_of(x)[0]
-    if size < 2:
-        return np.ones(shape_of(x), dtype_of(x)), tangent * 0
-    half = size // 2
-    ends = (slice(half), slice(half, 2 * half), slice(2 * half, None))
-    u, v, alone = [view(x, key=Key((end,))) for end in ends]
-    du, dv, d_alone = [view(tangent, key=Key((end,))) for end in ends]
-    others, changes = _paired_with_tangents(
-        concatenate(u * v, alone, axis=0), concatenate(du * v + u * dv, d_alone, axis=0)
-    )
-    pair, d_pair = view(others, key=Key((slice(half),))), view(changes, key=Key((slice(half),)))
-    unpaired, d_unpaired = [
-        view(products, key=Key((slice(half, None),))) for products in (others, changes)
+def _others_of(x: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The products of the others, in primitives, with their tangents where there are tangents."""
+    shape = shape_of(x[0])
+    if shape[0] < 2:
+        return np.ones(shape, dtype_of(x[0])), *[tangent * 0 for tangent in x[1:]]
+    half = shape[0] // 2
+    first, second, alone = [
+        _rows(x, *ends) for ends in ((0, half), (half, 2 * half), (2 * half, None))
     ]
-    return (
-        concatenate(pair * v, pair * u, unpaired, axis=0),
-        concatenate(d_pair * v + pair * dv, d_pair * u + pair * du, d_unpaired, axis=0),
-    )
+    others = _others_of(_joined(_times(first, second), alone))
+    pairs, unpaired = _rows(others, 0, half), _rows(others, half, None)
+    return _joined(_times(pairs, second), _times(pairs, first), unpaired)
+
+
+def _rows(x: tuple[Value, ...], start: int, stop: int | None) -> tuple[Value, ...]:
+    return tuple([view(array, key=Key((slice(start, stop),))) for array in x])
+
+
+def _times(x: tuple[Value, ...], y: tuple[Value, ...]) -> tuple[Value, ...]:
+    (u, *du), (v, *dv) = x, y
+    return u * v, *[left * v + u * right for left, right in zip(du, dv, strict=True)]
+
+
+def _joined(*ends: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple([concatenate(*arrays, axis=0) for arrays in zip(*ends, strict=True)])
+
+
+def _others_body(x: Value) -> Value:
+    zero = equal(x, 0)
+    (products,) = _others_of((where(zero, dtype_of(x).type(1), x),))
+    others = count_nonzero(zero, axis=(0,), keepdims=True) - zero
+    nothing = reduce_sum(x * 0, axis=(0,), keepdims=True)  # NaN beside infinities
+    return where(others > 0, nothing, products)
 
 
 def _others_samples() -> Iterator[Sample]:
@@ -329,6 +345,7 @@ product_of_others: Primitive = Primitive(
         primitive(move_axis(args[0], 0, 1)), 1, 0
     ),
     _others_samples,
+    body=_others_body,
 )
 """For each element the product of all others along the first axis."""
 

@@ -91,9 +91,10 @@ def _overwritten(
     elsewhere = {view.buffer for view in views}
     for variable, view in nest.reads.items():
         one, total = sizes(variable, view)
-        if view.buffer in candidates - elsewhere and one * size == total >= LARGE:
+        if one * size == total >= LARGE and view.buffer in candidates:
             places = ending.setdefault((one, total), [])
-            if plan.lives[view.buffer][1] == position and view.buffer not in places:
+            ends = plan.lives[view.buffer][1] == position
+            if ends and view.buffer not in elsewhere and view.buffer not in places:
                 places.append(view.buffer)
     folded = {member.variable for member in nest.members if member.folded is not None}
     for variable, view in nest.stores.items():

@@ -162,5 +162,6 @@ def test_sums_of_negative_zeros_have_the_sign_of_numpys(char: str, shape: tuple[
 @pytest.mark.parametrize("axis", [0, 1])
 def test_products_of_half_precision_are_rounded_as_often_as_numpys(axis: int) -> None:
     x = np.random.default_rng(4).uniform(0.5, 2.0, (4, 4)).astype(np.float16)
-    for f in (partial(np.prod, axis=axis), partial(np.max, axis=axis)):
+    programs: list[Callable[[Any], Any]] = [partial(np.prod, axis=axis), partial(np.max, axis=axis)]
+    for f in programs:
         np.testing.assert_array_equal(fg.jit(f, backend="native")(x), f(x))
