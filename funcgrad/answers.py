@@ -41,12 +41,12 @@ ONLY_OPTIMIZERS: Final = (
     " another; one of your own is fg.optim.Optimizer(init, update), a pair of functions"
 )
 _SCHEDULE: Final = (
-    "a schedule is a function of the number of steps before, as"
-    " fg.optim.adam(lambda step: 0.1 * 0.99**step)"
+    "dir(fg.optim.schedules) lists the schedules, as fg.optim.schedules.cosine(start, end, steps);"
+    " one of your own is a function of the number of steps before"
 )
 _CLIP: Final = (
-    "fg.tree.map(lambda g: g * fnp.minimum(1.0, most / norm), grads), where norm is"
-    " fnp.sqrt(sum(fnp.sum(g * g) for g in fg.tree.leaves(grads)))"
+    "fg.optim.chain(fg.optim.clip_by_norm(most), fg.optim.adam(0.1)); with per='unit' the norm is"
+    " counted in those of the parameters"
 )
 _ROOT: Final = (
     "fg.implicit.root(f, solver) gives what any solver finds its derivatives, also SciPy's own"
@@ -167,16 +167,17 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "scale scale_by_adam add_decayed_weights GradientTransformation masked MultiSteps"
-        " multi_transform inject_hyperparams",
+        "scale_by_adam GradientTransformation masked MultiSteps multi_transform inject_hyperparams",
         ONLY_OPTIMIZERS,
     ),
-    ("fg.optim", "clip_by_global_norm clip_grad_norm clip_grad_norm_ global_norm", _CLIP),
-    ("fg.optim", "clip", "fg.tree.map(lambda g: fnp.clip(g, -most, most), grads)"),
+    ("fg.optim", "clip_by_global_norm clip_grad_norm clip_grad_norm_ adaptive_grad_clip", _CLIP),
+    ("fg.optim", "clip_by_block_norm", "fg.optim.clip_by_norm(most, per='leaf')"),
+    ("fg.optim", "global_norm", "fg.tree.norm(grads)"),
+    ("fg.optim", "add_decayed_weights", "fg.optim.add_weight_decay(weight_decay, mask)"),
     (
         "fg.optim",
         "exponential_decay cosine_decay_schedule linear_schedule piecewise_constant_schedule"
-        " warmup_cosine_decay_schedule constant_schedule lr_scheduler schedules",
+        " warmup_cosine_decay_schedule constant_schedule lr_scheduler",
         _SCHEDULE,
     ),
     ("fg.optim", "lbfgs LBFGS bfgs minimize", "fg.scipy.optimize.minimize(f, x0) takes pytrees"),

@@ -23,10 +23,19 @@ applies to steps: differentiate a training run in its learning rate, or batch ma
 from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.optim import schedules
 from funcgrad.optim.adam import AdamState, adam, adamw
 from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.chain import ChainState, chain
+from funcgrad.optim.gradient_changes import (
+    add_weight_decay,
+    centralize,
+    clip,
+    clip_by_norm,
+    freeze,
+    scale,
+)
 from funcgrad.optim.mean_squares import (
     AdadeltaState,
     AdagradState,
@@ -55,13 +64,20 @@ __all__ = [
     "adam",
     "adamax",
     "adamw",
+    "add_weight_decay",
     "apply_updates",
+    "centralize",
     "chain",
+    "clip",
+    "clip_by_norm",
+    "freeze",
     "lamb",
     "lion",
     "nadam",
     "radam",
     "rmsprop",
+    "scale",
+    "schedules",
     "sgd",
 ]
 

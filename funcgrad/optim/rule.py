@@ -41,11 +41,12 @@ from funcgrad.optim.base import (
 )
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, tensor
+from funcgrad.tree.pieces import chosen_leaves
 from funcgrad.trees import Structure, broadcast_prefix, flatten_like, unflatten
 from funcgrad.users_values import ArrayLike, operand
 
-Mask: TypeAlias = Pytree | Callable[[Pytree], Pytree]
-"""A pytree of bool, a prefix of one, or a function from parameters to one."""
+Mask: TypeAlias = Pytree | str | Callable[[Pytree], Pytree]
+"""A pytree of bool, a prefix of one, a pattern on paths, or a function from parameters to one."""
 
 Memory: TypeAlias = Tensor | None
 """Numbers that a state holds of one parameter; None if the options need none."""
@@ -144,7 +145,7 @@ class StepRule(Generic[State]):
         gs = aligned(grads, "grads", leaves, structure, operation)
         memories = self._memories(state, leaves, structure)
         moment = Moment(state.count + 1, rate_at(self.learning_rate, state.count))
-        decays = _decaying(self.name, self.mask, params, structure)
+        decays = chosen(self.name, self.mask, params, structure)
         of_leaf = self.leafwise(moment)
         has_decay = isinstance(self.weight_decay, Tensor) or bool(self.weight_decay)
         updates: list[Tensor] = []
@@ -197,16 +198,20 @@ def _recorded(rate: ArrayLike) -> Tensor:
     return in_dtype(tensor(operand(rate, "learning_rate")), np.dtype(np.float64))
 
 
-def _decaying(operation: str, mask: Mask, params: Pytree, structure: Structure) -> list[bool]:
+def chosen(operation: str, mask: Mask, params: Pytree, structure: Structure) -> list[bool]:
     """For each parameter, whether a mask chooses it; all if there is no mask.
 
     Raises
     ------
     DtypeError
         The mask has a leaf that is no bool.
+    TreeError
+        The mask has another structure, or a pattern matches no parameter.
     """
     if mask is None:
         return [True] * structure.num_leaves
+    if isinstance(mask, str):
+        return chosen_leaves(params, mask, operation)
     flags = broadcast_prefix(mask(params) if callable(mask) else mask, structure, "mask")
     for flag, path in zip(flags, structure.paths(), strict=True):
         if not isinstance(flag, (bool, np.bool_)):

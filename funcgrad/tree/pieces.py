@@ -26,7 +26,7 @@ Where: TypeAlias = str | Callable[[str, Any], bool] | Pytree
 """A choice of leaves: a pattern, a predicate, or a tree of booleans."""
 
 
-def _chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
+def chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
     """For each leaf of a tree, whether it is chosen.
 
     Raises
@@ -97,7 +97,7 @@ def partition(tree: Pytree, where: Where) -> tuple[Pytree, Pytree]:
     {'body': {'w': None}, 'head': {'w': Tensor(12.0)}}
     """
     leaves, structure = flatten(tree)
-    flags = _chosen_leaves(tree, where, "partition")
+    flags = chosen_leaves(tree, where, "partition")
     pairs = list(zip(leaves, flags, strict=True))
     chosen = unflatten(structure, [leaf if flag else None for leaf, flag in pairs])
     return chosen, unflatten(structure, [None if flag else leaf for leaf, flag in pairs])

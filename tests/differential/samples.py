@@ -282,6 +282,16 @@ def optimizers() -> dict[str, Sample]:
         update = partial(optimizer.update)
         made[f"{name}(0.1).update"] = Sample(update, (TREE, optimizer.init(TREE), TREE))
     made["sgd (momentum)"] = Sample(fg.optim.sgd, (0.1, 0.9, True), then=_steps)
+    changes = {
+        "clip": (1.0,),
+        "clip_by_norm": (1.0,),
+        "scale": (0.5,),
+        "add_weight_decay": (0.1,),
+        "centralize": (),
+        "freeze": ("a",),
+    }
+    for name, args in changes.items():
+        made[name] = Sample(getattr(fg.optim, name), args, then=_steps)
     made["chain"] = Sample(fg.optim.chain, (fg.optim.sgd(0.1), fg.optim.adam(0.1)), then=_steps)
     made["apply_updates"] = Sample(fg.optim.apply_updates, (TREE, TREE))
     return {f"fg.optim.{name}": sample for name, sample in made.items()}

@@ -11,7 +11,7 @@ depend on the parameters, so that an error in one step shows in all later ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -73,6 +73,38 @@ TORCH: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
 """By name: the function of ``torch.optim`` and its options, where it agrees with funcgrad."""
 
 
+CHAINS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "clip": lambda o: o.chain(o.clip(0.5), o.sgd(0.05)),
+        "clip-tree": lambda o: o.chain(o.clip_by_global_norm(1.0), o.adam(0.05)),
+        "clip-unit": lambda o: o.chain(o.adaptive_grad_clip(0.5), o.sgd(0.05)),
+        "decay": lambda o: o.chain(o.add_decayed_weights(0.1), o.scale(2.0), o.sgd(0.05, 0.9)),
+    }
+)
+"""Chains of optax."""
+
+SCHEDULES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "linear": lambda o: o.linear_schedule(1.0, 0.1, 20),
+        "polynomial": lambda o: o.polynomial_schedule(1.0, 0.1, 2.5, 20),
+        "cosine": lambda o: o.cosine_decay_schedule(1.0, 20, alpha=0.1),
+        "exponential": lambda o: o.exponential_decay(1.0, 5, 0.5),
+        "staircase": lambda o: o.exponential_decay(1.0, 5, 0.5, staircase=True),
+        "onecycle": lambda o: o.cosine_onecycle_schedule(20, 1.0),
+        "piecewise": lambda o: o.piecewise_constant_schedule(1.0, {5: 0.5, 12: 0.2}),
+        "join": lambda o: o.join_schedules(
+            [o.constant_schedule(1.0), o.linear_schedule(0.5, 0.0, 5)], [7]
+        ),
+        "restarts": lambda o: o.join_schedules(
+            [o.cosine_decay_schedule(0.5**i, 8) for i in range(4)], [8, 16, 24]
+        ),
+    }
+)
+"""Schedules of optax."""
+
+COUNTS = range(25)
+
+
 def start(kind: str) -> list[np.ndarray[Any, Any]]:
     """The parameters at first: a matrix and a vector."""
     matrix, vector = np.linspace(-1.0, 2.0, 6).reshape(3, 2), np.array([0.5, -0.25])
@@ -91,10 +123,7 @@ def gradients(params: list[Any], step: int) -> list[Any]:
     return found
 
 
-def _by_optax(name: str, options: Mapping[str, Any], kind: str) -> list[Any]:
-    import optax
-
-    optimizer = getattr(optax, name)(**options)
+def _by_optax(optimizer: Any, kind: str) -> list[Any]:
     params = start(kind)
     state = optimizer.init(params)
     for step in range(STEPS):
@@ -127,16 +156,24 @@ def _numbers(params: list[Any]) -> list[float]:
 def main() -> None:
     """Write the table."""
     import jax
+    import optax
 
     jax.config.update("jax_enable_x64", True)
     table = {
-        f"optax {case} {kind}": _numbers(_by_optax(name, options, kind))
+        f"optax {case} {kind}": _numbers(_by_optax(getattr(optax, name)(**options), kind))
         for case, (name, options, kinds) in CASES.items()
         for kind in kinds.split()
     }
     table |= {
         f"torch {case} real": _numbers(_by_torch(name, options))
         for case, (name, options) in TORCH.items()
+    }
+    table |= {
+        f"chain {case} real": _numbers(_by_optax(f(optax), "real")) for case, f in CHAINS.items()
+    }
+    table |= {
+        f"schedule {case} -": [float(f(optax)(np.float64(count))) for count in COUNTS]
+        for case, f in SCHEDULES.items()
     }
     lines = [f"{json.dumps(case)}: {json.dumps(numbers)}" for case, numbers in table.items()]
     TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

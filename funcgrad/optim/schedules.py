@@ -1,0 +1,491 @@
+"""Schedules: learning rates as functions of the number of earlier steps, as values that pickle.
+
+One vocabulary holds for all: the rate goes from ``start`` to ``end`` in ``steps`` steps and stays
+there; before that it may rise for ``warmup`` steps, the first of which has a rate above 0.
+
+>>> from funcgrad import optim
+>>> rate = optim.schedules.cosine(start=1.0, end=0.0, steps=4, warmup=1)
+>>> [float(rate(count)) for count in range(6)]
+[0.5, 1.0, 0.75, 0.25, 0.0, 0.0]
+>>> rate
+cosine(start=1.0, end=0.0, steps=4, warmup=1)
+>>> optimizer = optim.adam(rate)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import pi
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, FunctionError
+from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.frozen_dataclasses import pytree, static_field
+from funcgrad.tensor import Tensor
+from funcgrad.users_values import ArrayLike
+
+__all__ = [
+    "constant",
+    "cosine",
+    "exponential",
+    "inverse_sqrt",
+    "join",
+    "linear",
+    "onecycle",
+    "piecewise",
+    "polynomial",
+    "restarts",
+    "warmup",
+]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)
+
+
+Count: TypeAlias = Any
+"""The number of earlier steps: an integer, a tensor, or an array of many, for a plot."""
+
+
+def _whole(schedule: str, least: int = 1, **numbers: object) -> None:
+    """Check numbers of steps.
+
+    Raises
+    ------
+    ArgumentError
+        One is no integer, or too small.
+    """
+    for name, number in numbers.items():
+        if not isinstance(number, int) or number < least:
+            raise ArgumentError(
+                f"schedules.{schedule}: {name} has to be an integer, {least} or more, got"
+                f" {number!r}."
+            )
+
+
+def _share(count: Count, steps: int, warmed: int) -> Tensor:
+    """How much of the way from the start to the end is behind, from 0 to 1."""
+    share: Tensor = fnp.clip((count - warmed) / max(steps - warmed, 1), 0.0, 1.0)
+    return share
+
+
+def _rising(count: Count, warmed: int, peak: ArrayLike, after: ArrayLike) -> Tensor:
+    """A rate that rises to a peak in some steps, the first at ``peak / (warmed + 1)``."""
+    rate: Tensor = fnp.where(fnp.less(count, warmed), peak * (count + 1.0) / (warmed + 1), after)
+    return rate
+
+
+@pytree
+class constant:  # noqa: N801 - a function to its users
+    """One rate for all steps.
+
+    Parameters
+    ----------
+    start : float or 0-d tensor
+    warmup : int
+        How many steps rise to it.
+
+    Examples
+    --------
+    >>> constant(0.5)(7)
+    Tensor(0.5)
+    """
+
+    start: ArrayLike
+    warmup: int = static_field(default=0)
+
+    def __post_init__(self) -> None:
+        _whole("constant", 0, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        return _rising(count, self.warmup, self.start, self.start)
+
+
+@pytree
+class polynomial:  # noqa: N801 - a function to its users
+    """A rate that goes to its end along a power of what is left of the way.
+
+    Parameters
+    ----------
+    start, end : float or 0-d tensor
+    steps : int
+        The count at which the end is reached.
+    power : float or 0-d tensor
+        With 1 the rate is linear.
+    warmup : int
+        How many of the steps rise to ``start``.
+
+    Notes
+    -----
+    ``end + (start - end) (1 - count / steps) ** power``, as ``optax.polynomial_schedule``.
+
+    Examples
+    --------
+    >>> polynomial(1.0, 0.0, steps=4, power=2)(2)
+    Tensor(0.25)
+    """
+
+    start: ArrayLike
+    end: ArrayLike
+    steps: int = static_field()
+    power: ArrayLike = 1.0
+    warmup: int = static_field(default=0)
+
+    def __post_init__(self) -> None:
+        _whole("polynomial", steps=self.steps)
+        _whole("polynomial", 0, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        left = (1.0 - _share(count, self.steps, self.warmup)) ** self.power
+        after = self.end + (self.start - self.end) * left
+        return _rising(count, self.warmup, self.start, after)
+
+
+@pytree
+class linear:  # noqa: N801 - a function to its users
+    """A rate that goes to its end along a line.
+
+    Parameters
+    ----------
+    start, end : float or 0-d tensor
+    steps : int
+        The count at which the end is reached.
+    warmup : int
+        How many of the steps rise to ``start``.
+
+    Examples
+    --------
+    >>> linear(1.0, 0.0, steps=4)(1)
+    Tensor(0.75)
+    """
+
+    start: ArrayLike
+    end: ArrayLike
+    steps: int = static_field()
+    warmup: int = static_field(default=0)
+
+    def __post_init__(self) -> None:
+        _whole("linear", steps=self.steps)
+        _whole("linear", 0, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        left = 1.0 - _share(count, self.steps, self.warmup)
+        after = self.end + (self.start - self.end) * left
+        return _rising(count, self.warmup, self.start, after)
+
+
+@pytree
+class cosine:  # noqa: N801 - a function to its users
+    """A rate that goes to its end along half a wave.
+
+    Parameters
+    ----------
+    start, end : float or 0-d tensor
+    steps : int
+        The count at which the end is reached.
+    warmup : int
+        How many of the steps rise to ``start``.
+
+    Notes
+    -----
+    Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017, as
+    ``optax.cosine_decay_schedule``.
+
+    Examples
+    --------
+    >>> cosine(1.0, 0.0, steps=4)(2)
+    Tensor(0.5)
+    """
+
+    start: ArrayLike
+    end: ArrayLike
+    steps: int = static_field()
+    warmup: int = static_field(default=0)
+
+    def __post_init__(self) -> None:
+        _whole("cosine", steps=self.steps)
+        _whole("cosine", 0, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        wave = 0.5 * (1.0 + fnp.cos(pi * _share(count, self.steps, self.warmup)))
+        after = self.end + (self.start - self.end) * wave
+        return _rising(count, self.warmup, self.start, after)
+
+
+@pytree
+class exponential:  # noqa: N801 - a function to its users
+    """A rate that is multiplied by a factor in each ``steps`` steps.
+
+    Parameters
+    ----------
+    start : float or 0-d tensor
+    factor : float or 0-d tensor
+    steps : int
+    staircase : bool
+        Whether the rate changes only after each ``steps`` steps.
+    warmup : int
+        How many steps before rise to ``start``.
+
+    Notes
+    -----
+    ``start * factor ** (count / steps)``, as ``optax.exponential_decay``.
+
+    Examples
+    --------
+    >>> exponential(1.0, 0.25, steps=2)(1)
+    Tensor(0.5)
+    """
+
+    start: ArrayLike
+    factor: ArrayLike
+    steps: int = static_field()
+    staircase: bool = static_field(default=False)
+    warmup: int = static_field(default=0)
+
+    def __post_init__(self) -> None:
+        _whole("exponential", steps=self.steps)
+        _whole("exponential", 0, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        times = fnp.maximum(count - self.warmup, 0) / self.steps
+        times = fnp.floor(times) if self.staircase else times
+        return _rising(count, self.warmup, self.start, self.start * self.factor**times)
+
+
+@pytree
+class inverse_sqrt:  # noqa: N801 - a function to its users
+    """A rate that rises, and then falls as one over the root of the count.
+
+    Parameters
+    ----------
+    start : float or 0-d tensor
+        The greatest rate.
+    warmup : int
+        How many steps rise to it.
+
+    Notes
+    -----
+    Vaswani and others, "Attention is all you need", NeurIPS 2017, section 5.3. After the warmup the
+    rate is ``start * sqrt((warmup + 1) / (count + 1))``.
+
+    Examples
+    --------
+    >>> inverse_sqrt(1.0, warmup=3)(15)
+    Tensor(0.5)
+    """
+
+    start: ArrayLike
+    warmup: int = static_field()
+
+    def __post_init__(self) -> None:
+        _whole("inverse_sqrt", 0, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        after = self.start * fnp.sqrt((self.warmup + 1.0) / (count + 1.0))
+        return _rising(count, self.warmup, self.start, after)
+
+
+@pytree
+class onecycle:  # noqa: N801 - a function to its users
+    """A rate that rises along half a wave to a peak, and falls along another.
+
+    Parameters
+    ----------
+    peak : float or 0-d tensor
+    steps : int
+        The count at which the end is reached.
+    warmup : int, optional
+        The count of the peak, 3 tenths of the steps by default.
+    start, end : float or 0-d tensor, optional
+        The first and the last rate, by default the peak over 25 and the first rate over 10,000.
+
+    Notes
+    -----
+    Smith, Topin, "Super-convergence: very fast training of neural networks using large learning
+    rates", 2017, as ``optax.cosine_onecycle_schedule``. PyTorch reaches the peak a step earlier.
+
+    Examples
+    --------
+    >>> onecycle(1.0, steps=10)(3)
+    Tensor(1.0)
+    """
+
+    peak: ArrayLike
+    steps: int = static_field()
+    warmup: int | None = static_field(default=None)
+    start: ArrayLike | None = None
+    end: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        _whole("onecycle", 2, steps=self.steps)
+        if self.warmup is not None:
+            _whole("onecycle", 1, warmup=self.warmup)
+
+    def __call__(self, count: Count) -> Tensor:
+        top = int(0.3 * self.steps) if self.warmup is None else self.warmup
+        start = self.peak / 25.0 if self.start is None else self.start
+        end = self.peak / 25.0 / 1e4 if self.end is None else self.end
+        rise = self.peak + (start - self.peak) * _half_wave(_share(count, top, 0))
+        fall = end + (self.peak - end) * _half_wave(_share(count, self.steps, top))
+        rate: Tensor = fnp.where(fnp.less(count, top), rise, fall)
+        return rate
+
+
+def _half_wave(share: Tensor) -> Tensor:
+    wave: Tensor = 0.5 * (1.0 + fnp.cos(pi * share))
+    return wave
+
+
+@pytree
+class join:  # noqa: N801 - a function to its users
+    """One schedule after another, each counting from 0.
+
+    Parameters
+    ----------
+    schedules : sequence of schedules
+    boundaries : sequence of int
+        The counts at which the second, the third and so on begin.
+
+    Examples
+    --------
+    >>> rate = join([constant(1.0), linear(0.5, 0.0, steps=2)], [3])
+    >>> [float(rate(count)) for count in (2, 3, 4)]
+    [1.0, 0.5, 0.25]
+    """
+
+    schedules: Sequence[Any]
+    boundaries: Sequence[int] = static_field()
+
+    def __post_init__(self) -> None:
+        _check_schedules("join", self.schedules)
+        bounds = tuple(self.boundaries)
+        object.__setattr__(self, "boundaries", bounds)
+        object.__setattr__(self, "schedules", tuple(self.schedules))
+        if len(bounds) != len(self.schedules) - 1 or list(bounds) != sorted(set(bounds)):
+            raise ArgumentError(
+                f"schedules.join: {len(self.schedules)} schedules need"
+                f" {len(self.schedules) - 1} boundaries that rise, got {bounds}."
+            )
+
+    def __call__(self, count: Count) -> Tensor:
+        rate = fnp.asarray(self.schedules[0](count))
+        for schedule, boundary in zip(self.schedules[1:], self.boundaries, strict=True):
+            begun = schedule(fnp.maximum(count - boundary, 0))
+            rate = fnp.where(fnp.less(count, boundary), rate, begun)
+        return rate
+
+
+def _check_schedules(name: str, schedules: Sequence[object]) -> None:
+    if not isinstance(schedules, (list, tuple)) or not schedules:
+        raise FunctionError(f"schedules.{name}: expected a list of schedules, got {schedules!r}.")
+    for schedule in schedules:
+        if not callable(schedule):
+            raise FunctionError(
+                f"schedules.{name}: a schedule is a function of the count, got {schedule!r}."
+            )
+
+
+@pytree
+class restarts:  # noqa: N801 - a function to its users
+    """A schedule that begins anew after each ``steps`` steps.
+
+    Parameters
+    ----------
+    schedule : schedule
+    steps : int
+    factor : float or 0-d tensor
+        What each new round is multiplied by.
+
+    Examples
+    --------
+    >>> rate = restarts(linear(1.0, 0.0, steps=2), steps=2, factor=0.5)
+    >>> [float(rate(count)) for count in range(4)]
+    [1.0, 0.5, 0.5, 0.25]
+    """
+
+    schedule: Any
+    steps: int = static_field()
+    factor: ArrayLike = 1.0
+
+    def __post_init__(self) -> None:
+        _check_schedules("restarts", [self.schedule])
+        _whole("restarts", steps=self.steps)
+
+    def __call__(self, count: Count) -> Tensor:
+        rate: Tensor = self.factor ** (count // self.steps) * self.schedule(count % self.steps)
+        return rate
+
+
+@pytree
+class warmup:  # noqa: N801 - a function to its users
+    """Steps that rise to where a schedule begins, and then the schedule.
+
+    Parameters
+    ----------
+    schedule : schedule
+    steps : int
+        How many steps rise; the first has the rate ``schedule(0) / (steps + 1)``.
+
+    Examples
+    --------
+    >>> rate = warmup(constant(1.0), steps=3)
+    >>> [float(rate(count)) for count in range(5)]
+    [0.25, 0.5, 0.75, 1.0, 1.0]
+    """
+
+    schedule: Any
+    steps: int = static_field()
+
+    def __post_init__(self) -> None:
+        _check_schedules("warmup", [self.schedule])
+        _whole("warmup", steps=self.steps)
+
+    def __call__(self, count: Count) -> Tensor:
+        after = self.schedule(fnp.maximum(count - self.steps, 0))
+        return _rising(count, self.steps, self.schedule(0), after)
+
+
+@pytree
+class piecewise:  # noqa: N801 - a function to its users
+    """A rate that changes at some counts.
+
+    Parameters
+    ----------
+    start : float or 0-d tensor
+    rates : dict
+        From counts to the rates that hold from then on.
+
+    Notes
+    -----
+    ``optax.piecewise_constant_schedule`` takes factors in the place of rates.
+
+    Examples
+    --------
+    >>> rate = piecewise(1.0, {2: 0.5, 4: 0.25})
+    >>> [float(rate(count)) for count in range(5)]
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+    """
+
+    start: ArrayLike
+    rates: Mapping[int, ArrayLike]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rates, dict):
+            raise ArgumentError(
+                f"schedules.piecewise: rates has to be a dict from counts to rates, got"
+                f" {self.rates!r}."
+            )
+        for boundary in self.rates:
+            _whole("piecewise", 0, **{"a count in rates": boundary})
+
+    def __call__(self, count: Count) -> Tensor:
+        rate = fnp.asarray(self.start) + 0.0 * count
+        for boundary in sorted(self.rates):
+            rate = fnp.where(fnp.less(count, boundary), rate, self.rates[boundary])
+        return fnp.asarray(rate)
