@@ -29,12 +29,8 @@ _KEYS: Final = (
     " and every function takes one"
 )
 _LAYERS: Final = (
-    "there are no layer classes: parameters are a pytree of yours, a dict or an @fg.pytree class,"
-    " and a layer is a function of them and of x"
-)
-_LINEAR: Final = (
-    'x @ params["w"] + params["b"], with fg.nn.glorot_uniform(key, (inputs, outputs)) for the first'
-    " w"
+    "a layer is an @fg.pytree class of arrays, as fg.nn.Linear, and a model a pytree of layers, as"
+    " fg.nn.Sequential(*layers)"
 )
 ONLY_OPTIMIZERS: Final = (
     "dir(fg.optim) lists the optimizers, as fg.optim.adam, and fg.optim.chain puts them one after"
@@ -194,11 +190,11 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets)"),
     ("fg.optim", "zero_grad step", f"nothing accumulates: {_LOSS}"),
     # Networks.
-    ("fg.nn", "Module Sequential ModuleList Parameter", _LAYERS),
-    ("fg.nn", "Linear Dense linear MLP", _LINEAR),
+    ("fg.nn", "Module ModuleList Parameter", _LAYERS),
+    ("fg.nn", "Dense linear", "fg.nn.Linear.init(key, inputs, outputs)"),
     (
         "fg.nn",
-        "Conv Conv1d Conv2d Conv3d conv1d conv2d conv3d",
+        "Conv1d Conv2d Conv3d conv1d conv2d conv3d",
         "fg.nn.conv(x, kernel, bias), for any number of axes",
     ),
     (
@@ -212,24 +208,19 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.nn", "AdaptiveMaxPool2d adaptive_max_pool2d", "fg.nn.adaptive_max_pool(x, (1, 1))"),
     (
         "fg.nn",
-        "Dropout",
-        "fg.nn.dropout(x, rate, key)",
-    ),
-    (
-        "fg.nn",
-        "LayerNorm standardize normalize",
+        "standardize normalize",
         "fg.nn.layer_norm(x)",
     ),
     (
         "fg.nn",
-        "BatchNorm BatchNorm1d BatchNorm2d batch_norm",
-        "(x - x.mean(0)) / fnp.sqrt(x.var(0) + 1e-5); running means are yours to carry along",
+        "BatchNorm1d BatchNorm2d batch_norm",
+        "y, stats = norm.train(x, stats), where norm is fg.nn.BatchNorm.init(channels)",
     ),
-    ("fg.nn", "Embedding embedding", 'params["table"][indices]'),
+    ("fg.nn", "embedding", "fg.nn.Embedding.init(key, count, features)"),
     (
         "fg.nn",
-        "RNN LSTM GRU RNNCell LSTMCell GRUCell",
-        "fg.scan(step, state, xs), with step(state, x) that returns the pair (state, y)",
+        "RNN LSTM GRU",
+        "fg.nn.run(fg.nn.LSTMCell.init(key, inputs, units), xs)",
     ),
     (
         "fg.nn",

@@ -1,16 +1,16 @@
-"""Functions for neural networks: activations, convolutions, losses; there are no layer classes.
+"""Neural networks: layers, which are frozen pytrees of arrays, and the functions they consist of.
 
-A layer is a matrix product and a function; its parameters are your own pytree, such as a dict or a
-frozen dataclass:
+A model is a value, so the gradient with respect to it is a model of gradients:
 
 >>> import funcgrad as fg
 >>> from funcgrad import nn, random
->>> def initialize(key):
-...     return {"weight": nn.glorot_uniform(key, (3, 2)), "bias": fg.tensor([0.0, 0.0])}
->>> def classify(params, x):
-...     return nn.softmax(x @ params["weight"] + params["bias"])
->>> classify(initialize(random.key(0)), fg.tensor([[0.0, 0.0, 0.0]]))
-Tensor([[0.5, 0.5]])
+>>> first, second = random.split(random.key(0))
+>>> model = nn.Sequential(nn.Linear.init(first, 3, 8), nn.relu, nn.Linear.init(second, 8, 2))
+>>> def loss(model, x, labels):
+...     return nn.cross_entropy(model(x), labels).mean()
+>>> gradient = fg.grad(loss)(model, fg.numpy.ones((4, 3)), [0, 1, 1, 0])
+>>> gradient.layers[2].bias.shape
+(2,)
 
 Values and all derivatives are exact at large and at infinite arguments too, so a masked logit of
 minus infinity has the probability 0 and the gradient 0.
@@ -35,8 +35,10 @@ from funcgrad.nn.activations import (
     swish,
 )
 from funcgrad.nn.attending import attention
+from funcgrad.nn.attention_layers import KVCache, MultiHeadAttention
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.dropping import dropout
+from funcgrad.nn.filters import Conv, ConvTranspose
 from funcgrad.nn.hard_activations import hard_sigmoid, hard_silu, hard_swish, hard_tanh, relu6
 from funcgrad.nn.initializers import (
     glorot_normal,
@@ -51,18 +53,41 @@ from funcgrad.nn.initializers import (
     variance_scaling,
     zeros,
 )
+from funcgrad.nn.layers import MLP, Activation, Dropout, Embedding, Linear, Residual, Sequential
 from funcgrad.nn.losses import cross_entropy, one_hot, squared_error
+from funcgrad.nn.norm_layers import BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RMSNorm
 from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm
 from funcgrad.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from funcgrad.nn.positions import rotary, sinusoidal_positions
+from funcgrad.nn.recurrent import GRUCell, LSTMCell, RNNCell, bidirectional, run
 from funcgrad.nn.smooth_activations import celu, mish, selu, softsign, squareplus
 from funcgrad.numpy import logsumexp, tanh
 
 __all__ = [
+    "MLP",
+    "Activation",
+    "BatchNorm",
+    "BatchStatistics",
+    "Conv",
+    "ConvTranspose",
+    "Dropout",
+    "Embedding",
+    "GRUCell",
+    "GroupNorm",
+    "KVCache",
+    "LSTMCell",
+    "LayerNorm",
+    "Linear",
+    "MultiHeadAttention",
+    "RMSNorm",
+    "RNNCell",
+    "Residual",
+    "Sequential",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "attention",
     "avg_pool",
+    "bidirectional",
     "celu",
     "conv",
     "conv_transpose",
@@ -96,6 +121,7 @@ __all__ = [
     "relu6",
     "rms_norm",
     "rotary",
+    "run",
     "selu",
     "sigmoid",
     "silu",

@@ -56,7 +56,7 @@ def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
     value = wrap(operand(x, "dropout"))
     if dtype_of(value).kind not in "fc":
         value = value.astype(np.float64)
-    probability = _checked_rate(rate, "dropout")
+    probability = checked_rate(rate, "dropout")
     if key is None or probability == 0:
         return value
     uniform = standard_uniform(key, value.shape, np.dtype(np.float64), "dropout")
@@ -66,7 +66,7 @@ def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
     return result
 
 
-def _checked_rate(rate: float, operation: str) -> float:
+def checked_rate(rate: float, operation: str) -> float:
     """Check a probability.
 
     Raises

@@ -69,7 +69,7 @@ def layer_norm(
     """
     value = wrap(real_value(x, "layer_norm"))
     axes = normalize_axes(axis, value.ndim, "layer_norm")
-    return _scaled(_standardized(value, axes, epsilon, "layer_norm"), scale, bias, "layer_norm")
+    return scaled(standardized(value, axes, epsilon, "layer_norm"), scale, bias, "layer_norm")
 
 
 @answering
@@ -116,7 +116,7 @@ def rms_norm(
     """
     value = wrap(real_value(x, "rms_norm"))
     axes = normalize_axes(axis, value.ndim, "rms_norm")
-    return _scaled(_divided(value, axes, epsilon, "rms_norm"), scale, None, "rms_norm")
+    return scaled(_divided(value, axes, epsilon, "rms_norm"), scale, None, "rms_norm")
 
 
 @answering
@@ -175,19 +175,19 @@ def group_norm(
         )
     split = (*shape[:place], parts, shape[place] // parts, *shape[place + 1 :])
     axes = tuple(range(place + 1, len(split)))
-    normal = _standardized(value.reshape(split), axes, epsilon, "group_norm").reshape(shape)
+    normal = standardized(value.reshape(split), axes, epsilon, "group_norm").reshape(shape)
     factor = _along(scale, shape, place, "group_norm")
-    return _scaled(normal, factor, _along(bias, shape, place, "group_norm"), "group_norm")
+    return scaled(normal, factor, _along(bias, shape, place, "group_norm"), "group_norm")
 
 
-def _standardized(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: str) -> Tensor:
+def standardized(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: str) -> Tensor:
     """Subtract the mean along axes, and divide by the deviation."""
     wide = _widened(value)
     centered = wide - fnp.mean(wide, axis=axes, keepdims=True) if value.size else wide
     return _divided(centered, axes, epsilon, operation).astype(value.dtype)
 
 
-def _scaled(
+def scaled(
     normal: Tensor, scale: ArrayLike | None, bias: ArrayLike | None, operation: str
 ) -> Tensor:
     """Multiply by a scale and add a bias, which must not make the array larger."""

@@ -1,0 +1,219 @@
+"""Attention with several heads as a layer, and a cache of keys and values for one query at a time.
+
+>>> import funcgrad as fg
+>>> layer = MultiHeadAttention.init(fg.random.key(0), 8, 2)
+>>> layer(fg.numpy.ones((5, 3, 8)), causal=True).shape
+(5, 3, 8)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.frozen_dataclasses import pytree, static_field
+from funcgrad.nn.attending import attention
+from funcgrad.nn.layer_parts import check_leaves, split_key
+from funcgrad.nn.layers import Linear
+from funcgrad.nn.positions import rotary
+from funcgrad.shape import Shape
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import RAW, concrete
+from funcgrad.users_values import ArrayLike, operand
+
+
+@pytree
+class KVCache:
+    """Keys and values of the positions before, in arrays that have room for more.
+
+    Parameters
+    ----------
+    keys, values : Tensor, shape (..., heads, capacity, features)
+    length : Tensor, int64
+        How many positions are filled. It may be traced, so that a loop carries the cache.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> cache = KVCache.empty((2,), 4, 3)
+    >>> cache.append(fnp.ones((2, 1, 3)), fnp.ones((2, 1, 3))).length
+    Tensor(1)
+    """
+
+    keys: Tensor
+    values: Tensor
+    length: Tensor
+
+    @classmethod
+    def empty(
+        cls, heads: Shape, capacity: int, features: int, *, dtype: DTypeLike = np.float64
+    ) -> KVCache:
+        """A cache for heads of the shape ``(..., heads)``, with room for some positions."""
+        zeros = fnp.zeros((*heads, capacity, features), dtype)
+        return cls(zeros, zeros, wrap(np.int64(0)))
+
+    def append(self, keys: ArrayLike, values: ArrayLike) -> KVCache:
+        """A cache with more positions.
+
+        Raises
+        ------
+        ShapeError
+            There is no room, or the shapes do not fit. (A traced length is not checked.)
+        """
+        new, capacity = wrap(operand(keys, "KVCache.append")), self.keys.shape[-2]
+        count, length = new.shape[-2], concrete(self.length)
+        filled = int(length) if type(length) in RAW else 0
+        if filled + count > capacity:
+            raise ShapeError(
+                f"KVCache.append: {filled} of {capacity} positions are filled, and there is no room"
+                f" for {count} more. Make a cache with a greater capacity."
+            )
+        places = (..., self.length + fnp.arange(count), slice(None))
+        return KVCache(
+            self.keys.at[places].set(new), self.values.at[places].set(values), self.length + count
+        )
+
+
+@pytree
+class MultiHeadAttention:
+    """Attention of several heads between linear maps.
+
+    Parameters
+    ----------
+    query, key, value, output : Linear
+        The first three make features of all heads, one behind the other; ``key`` and ``value`` may
+        make fewer heads, shared by groups (grouped queries). With PyTorch's
+        ``MultiheadAttention``, their weights are the transposed thirds of ``in_proj_weight``, and
+        that of ``output`` the transpose of ``out_proj.weight``.
+    heads : int
+        Static.
+    rotary_base : float, optional
+        Static: with it queries and keys are turned by their positions; see ``rotary``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> layer = MultiHeadAttention.init(fg.random.key(0), 8, 4, key_heads=2)
+    >>> cache = layer.cache(6)
+    >>> y, cache = layer(fg.numpy.ones((1, 8)), cache=cache)
+    >>> y.shape, cache.length
+    ((1, 8), Tensor(1))
+    """
+
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+    heads: int = static_field()
+    rotary_base: float | None = static_field(default=None)
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls,
+        key: ArrayLike,
+        features: int,
+        heads: int,
+        *,
+        key_heads: int | None = None,
+        head_features: int | None = None,
+        bias: bool = True,
+        rotary_base: float | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> MultiHeadAttention:
+        """Draw the linear maps; a head has by default ``features / heads`` features.
+
+        Raises
+        ------
+        ShapeError
+            The features cannot be divided among the heads, or the heads among the key heads.
+        """
+        shared = heads if key_heads is None else key_heads
+        is_even = heads > 0 and (head_features is not None or features % heads == 0)
+        if not is_even or shared < 1 or heads % shared:
+            raise ShapeError(
+                f"MultiHeadAttention.init: {features} features, {heads} heads and {shared} key"
+                " heads do not fit: heads divides features, and key_heads divides heads."
+            )
+        size = features // heads if head_features is None else head_features
+        keys = split_key(key, 4, "MultiHeadAttention.init")
+
+        def linear(number: int, inputs: int, outputs: int) -> Linear:
+            return Linear.init(keys[number], inputs, outputs, bias=bias, dtype=dtype)
+
+        return cls(
+            linear(0, features, heads * size),
+            linear(1, features, shared * size),
+            linear(2, features, shared * size),
+            linear(3, heads * size, features),
+            heads,
+            rotary_base,
+        )
+
+    def cache(self, capacity: int, batch: Shape = ()) -> KVCache:
+        """An empty cache for a batch of some shape."""
+        size = self.query.weight.shape[-1] // self.heads
+        heads = self.key.weight.shape[-1] // size
+        return KVCache.empty((*batch, heads), capacity, size, dtype=self.key.weight.dtype)
+
+    def __call__(
+        self,
+        x: ArrayLike,
+        context: ArrayLike | None = None,
+        *,
+        mask: ArrayLike | None = None,
+        bias: ArrayLike | None = None,
+        causal: bool = False,
+        window: int | tuple[int, int] | None = None,
+        cache: KVCache | None = None,
+    ) -> Any:
+        """Let each position attend.
+
+        Parameters
+        ----------
+        x : array_like, shape (..., length, features)
+        context : array_like, shape (..., keys, features), optional
+            What queries look at; by default ``x``.
+        mask, bias, causal, window
+            Options of ``attention``.
+        cache : KVCache, optional
+            Positions before ``x``, which queries look at too. Then it is causal, and the result is
+            the pair of ``y`` and the next cache.
+
+        Returns
+        -------
+        Tensor, shape (..., length, features); or a pair of it and a KVCache
+        """
+        if cache is not None and context is not None:
+            raise ArgumentError("MultiHeadAttention: a cache is of x itself; leave out context.")
+        source = x if context is None else context
+        query, key, value = self._heads(self.query(x)), self.key(source), self.value(source)
+        keys, values = self._heads(key), self._heads(value)
+        first: Any = 0 if cache is None else cache.length
+        if self.rotary_base is not None:
+            query, keys = self._turned(query, first), self._turned(keys, first)
+        if cache is not None:
+            cache = cache.append(keys, values)
+            keys, values, causal = cache.keys, cache.values, True
+        mixed = attention(
+            query, keys, values, mask=mask, bias=bias, causal=causal, window=window, offset=first
+        )
+        joined = fnp.swapaxes(mixed, -2, -3)
+        y = self.output(joined.reshape(*joined.shape[:-2], joined.shape[-2] * joined.shape[-1]))
+        return y if cache is None else (y, cache)
+
+    def _heads(self, features: Tensor) -> Tensor:
+        """Give the heads an axis, before that of positions."""
+        size = self.query.weight.shape[-1] // self.heads
+        *lead, length, width = features.shape
+        return fnp.swapaxes(features.reshape(*lead, length, width // size, size), -2, -3)
+
+    def _turned(self, features: Tensor, first: Any) -> Tensor:
+        base = 10000.0 if self.rotary_base is None else self.rotary_base
+        return rotary(features, first + fnp.arange(features.shape[-2]), base=base)

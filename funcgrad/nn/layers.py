@@ -1,0 +1,352 @@
+"""Layers: frozen dataclasses that are pytrees of arrays, and functions of their input.
+
+>>> import funcgrad as fg
+>>> model = Sequential(Linear.init(fg.random.key(0), 3, 4), abs, Dropout(0.5))
+>>> fg.tree.map(lambda leaf: leaf.shape, model).layers[0]
+Linear(weight=(3, 4), bias=(4,))
+>>> fg.grad(lambda model: model(fg.tensor([1.0, 2.0, 3.0])).sum())(model).layers[0].bias.shape
+(4,)
+
+All axes of an input before the last are batches. Constructors take arrays; ``init`` draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from funcgrad.errors import ArgumentError, DtypeError, FunctionError
+from funcgrad.frozen_dataclasses import pytree, static_field
+from funcgrad.nn.activations import relu
+from funcgrad.nn.dropping import checked_rate, dropout
+from funcgrad.nn.initializers import lecun_normal, variance_scaling, zeros
+from funcgrad.nn.layer_parts import called, check_features, check_leaves, first_state, split_key
+from funcgrad.shape import dtype_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike, operand
+
+Initializer = Callable[..., Tensor]
+
+
+@pytree
+class Linear:
+    """``x @ weight + bias``.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (inputs, outputs)
+        The transpose of ``torch.nn.Linear.weight``.
+    bias : Tensor, shape (outputs,), optional
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> Linear(fg.tensor([[1.0], [2.0]]), fg.tensor([0.5]))(fg.tensor([1.0, 1.0]))
+    Tensor([3.5])
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls,
+        key: ArrayLike,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = True,
+        initializer: Initializer = lecun_normal,
+        dtype: DTypeLike = np.float64,
+    ) -> Linear:
+        """Draw the weight by an initializer; the bias is 0."""
+        offsets = zeros(None, outputs, dtype) if bias else None
+        return cls(initializer(key, (inputs, outputs), dtype), offsets)
+
+    def __call__(self, x: ArrayLike) -> Tensor:
+        """Apply the layer to an array of shape ``(..., inputs)``."""
+        check_features(x, self.weight.shape[-2], "Linear")
+        y = wrap(operand(x, "Linear")) @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+@pytree
+class Embedding:
+    """A row of a table for each integer.
+
+    Parameters
+    ----------
+    table : Tensor, shape (count, features)
+        As ``torch.nn.Embedding.weight``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> words = Embedding(fg.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    >>> words([1, 0])
+    Tensor([[0., 2.],
+            [1., 0.]])
+    >>> words.attend(fg.tensor([3.0, 1.0]))
+    Tensor([3., 2.])
+    """
+
+    table: Tensor
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls,
+        key: ArrayLike,
+        count: int,
+        features: int,
+        *,
+        initializer: Initializer | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> Embedding:
+        """Draw rows, by default of the mean square length 1."""
+        if initializer is None:
+            table = variance_scaling(
+                key, (count, features), dtype, mode="fan_out", distribution="normal"
+            )
+            return cls(table)
+        return cls(initializer(key, (count, features), dtype))
+
+    def __call__(self, indices: ArrayLike) -> Tensor:
+        """Look up an array of integers; the result has an axis of features behind its axes."""
+        places = operand(indices, "Embedding")
+        if dtype_of(places).kind not in "iu":
+            raise DtypeError(f"Embedding: indices have to be integers, got {dtype_of(places)}.")
+        return self.table[wrap(places)]
+
+    def attend(self, x: ArrayLike) -> Tensor:
+        """Multiply ``x``, shape ``(..., features)``, by all rows: logits by tied weights."""
+        check_features(x, self.table.shape[-1], "Embedding.attend")
+        return wrap(operand(x, "Embedding")) @ self.table.mT
+
+
+@pytree
+class Dropout:
+    """Set elements to 0 with a probability; see ``dropout``.
+
+    Without a key it is the identity, as when a trained network is used; ``train`` needs one.
+
+    Parameters
+    ----------
+    rate : float
+        Static, from 0 to 1.
+
+    Examples
+    --------
+    >>> Dropout(0.5)([1.0, 2.0])
+    Tensor([1., 2.])
+    """
+
+    rate: float = static_field(default=0.5)
+
+    def __post_init__(self) -> None:
+        checked_rate(self.rate, "Dropout")
+
+    def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> Tensor:
+        """Drop elements if there is a key."""
+        return dropout(x, self.rate, key)
+
+    def train(
+        self, x: ArrayLike, state: None = None, *, key: ArrayLike | None = None
+    ) -> tuple[Tensor, None]:
+        """Drop elements, and return them with the state, which is None.
+
+        Raises
+        ------
+        ArgumentError
+            There is no key.
+        """
+        if key is None and self.rate:
+            raise ArgumentError(
+                "Dropout: training needs a key, which says what is dropped. Pass key=, from"
+                " fg.random.fold_in(key, step), or call the layer to drop nothing."
+            )
+        return dropout(x, self.rate, key), state
+
+
+@pytree
+class Activation:
+    """A function without parameters as a layer; ``Sequential`` makes one of any function.
+
+    Examples
+    --------
+    >>> Activation(abs)(-3.0)
+    3.0
+    """
+
+    function: Callable[[Any], Any] = static_field()
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise FunctionError(f"Activation: expected a function, got {self.function!r}.")
+
+    def __call__(self, x: Any) -> Any:
+        """Call the function."""
+        return self.function(x)
+
+
+def _as_layer(layer: Any, owner: str) -> Any:
+    """A layer, or a plain function as a layer, so that it is no leaf."""
+    if not callable(layer):
+        raise FunctionError(f"{owner}: a layer is a function of x, got {layer!r}.")
+    return layer if hasattr(layer, "__dataclass_fields__") else Activation(layer)
+
+
+@pytree(init=False)
+class Sequential:
+    """Layers one after the other.
+
+    Parameters
+    ----------
+    *layers : callable
+        Layers, or functions such as ``nn.relu``, which become ``Activation``.
+
+    Notes
+    -----
+    A key is folded with the position of each layer that takes one (``fg.random.fold_in``). The
+    state is a tuple with the state of each layer: ``model.init_state()`` makes the first, and
+    ``model.train`` returns the next one.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> model = Sequential(Linear(fg.tensor([[2.0]])), fg.nn.relu)
+    >>> model(fg.tensor([[3.0], [-3.0]]))
+    Tensor([[6.],
+            [0.]])
+    """
+
+    layers: tuple[Any, ...]
+
+    def __init__(self, *layers: Callable[..., Any]) -> None:
+        chain = tuple([_as_layer(layer, "Sequential") for layer in layers])
+        object.__setattr__(self, "layers", chain)
+        check_leaves(self)
+
+    def init_state(self) -> tuple[Any, ...]:
+        """The states of all layers before training."""
+        return tuple([first_state(layer) for layer in self.layers])
+
+    def __call__(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> Any:
+        """Apply the layers, with the states that training led to."""
+        return self._through(x, state, key, training=False)[0]
+
+    def train(
+        self, x: Any, state: Any = None, *, key: ArrayLike | None = None
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Apply the layers as in training, and return the result and the next state."""
+        return self._through(x, state, key, training=True)
+
+    def _through(
+        self, x: Any, state: Any, key: ArrayLike | None, training: bool
+    ) -> tuple[Any, tuple[Any, ...]]:
+        states = (None,) * len(self.layers) if state is None else state
+        if len(states) != len(self.layers):
+            raise ArgumentError(
+                f"Sequential: there are {len(self.layers)} layers and {len(states)} states. The"
+                " first state is model.init_state()."
+            )
+        after = []
+        for position, (layer, before) in enumerate(zip(self.layers, states, strict=True)):
+            x, changed = called(layer, x, before, key, position, training)
+            after.append(changed)
+        return x, tuple(after)
+
+
+@pytree
+class Residual:
+    """``x + layer(x)``.
+
+    Parameters
+    ----------
+    layer : callable
+        A layer, or a function, whose results have the shape of its arguments.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> Residual(fg.nn.relu)(fg.tensor([-1.0, 2.0]))
+    Tensor([-1.,  4.])
+    """
+
+    layer: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layer", _as_layer(self.layer, "Residual"))
+        check_leaves(self)
+
+    def init_state(self) -> Any:
+        """The state of the layer before training."""
+        return first_state(self.layer)
+
+    def __call__(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> Any:
+        """Apply the layer, and add its input."""
+        return x + called(self.layer, x, state, key, 0, training=False)[0]
+
+    def train(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> tuple[Any, Any]:
+        """Apply the layer as in training, and return the result and the next state."""
+        y, after = called(self.layer, x, state, key, 0, training=True)
+        return x + y, after
+
+
+@pytree
+class MLP:
+    """Linear layers with an activation between them.
+
+    Parameters
+    ----------
+    layers : tuple of Linear
+    activation : callable
+        Static.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> MLP.init(fg.random.key(0), (3, 8, 8, 2))(fg.numpy.ones((5, 3))).shape
+    (5, 2)
+    """
+
+    layers: tuple[Linear, ...]
+    activation: Callable[[Any], Any] = static_field(default=relu)
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls,
+        key: ArrayLike,
+        sizes: Sequence[int],
+        *,
+        activation: Callable[[Any], Any] = relu,
+        bias: bool = True,
+        initializer: Initializer = lecun_normal,
+        dtype: DTypeLike = np.float64,
+    ) -> MLP:
+        """Draw layers between neighbouring sizes, the first of which is that of the inputs."""
+        if len(sizes) < 2:
+            raise ArgumentError(f"MLP.init: expected sizes (inputs, ..., outputs), got {sizes!r}.")
+        keys = split_key(key, len(sizes) - 1, "MLP.init")
+        pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+        options: dict[str, Any] = {"bias": bias, "initializer": initializer, "dtype": dtype}
+        layers = tuple([Linear.init(one, m, n, **options) for one, m, n in pairs])
+        return cls(layers, activation)
+
+    def __call__(self, x: ArrayLike) -> Tensor:
+        """Apply the network to an array of shape ``(..., inputs)``."""
+        y = wrap(operand(x, "MLP"))
+        for layer in self.layers[:-1]:
+            y = self.activation(layer(y))
+        return self.layers[-1](y)

@@ -1,0 +1,235 @@
+"""Normalizations as layers, with their scale and bias.
+
+>>> import funcgrad as fg
+>>> LayerNorm.init(3)(fg.tensor([1.0, 2.0, 3.0])).shape
+(3,)
+
+Nothing is drawn, so ``init`` takes no key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.frozen_dataclasses import pytree, static_field
+from funcgrad.nn.initializers import ones, zeros
+from funcgrad.nn.layer_parts import check_leaves
+from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm, scaled, standardized
+from funcgrad.primitives.logits import real_value
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.transforms.stop import stop_gradient
+from funcgrad.users_values import ArrayLike
+
+
+@pytree
+class LayerNorm:
+    """Mean 0 and variance 1 over the last axis; see ``layer_norm``.
+
+    Parameters
+    ----------
+    scale, bias : Tensor, shape (features,), optional
+        As weight and bias of ``torch.nn.LayerNorm``.
+    epsilon : float
+        Static.
+    """
+
+    scale: Tensor | None = None
+    bias: Tensor | None = None
+    epsilon: float = static_field(default=1e-5)
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls, features: int, *, epsilon: float = 1e-5, dtype: DTypeLike = np.float64
+    ) -> LayerNorm:
+        """Begin with the scale 1 and the bias 0."""
+        return cls(ones(None, features, dtype), zeros(None, features, dtype), epsilon)
+
+    def __call__(self, x: ArrayLike) -> Tensor:
+        """Normalize an array of shape ``(..., features)``."""
+        return layer_norm(x, self.scale, self.bias, epsilon=self.epsilon)
+
+
+@pytree
+class RMSNorm:
+    """Mean square 1 over the last axis; see ``rms_norm``.
+
+    Parameters
+    ----------
+    scale : Tensor, shape (features,), optional
+        As the weight of ``torch.nn.RMSNorm``.
+    epsilon : float
+        Static.
+    """
+
+    scale: Tensor | None = None
+    epsilon: float = static_field(default=1e-6)
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls, features: int, *, epsilon: float = 1e-6, dtype: DTypeLike = np.float64
+    ) -> RMSNorm:
+        """Begin with the scale 1."""
+        return cls(ones(None, features, dtype), epsilon)
+
+    def __call__(self, x: ArrayLike) -> Tensor:
+        """Normalize an array of shape ``(..., features)``."""
+        return rms_norm(x, self.scale, epsilon=self.epsilon)
+
+
+@pytree
+class GroupNorm:
+    """Mean 0 and variance 1 of groups of channels; see ``group_norm``.
+
+    Parameters
+    ----------
+    scale, bias : Tensor, shape (channels,), optional
+        As weight and bias of ``torch.nn.GroupNorm``.
+    groups, epsilon, axis
+        Static options of ``group_norm``.
+    """
+
+    scale: Tensor | None = None
+    bias: Tensor | None = None
+    groups: int = static_field(default=1)
+    epsilon: float = static_field(default=1e-5)
+    axis: int = static_field(default=1)
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls,
+        channels: int,
+        groups: int,
+        *,
+        epsilon: float = 1e-5,
+        axis: int = 1,
+        dtype: DTypeLike = np.float64,
+    ) -> GroupNorm:
+        """Begin with the scale 1 and the bias 0."""
+        scale, bias = ones(None, channels, dtype), zeros(None, channels, dtype)
+        return cls(scale, bias, groups, epsilon, axis)
+
+    def __call__(self, x: ArrayLike) -> Tensor:
+        """Normalize an array of shape ``(batch, channels, *sizes)``."""
+        return group_norm(
+            x, self.groups, self.scale, self.bias, axis=self.axis, epsilon=self.epsilon
+        )
+
+
+@pytree
+class BatchStatistics:
+    """The running means and variances of a ``BatchNorm``, for each channel."""
+
+    mean: Tensor
+    variance: Tensor
+
+
+@pytree
+class BatchNorm:
+    """Mean 0 and variance 1 of each channel over a batch; over all training data when it is used.
+
+    The running statistics are a value: ``y, stats = norm.train(x, stats)`` in training, and
+    ``y = norm(x, stats)`` afterwards. ``norm.init_state()`` makes the first.
+
+    Parameters
+    ----------
+    scale, bias : Tensor, shape (channels,)
+        As weight and bias of ``torch.nn.BatchNorm2d``.
+    momentum : float
+        Static: the share of the latest batch in the running statistics.
+    epsilon : float
+        Static.
+    axis : int
+        Static: the axis of the channels. Means are taken over all others.
+
+    Notes
+    -----
+    Ioffe, Szegedy, "Batch normalization", ICML 2015. As in PyTorch, running variances are those of
+    samples, with n - 1 in the denominator, and statistics have no derivatives.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> norm = BatchNorm.init(1, momentum=1.0)
+    >>> y, stats = norm.train(fg.tensor([[1.0], [3.0]]), norm.init_state())
+    >>> stats
+    BatchStatistics(mean=Tensor([2.]), variance=Tensor([2.]))
+    """
+
+    scale: Tensor
+    bias: Tensor
+    momentum: float = static_field(default=0.1)
+    epsilon: float = static_field(default=1e-5)
+    axis: int = static_field(default=1)
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls,
+        channels: int,
+        *,
+        momentum: float = 0.1,
+        epsilon: float = 1e-5,
+        axis: int = 1,
+        dtype: DTypeLike = np.float64,
+    ) -> BatchNorm:
+        """Begin with the scale 1 and the bias 0."""
+        scale, bias = ones(None, channels, dtype), zeros(None, channels, dtype)
+        return cls(scale, bias, momentum, epsilon, axis)
+
+    def init_state(self) -> BatchStatistics:
+        """Statistics before training: means of 0 and variances of 1."""
+        return BatchStatistics(fnp.zeros_like(self.scale), fnp.ones_like(self.scale))
+
+    def __call__(self, x: ArrayLike, stats: BatchStatistics) -> Tensor:
+        """Normalize an array by the running statistics."""
+        value, shape = self._checked(x)
+        mean, variance = stats.mean.reshape(shape), stats.variance.reshape(shape)
+        return self._scaled((value - mean) / fnp.sqrt(variance + self.epsilon), shape)
+
+    def train(self, x: ArrayLike, stats: BatchStatistics | None) -> tuple[Tensor, BatchStatistics]:
+        """Normalize a batch by its own statistics, and return the next running ones."""
+        value, shape = self._checked(x)
+        old = self.init_state() if stats is None else stats
+        place = self.axis % value.ndim
+        axes = tuple([axis for axis in range(value.ndim) if axis != place])
+        count = value.size // max(self.scale.size, 1)
+        if count == 0:
+            raise ShapeError(f"BatchNorm: a batch of shape {value.shape} has no mean.")
+        constant = stop_gradient(value)
+        mean = fnp.mean(constant, axis=axes)
+        variance = fnp.var(constant, axis=axes) * (count / max(count - 1, 1))
+        share = self.momentum
+        after = BatchStatistics(
+            (1 - share) * old.mean + share * mean, (1 - share) * old.variance + share * variance
+        )
+        return self._scaled(standardized(value, axes, self.epsilon, "BatchNorm"), shape), after
+
+    def _checked(self, x: ArrayLike) -> tuple[Tensor, tuple[int, ...]]:
+        """The input, and the shape in which a number for each channel broadcasts to it."""
+        value, channels = wrap(real_value(x, "BatchNorm")), self.scale.shape[-1]
+        inside = -value.ndim <= self.axis < value.ndim
+        if not inside or value.shape[self.axis] != channels:
+            raise ShapeError(
+                f"BatchNorm: expected {channels} channels on axis {self.axis}, got an array of"
+                f" shape {value.shape}."
+            )
+        shape = [1] * value.ndim
+        shape[self.axis] = channels
+        return value, tuple(shape)
+
+    def _scaled(self, normal: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return scaled(normal, self.scale.reshape(shape), self.bias.reshape(shape), "BatchNorm")

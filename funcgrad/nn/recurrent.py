@@ -1,0 +1,264 @@
+"""Recurrent cells: steps of ``fg.scan``, from a carry and an input to a carry and an output.
+
+>>> import funcgrad as fg
+>>> cell = GRUCell.init(fg.random.key(0), 3, 5)
+>>> carry, ys = run(cell, fg.numpy.ones((2, 7, 3)))
+>>> carry.shape, ys.shape
+((2, 5), (2, 7, 5))
+
+Weights are stored for ``x @ weight``: the transposes of PyTorch's, with the gates in its order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.control.scans import scan
+from funcgrad.errors import FunctionError, ShapeError
+from funcgrad.frozen_dataclasses import pytree
+from funcgrad.nn.activations import sigmoid
+from funcgrad.nn.initializers import glorot_uniform, orthogonal, zeros
+from funcgrad.nn.layer_parts import check_features, check_leaves, split_key
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike, operand
+
+C = TypeVar("C", bound="_Cell")
+
+
+@pytree
+class _Cell:
+    """The weights of a cell: for its input, for its state, and a bias."""
+
+    weight: Tensor
+    state_weight: Tensor
+    bias: Tensor
+
+    gates: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_leaves(self)
+
+    @classmethod
+    def init(
+        cls: type[C], key: ArrayLike, inputs: int, units: int, *, dtype: DTypeLike = np.float64
+    ) -> C:
+        """Draw weights: uniform ones for the input, orthogonal ones for the state."""
+        keys = split_key(key, 1 + cls.gates, f"{cls.__name__}.init")
+        turns = [orthogonal(one, (units, units), dtype) for one in keys[1:]]
+        weight = glorot_uniform(keys[0], (inputs, cls.gates * units), dtype)
+        return cls(weight, fnp.concatenate(turns, axis=-1), *cls._biases(units, dtype))
+
+    @classmethod
+    def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
+        return (zeros(None, cls.gates * units, dtype),)
+
+    def carry(self, batch: tuple[int, ...] = ()) -> Any:
+        """The carry before the first step: zeros, for a batch of some shape."""
+        return fnp.zeros((*batch, self.state_weight.shape[-2]), self.state_weight.dtype)
+
+    def _input(self, x: ArrayLike) -> Tensor:
+        check_features(x, self.weight.shape[-2], type(self).__name__)
+        return wrap(operand(x, type(self).__name__)) @ self.weight + self.bias
+
+
+@pytree
+class RNNCell(_Cell):
+    """``h = tanh(x @ weight + h @ state_weight + bias)``; the output is ``h``.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (inputs, units)
+    state_weight : Tensor, shape (units, units)
+    bias : Tensor, shape (units,)
+        As of ``torch.nn.RNNCell`` ``weight_ih.T``, ``weight_hh.T`` and ``bias_ih + bias_hh``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> cell = RNNCell.init(fg.random.key(0), 2, 3)
+    >>> carry, y = cell(cell.carry(), fg.tensor([1.0, 2.0]))
+    >>> y.shape
+    (3,)
+    """
+
+    def __call__(self, carry: Tensor, x: ArrayLike) -> tuple[Tensor, Tensor]:
+        """One step."""
+        h = fnp.tanh(self._input(x) + carry @ self.state_weight)
+        return h, h
+
+
+@pytree
+class LSTMCell(_Cell):
+    """A cell with a long memory, which gates let in, forget and show.
+
+    ``i, f, g, o = split(x @ weight + h @ state_weight + bias)``,
+    ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)``, ``h = sigmoid(o) * tanh(c)``; the carry is
+    ``(h, c)``, the output ``h``.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (inputs, 4 * units)
+    state_weight : Tensor, shape (units, 4 * units)
+    bias : Tensor, shape (4 * units,)
+        As of ``torch.nn.LSTMCell`` ``weight_ih.T``, ``weight_hh.T`` and ``bias_ih + bias_hh``.
+        ``init`` gives the forget gate the bias 1.
+
+    Notes
+    -----
+    Hochreiter, Schmidhuber, "Long short-term memory", Neural Computation 9 (1997); the forget gate:
+    Gers, Schmidhuber, Cummins (2000), its bias: Jozefowicz et al., ICML 2015.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> cell = LSTMCell.init(fg.random.key(0), 2, 3)
+    >>> (h, c), y = cell(cell.carry(), fg.tensor([1.0, 2.0]))
+    >>> c.shape
+    (3,)
+    """
+
+    gates: ClassVar[int] = 4
+
+    @classmethod
+    def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
+        forget = (np.arange(4 * units) // max(units, 1) == 1).astype(dtype)
+        return (zeros(None, 4 * units, dtype) + forget,)
+
+    def carry(self, batch: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
+        """The carry before the first step: two arrays of zeros, for a batch of some shape."""
+        h: Tensor = super().carry(batch)
+        return h, h
+
+    def __call__(
+        self, carry: tuple[Tensor, Tensor], x: ArrayLike
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """One step."""
+        h, c = carry
+        i, f, g, o = fnp.split(self._input(x) + h @ self.state_weight, 4, axis=-1)
+        c = sigmoid(f) * c + sigmoid(i) * fnp.tanh(g)
+        h = sigmoid(o) * fnp.tanh(c)
+        return (h, c), h
+
+
+@pytree
+class GRUCell(_Cell):
+    """A cell with two gates: one forgets, the other keeps.
+
+    ``r = sigmoid(x_r + h_r)``, ``z = sigmoid(x_z + h_z)``, ``n = tanh(x_n + r * h_n)``,
+    ``h = (1 - z) * n + z * h``, with ``x_r, x_z, x_n = split(x @ weight + bias)`` and
+    ``h_r, h_z, h_n = split(h @ state_weight + state_bias)``; the output is ``h``.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (inputs, 3 * units)
+    state_weight : Tensor, shape (units, 3 * units)
+    bias, state_bias : Tensor, shape (3 * units,)
+        As of ``torch.nn.GRUCell`` ``weight_ih.T``, ``weight_hh.T``, ``bias_ih`` and ``bias_hh``.
+
+    Notes
+    -----
+    Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP 2014; as in
+    PyTorch and cuDNN the state is multiplied by its weight before the gate r.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> cell = GRUCell.init(fg.random.key(0), 2, 3)
+    >>> cell(cell.carry((4,)), fg.numpy.ones((4, 2)))[1].shape
+    (4, 3)
+    """
+
+    state_bias: Tensor
+
+    gates: ClassVar[int] = 3
+
+    @classmethod
+    def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
+        return zeros(None, 3 * units, dtype), zeros(None, 3 * units, dtype)
+
+    def __call__(self, carry: Tensor, x: ArrayLike) -> tuple[Tensor, Tensor]:
+        """One step."""
+        x_r, x_z, x_n = fnp.split(self._input(x), 3, axis=-1)
+        h_r, h_z, h_n = fnp.split(carry @ self.state_weight + self.state_bias, 3, axis=-1)
+        z = sigmoid(x_z + h_z)
+        h = (1 - z) * fnp.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * carry
+        return h, h
+
+
+def run(
+    cell: Any, xs: ArrayLike, carry: Any = None, *, reverse: bool = False
+) -> tuple[Any, Tensor]:
+    """Apply a cell along a sequence.
+
+    Parameters
+    ----------
+    cell : callable
+        From a carry and an input to the next carry and an output, as the cells here.
+    xs : array_like, shape (..., length, features)
+    carry : pytree, optional
+        By default ``cell.carry(...)``: zeros.
+    reverse : bool
+        Whether the last input comes first. Outputs are in the order of inputs.
+
+    Returns
+    -------
+    carry : pytree
+        The last carry.
+    ys : Tensor, shape (..., length, outputs)
+
+    Raises
+    ------
+    ShapeError
+        The sequence has no axis of length.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> total = lambda carry, x: (carry + x, carry + x)
+    >>> run(total, [[1.0], [2.0], [3.0]], fg.tensor([0.0]))[0]
+    Tensor([6.])
+    """
+    sequence = wrap(operand(xs, "run"))
+    if sequence.ndim < 2:
+        raise ShapeError(f"run: xs is (..., length, features), got shape {sequence.shape}.")
+    if not callable(cell):
+        raise FunctionError(f"run: a cell is a function of carry and x, got {cell!r}.")
+    if carry is None:
+        first = getattr(cell, "carry", None)
+        if first is None:
+            raise FunctionError("run: the cell is a plain function; pass its first carry.")
+        carry = first(sequence.shape[:-2])
+    step: Any = cell
+    end, ys = scan(step, carry, fnp.moveaxis(sequence, -2, 0), reverse=reverse)
+    return end, fnp.moveaxis(ys, 0, -2)
+
+
+def bidirectional(forward: Any, backward: Any, xs: ArrayLike) -> tuple[tuple[Any, Any], Tensor]:
+    """Apply one cell along a sequence, another one against it, and join their outputs.
+
+    Parameters
+    ----------
+    forward, backward : callable
+        Cells.
+    xs : array_like, shape (..., length, features)
+
+    Returns
+    -------
+    carries : pair of pytrees
+        The last carry of each.
+    ys : Tensor, shape (..., length, outputs of both)
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> cells = [RNNCell.init(key, 2, 3) for key in fg.random.split(fg.random.key(0))]
+    >>> bidirectional(*cells, fg.numpy.ones((4, 2)))[1].shape
+    (4, 6)
+    """
+    first, ahead = run(forward, xs)
+    second, back = run(backward, xs, reverse=True)
+    return (first, second), fnp.concatenate([ahead, back], axis=-1)
