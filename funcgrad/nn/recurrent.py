@@ -11,7 +11,7 @@ Weights are stored for ``x @ weight``: the transposes of PyTorch's, with the gat
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -37,7 +37,7 @@ class _Cell:
     state_weight: Tensor
     bias: Tensor
 
-    gates: ClassVar[int] = 1
+    gates = 1
 
     def __post_init__(self) -> None:
         check_leaves(self)
@@ -121,7 +121,7 @@ class LSTMCell(_Cell):
     (3,)
     """
 
-    gates: ClassVar[int] = 4
+    gates = 4
 
     @classmethod
     def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
@@ -174,7 +174,7 @@ class GRUCell(_Cell):
 
     state_bias: Tensor
 
-    gates: ClassVar[int] = 3
+    gates = 3
 
     @classmethod
     def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
