@@ -131,6 +131,12 @@ define void @share(ptr %function, ptr %environment, i64 %count, i64 %grain, i64 
 entry:
   %thread = alloca ptr
   %pool = load ptr, ptr @pool
+  %none = icmp eq ptr %pool, null  ; a child had no memory for one
+  br i1 %none, label %without, label %with
+without:
+  call void %function(i64 0, i64 %count, i64 0, ptr %environment)
+  ret void
+with:
   %work = getelementptr %Pool, ptr %pool, i64 0, i32 1
   %done = getelementptr %Pool, ptr %pool, i64 0, i32 2
   %begun_place = getelementptr %Pool, ptr %pool, i64 0, i32 3
@@ -191,9 +197,9 @@ awake:
 linger:  ; some microseconds, since others do their last range
   %turn = phi i64 [0, %awake], [%turn_after, %linger_on]
   %others = load atomic i64, ptr %active_place monotonic, align 8
-  %none = icmp eq i64 %others, 0
+  %no_others = icmp eq i64 %others, 0
   %long = icmp sge i64 %turn, 10000
-  %lingered = or i1 %none, %long
+  %lingered = or i1 %no_others, %long
   br i1 %lingered, label %close, label %linger_on
 linger_on:
   %turn_after = add i64 %turn, 1
@@ -249,8 +255,7 @@ class ThreadPool:
                 code = tools.linked([tools.object_code(text, 2)], symbols, ["share", "renew"])
                 library.Py_IncRef(ctypes.py_object(code))  # threads sleep in it to the end
                 renew = ctypes.CFUNCTYPE(ctypes.c_int)(code.addresses["renew"])
-                if renew():
-                    raise MemoryError
+                renew()
                 if hasattr(os, "register_at_fork"):
                     os.register_at_fork(after_in_child=renew)
                 self._code = code
