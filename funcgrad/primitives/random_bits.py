@@ -32,11 +32,15 @@ from funcgrad.structure import Algebra, Random
 from funcgrad.trace import Raw, Value
 
 __all__ = [
+    "ATTEMPTS",
     "BITS",
     "SPLIT",
+    "bits_to_cauchy",
     "bits_to_exponential",
     "bits_to_gumbel",
     "bits_to_integer",
+    "bits_to_laplace",
+    "bits_to_logistic",
     "bits_to_normal",
     "bits_to_open_uniform",
     "bits_to_uniform",
@@ -50,6 +54,7 @@ Array = np.ndarray[Any, Any]
 BITS: Final = 0
 SPLIT: Final = 1
 _FOLD: Final = 2
+ATTEMPTS: Final = 3
 _WORD: Final = 2**64 - 1
 
 _MULTIPLIERS: Final = 0xD2E7470EE14C6C93, 0xCA5A826395121157
@@ -237,6 +242,30 @@ bits_to_exponential: Primitive = _continuous("bits_to_exponential", lambda m, u:
 bits_to_gumbel: Primitive = _continuous(
     "bits_to_gumbel", lambda m, u: -exact_log(m, -exact_log(m, u))
 )
+bits_to_laplace: Primitive = _continuous(
+    "bits_to_laplace",
+    lambda m, u: m.copysign(exact_log(m, 2 * m.minimum(u, 1 - u)), u - 0.5),
+)
+bits_to_logistic: Primitive = _continuous(
+    "bits_to_logistic", lambda m, u: exact_log(m, u) - exact_log(m, 1 - u)
+)
+
+
+def _cauchy(m: Algebra, u: Value) -> Value:
+    """``tan(pi (u - 1/2))``: sine over cosine of at most pi / 4, or beyond it the inverse."""
+    centre = u - 0.5
+    inner = m.absolute(centre) <= 0.25
+    angle = math.pi * m.where(inner, m.absolute(centre), m.minimum(u, 1 - u))
+    sine, cosine, square = 0.0, 0.0, angle * angle
+    for k in range(9, -1, -1):  # Taylor's series
+        sine = sine * -square + 1 / math.factorial(2 * k + 1)
+        cosine = cosine * -square + 1 / math.factorial(2 * k)
+    sine = sine * angle
+    ratio = m.divide(m.where(inner, sine, cosine), m.where(inner, cosine, sine))
+    return m.copysign(ratio, centre)
+
+
+bits_to_cauchy: Primitive = _continuous("bits_to_cauchy", _cauchy)
 
 
 def _integer(

@@ -5,9 +5,10 @@ np.float64(0.0)
 >>> ndtri(0.975)
 np.float64(1.959963984540054)
 
-``ndtri`` and ``exact_log`` use nothing but operations that IEEE 754 rounds in one way only (``+``,
-``-``, ``*``, ``/``, square roots and powers of two), so random numbers made with them are the same
-to the last bit on every machine; the ``log`` of the C library or of NumPy's vector units is not.
+``ndtri``, ``exact_log`` and the ``portable`` functions use nothing but operations that IEEE 754
+rounds in one way only (``+``, ``-``, ``*``, ``/``, square roots and powers of two), so random
+numbers made with them are the same to the last bit on every machine; the ``log`` of the C library
+or of NumPy's vector units is not.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ import numpy as np
 from funcgrad import intrinsics
 from funcgrad.errors import DtypeError
 from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives.elementwise import elementwise
+from funcgrad.primitives.elementwise import elementwise, reciprocal_of_positive
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, Algebra
-from funcgrad.trace import Raw, Value
+from funcgrad.trace import Raw, Value, bind1
 
 __all__ = [
     "DOUBLE",
@@ -40,6 +41,9 @@ __all__ = [
     "ndtr_of",
     "ndtri",
     "ndtri_of",
+    "portable_exp",
+    "portable_log",
+    "portable_log1p",
     "quick_ndtri",
     "real_floating",
     "real_operand",
@@ -274,6 +278,60 @@ ndtri: Primitive = elementwise(
     formula=_in_double("ndtri", ndtri_of),
     partials=(lambda y, _p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
+    traits=TRANSCENDENTAL,
+    owns=True,
+)
+
+
+def _portable_log(m: Algebra, x: Value) -> Value:
+    inside = (x > 0) & m.isfinite(x)
+    edge = m.where(x < 0, np.nan, m.where(m.equal(x, 0), -np.inf, x))
+    return m.where(inside, exact_log(m, m.where(inside, x, 1.0)), edge)
+
+
+def _portable_log1p(m: Algebra, x: Value) -> Value:
+    """The logarithm of the rounded sum, and of what the rounding has lost."""
+    total = 1 + x
+    inside = (total > 0) & m.isfinite(x)
+    safe = m.where(inside, total, 1.0)
+    lost = m.where(inside, x - (safe - 1), 0.0)
+    result = _portable_log(m, safe) + m.divide(lost, safe)
+    return m.where(inside, result, _portable_log(m, total))
+
+
+def _portable_exp(m: Algebra, x: Value) -> Value:
+    """``2**k * exp(r)``, with the Taylor polynomial of a number r below log(2) / 2."""
+    inside = m.absolute(x) < 746
+    t = m.where(inside, x, 0.0)
+    k = m.rint(t * (1 / math.log(2)))
+    remainder = (t - k * _LN2_HIGH) - k * _LN2_LOW
+    result = m.ldexp(_polynomial(remainder, _FACTORIALS), m.astype(k, np.dtype(np.int32)))
+    return m.where(inside, result, m.where(x > 0, np.inf, m.where(x < 0, 0.0, x)))
+
+
+_FACTORIALS: Final = tuple([1 / math.factorial(k) for k in range(15)])
+
+portable_log: Primitive = elementwise(
+    "portable_log",
+    formula=_in_double("portable_log", _portable_log),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, x),),
+    samples=_reals(-1, 0, 5e-324, 1e300, np.inf, np.nan, low=0.1, high=4),
+    traits=TRANSCENDENTAL,
+    owns=True,
+)
+portable_log1p: Primitive = elementwise(
+    "portable_log1p",
+    formula=_in_double("portable_log1p", _portable_log1p),
+    partials=(lambda _, x: bind1(reciprocal_of_positive, 1 + x),),
+    samples=_reals(-2, -1, -1e-300, 1e300, np.inf, np.nan, low=-0.9, high=4),
+    traits=TRANSCENDENTAL,
+    owns=True,
+)
+portable_exp: Primitive = elementwise(
+    "portable_exp",
+    formula=_in_double("portable_exp", _portable_exp),
+    partials=(lambda y, _: y,),
+    samples=_reals(-np.inf, -745.1, -708.5, 710, np.inf, np.nan, low=-3, high=3),
     traits=TRANSCENDENTAL,
     owns=True,
 )

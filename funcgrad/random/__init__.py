@@ -38,24 +38,62 @@ from funcgrad.random.continuous import (
     truncated_normal,
     uniform,
 )
+from funcgrad.random.count_draws import (
+    binomial,
+    geometric,
+    multinomial,
+    poisson,
+    rademacher,
+)
 from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
+from funcgrad.random.gamma_family import beta, chisquare, dirichlet, gamma, loggamma, t
 from funcgrad.random.keys import bits, fold_in, key, split
+from funcgrad.random.quantile_draws import (
+    cauchy,
+    laplace,
+    logistic,
+    lognormal,
+    pareto,
+    rayleigh,
+    weibull,
+)
+from funcgrad.random.vector_draws import multivariate_normal, orthogonal
 
 __all__ = [
     "bernoulli",
+    "beta",
+    "binomial",
     "bits",
     "categorical",
+    "cauchy",
+    "chisquare",
     "choice",
+    "dirichlet",
     "exponential",
     "fold_in",
+    "gamma",
+    "geometric",
     "gumbel",
     "key",
+    "laplace",
+    "loggamma",
+    "logistic",
+    "lognormal",
+    "multinomial",
+    "multivariate_normal",
     "normal",
+    "orthogonal",
+    "pareto",
     "permutation",
+    "poisson",
+    "rademacher",
     "randint",
+    "rayleigh",
     "split",
+    "t",
     "truncated_normal",
     "uniform",
+    "weibull",
 ]
 
 

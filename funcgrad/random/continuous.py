@@ -7,8 +7,6 @@ Tensor([0.08723912, 0.85597221])
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -28,7 +26,7 @@ from funcgrad.primitives.random_bits import (
 )
 from funcgrad.primitives.special import ndtr, ndtri
 from funcgrad.primitives.structural import cast
-from funcgrad.random.parameters import parameter, require
+from funcgrad.random.parameters import parameter, require, scaled
 from funcgrad.shape import ShapeLike
 from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.users_values import ArrayLike
@@ -122,7 +120,7 @@ def normal(
     """
     wanted = as_dtype(dtype, "fc", "normal", key)
     numbers = standard_normal(key, as_shape(shape, "normal"), wanted, "normal")
-    return _scaled(numbers, loc, scale, wanted, "normal")
+    return scaled(numbers, loc, scale, wanted, "normal")
 
 
 @answering
@@ -153,7 +151,7 @@ def exponential(
     wanted = as_dtype(dtype, "f", "exponential", key)
     size = as_shape(shape, "exponential")
     numbers = draw(bits_to_exponential, key, size, wanted, "exponential")
-    return _scaled(numbers, 0.0, scale, wanted, "exponential")
+    return scaled(numbers, 0.0, scale, wanted, "exponential")
 
 
 @answering
@@ -187,7 +185,7 @@ def gumbel(
     """
     wanted = as_dtype(dtype, "f", "gumbel", key)
     numbers = draw(bits_to_gumbel, key, as_shape(shape, "gumbel"), wanted, "gumbel")
-    return _scaled(numbers, loc, scale, wanted, "gumbel")
+    return scaled(numbers, loc, scale, wanted, "gumbel")
 
 
 @answering
@@ -238,15 +236,3 @@ def truncated_normal(
     start, end = apply1(ndtr, low), apply1(ndtr, high)
     numbers = fnp.clip(apply1(ndtri, start + u * (end - start)), low, high)
     return wrap(cast(fnp.where(mirror, -numbers, numbers), dtype=wanted))
-
-
-def _scaled(
-    numbers: Tensor, loc: ArrayLike, scale: ArrayLike, dtype: np.dtype[Any], operation: str
-) -> Tensor:
-    if not (type(scale) is float and scale == 1.0):
-        require(lambda scale: scale >= 0, operation, "scale >= 0", scale)
-        real = numbers.real.dtype if dtype.kind == "c" else dtype
-        numbers = numbers * parameter(scale, real, operation, "scale", numbers.shape)
-    if not (type(loc) is float and loc == 0.0):
-        numbers = numbers + parameter(loc, dtype, operation, "loc", numbers.shape)
-    return numbers

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.philox import as_shape
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.shape import Shape, ShapeLike, dtype_of, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import ArrayLike, operand
@@ -66,3 +67,45 @@ def parameter(
     check_broadcast(shape_of(value), shape, operation, name)
     converted: Tensor = wrap(cast(value, dtype=dtype))
     return converted
+
+
+def drawn_shape(shape: ShapeLike | None, operation: str, **parameters: ArrayLike) -> Shape:
+    """Find the shape of a result: by default that to which the parameters broadcast.
+
+    Raises
+    ------
+    ShapeError
+        A parameter does not broadcast to the shape, or the parameters do not to each other's.
+    """
+    shapes = {name: shape_of(operand(x, operation)) for name, x in parameters.items()}
+    if shape is not None:
+        size = as_shape(shape, operation)
+        for name, parameter_shape in shapes.items():
+            check_broadcast(parameter_shape, size, operation, name)
+        return size
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{name} of {parameter}" for name, parameter in shapes.items())
+        raise ShapeError(
+            f"{operation}: the shapes of the parameters do not broadcast: {listed}."
+        ) from None
+
+
+def scaled(
+    numbers: Tensor, loc: ArrayLike, scale: ArrayLike, dtype: np.dtype[Any], operation: str
+) -> Tensor:
+    """Stretch and move numbers of a standard distribution; the defaults, 1 and 0, cost nothing.
+
+    Raises
+    ------
+    ArgumentError
+        The scale is negative.
+    """
+    if not (type(scale) is float and scale == 1.0):
+        require(lambda scale: scale >= 0, operation, "scale >= 0", scale)
+        real = numbers.real.dtype if dtype.kind == "c" else dtype
+        numbers = numbers * parameter(scale, real, operation, "scale", numbers.shape)
+    if not (type(loc) is float and loc == 0.0):
+        numbers = numbers + parameter(loc, dtype, operation, "loc", numbers.shape)
+    return numbers

@@ -1,0 +1,375 @@
+"""The gamma distribution and what is made of it: beta, Dirichlet, chi-square, Student's t.
+
+>>> from funcgrad.random.keys import key
+>>> gamma(key(0), [0.5, 2.0, 50.0])
+Tensor([2.37867845e-04, 7.98365403e-01, 5.72755222e+01])
+
+Numbers are drawn as logarithms (Marsaglia, Tsang, "A simple method for generating gamma variables",
+ACM TOMS 26, 2000), so that those of small shapes do not underflow before quotients are formed.
+
+A number y accepted for the shape a keeps its probability F(a, y) where the shape changes, so that
+its derivative is ``-(dF/da) / (dF/dy)``: Figurnov, Mohamed, Mnih, "Implicit reparameterization
+gradients", NeurIPS 2018. Both are those of ``fg.scipy.special.gammainc``, and differentiate again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.philox import as_dtype
+from funcgrad.primitives.random_bits import bits_to_normal
+from funcgrad.primitives.special import portable_exp, portable_log
+from funcgrad.primitives.special_functions.gammas import psi
+from funcgrad.primitives.special_functions.incomplete_gammas import (
+    gamma_density,
+    gammainc_in_shape,
+)
+from funcgrad.primitives.structural import cast
+from funcgrad.random.parameters import drawn_shape, parameter, require, scaled
+from funcgrad.random.rejection import DOUBLE, inner_keys, open_uniform, rejected, words_of
+from funcgrad.shape import Shape, ShapeLike, shape_of
+from funcgrad.tensor import Tensor, apply, apply1, wrap
+from funcgrad.transforms.custom import custom_jvp
+from funcgrad.transforms.stop import stop_gradient
+from funcgrad.users_values import ArrayLike, operand
+
+_TINY: Final = -40.0
+"""Below this logarithm a number counts as nothing beside 1."""
+
+
+@custom_jvp
+def _with_derivative(a: Tensor, y: Tensor) -> Tensor:
+    """A logarithm of a gamma variable, with its derivative in the shape."""
+    return y
+
+
+@_with_derivative.defjvp
+def _derivative(primals: Any, tangents: Any) -> Any:
+    y = _with_derivative(*primals)
+    return y, _slope(primals[0], y) * tangents[0] + tangents[1]
+
+
+def _slope(a: Tensor, y: Tensor) -> Tensor:
+    """The derivative of the logarithm y in the shape a.
+
+    Of tiny numbers the probability is ``exp(a y) / gamma(a + 1)``. Where the shape is 0, so is the
+    number, at all levels.
+    """
+    positive = (a > 0) & fnp.isfinite(a)
+    shape = fnp.where(positive, a, 1.0)
+    tiny = y < _TINY
+    x = fnp.exp(fnp.where(tiny | ~positive, 0.0, y))
+    density = shape * apply(gamma_density, shape + 1, x, order=0)
+    usual = -apply(gammainc_in_shape, shape, x, order=1) / density
+    power = (apply1(psi, shape + 1) - fnp.where(tiny & positive, y, 0.0)) / shape
+    result: Tensor = fnp.where(positive, fnp.where(tiny, power, usual), 0.0)
+    return result
+
+
+def _logarithms(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
+    """Draw logarithms of gamma variables, differentiable in ``a``."""
+    parameters = stop_gradient(a)
+    usual = (parameters > 0) & fnp.isfinite(parameters)
+    constant = fnp.maximum(fnp.where(usual, parameters, 1.0), 1e-300)
+    small = constant < 1
+    d = fnp.where(small, constant + 1, constant) - 1 / 3
+    c = 1 / fnp.sqrt(9 * d)
+
+    def attempt(words: Tensor) -> tuple[Tensor, Tensor]:
+        x: Tensor = apply(bits_to_normal, words[..., 0], dtype=DOUBLE)
+        root = 1 + c * x
+        outside = root <= 0
+        cube = fnp.where(outside, 1.0, root * root * root)
+        bound = 0.5 * x * x + d * (1 - cube + apply1(portable_log, cube))
+        level = apply1(portable_log, open_uniform(words[..., 1]))
+        return apply1(portable_log, d * cube), outside | (level > bound)
+
+    y = rejected(inner, shape, 2, attempt)
+    # A variable of the shape a is one of a + 1 times the power 1 / a of a uniform one.
+    exponent = apply1(portable_log, open_uniform(words_of(inner, shape)))
+    y = fnp.where(small, y + exponent / fnp.where(small, constant, 1.0), y)
+    limit = fnp.where(parameters == 0, -math.inf, fnp.where(parameters > 0, math.inf, math.nan))
+    y = fnp.where(usual, y, limit)
+    drawn: Tensor = _with_derivative(a, stop_gradient(y))
+    return drawn
+
+
+def _drawn(
+    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None, operation: str, **others: ArrayLike
+) -> Tensor:
+    require(lambda a: a >= 0, operation, "a >= 0", a)
+    size = drawn_shape(shape, operation, a=a, **others)
+    (inner,) = inner_keys(key, 1, operation)
+    return _logarithms(inner, parameter(a, DOUBLE, operation, "a", size), size)
+
+
+def _rounded(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    return wrap(cast(x, dtype=dtype))
+
+
+@answering
+def gamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from the gamma distribution, of density ``x**(a - 1) * exp(-x) / gamma(a)`` for x > 0.
+
+    Parameters
+    ----------
+    key : key
+    a : array_like
+        The shape of the distribution. The numbers of the shape 0 are 0.
+    shape : int or tuple of int, optional
+        The shape of the result; by default that of the parameters, which broadcast to it.
+    dtype : dtype
+        A real one. Numbers are computed in float64, and rounded.
+    scale : array_like
+
+    Returns
+    -------
+    Tensor
+        Differentiable in ``a`` and ``scale``, at every order; derivatives in ``a`` need SciPy.
+
+    Raises
+    ------
+    ArgumentError
+        A parameter is negative or NaN. Where it is traced, the number is NaN instead.
+    MissingPackageError
+        A derivative in ``a`` is computed, and SciPy is not installed.
+
+    See Also
+    --------
+    loggamma : logarithms, of small shapes where the numbers underflow.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> gamma(key(0), 2.0, 3)
+    Tensor([1.13784993, 0.7983654 , 3.37886393])
+    """
+    wanted = as_dtype(dtype, "f", "gamma", key)
+    numbers = apply1(portable_exp, _drawn(key, a, shape, "gamma", scale=scale))
+    return _rounded(scaled(numbers, 0.0, scale, DOUBLE, "gamma"), wanted)
+
+
+@answering
+def loggamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Tensor:
+    """Draw logarithms of gamma variables: ``log(gamma(key, a))``, also where that is -inf.
+
+    Half of the variables of the shape 1e-3 are below 1e-300.
+
+    Parameters
+    ----------
+    key, a, shape, dtype
+        As for ``gamma``.
+
+    Returns
+    -------
+    Tensor
+        Differentiable in ``a``, see ``gamma``.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> loggamma(key(0), 1e-4, 2)
+    Tensor([-4.01796620e+04, -1.05722197e+01])
+    """
+    wanted = as_dtype(dtype, "f", "loggamma", key)
+    return _rounded(_drawn(key, a, shape, "loggamma"), wanted)
+
+
+@answering
+def chisquare(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Tensor:
+    """Draw from the chi-square distribution, that of a sum of ``df`` squares of normal variables.
+
+    Parameters
+    ----------
+    key : key
+    df : array_like
+        Degrees of freedom, at least 0; differentiable, see ``gamma``.
+    shape, dtype
+        As for ``gamma``.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> chisquare(key(0), 3.0, 2)
+    Tensor([1.46972836, 0.94539211])
+    """
+    wanted = as_dtype(dtype, "f", "chisquare", key)
+    require(lambda df: df >= 0, "chisquare", "df >= 0", df)
+    size = drawn_shape(shape, "chisquare", df=df)
+    half = parameter(df, DOUBLE, "chisquare", "df", size) / 2
+    numbers = apply1(portable_exp, _drawn(key, half, size, "chisquare"))
+    return _rounded(2 * numbers, wanted)
+
+
+@answering
+def t(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    loc: ArrayLike = 0.0,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from Student's distribution: a normal variable over the root of a gamma variable.
+
+    Parameters
+    ----------
+    key : key
+    df : array_like
+        Degrees of freedom, above 0. Those of infinitely many are normal.
+    shape, dtype
+        As for ``gamma``.
+    loc, scale : array_like
+
+    Returns
+    -------
+    Tensor
+        Differentiable in all parameters; in ``df`` along the gamma variable, see ``gamma``.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> t(key(0), 5.0, 2)
+    Tensor([-1.759997  ,  3.14707644])
+    """
+    wanted = as_dtype(dtype, "f", "t", key)
+    require(lambda df: df > 0, "t", "df > 0", df)
+    size = drawn_shape(shape, "t", df=df, loc=loc, scale=scale)
+    first, second = inner_keys(key, 2, "t")
+    normal: Tensor = apply(bits_to_normal, words_of(first, size), dtype=DOUBLE)
+    freedom = parameter(df, DOUBLE, "t", "df", size)
+    endless = freedom == math.inf
+    half = fnp.where(endless, 1.0, freedom) / 2
+    excess = apply1(portable_log, half) - _logarithms(second, half, size)
+    root = apply1(portable_exp, fnp.where(endless, 0.0, excess / 2))
+    return _rounded(scaled(normal * root, loc, scale, DOUBLE, "t"), wanted)
+
+
+def _shares(logarithms: Tensor) -> Tensor:
+    """The share of each number in the sum along the last axis, added in order on every machine."""
+    greatest = stop_gradient(fnp.max(logarithms, axis=-1, keepdims=True))
+    infinite = (logarithms == greatest) & fnp.isinf(greatest)
+    relative = fnp.where(infinite, 0.0, logarithms) - fnp.where(infinite, 0.0, greatest)
+    numbers = apply1(portable_exp, relative)
+    result: Tensor = numbers / fnp.cumsum(numbers, axis=-1)[..., -1:]
+    return result
+
+
+@answering
+def beta(
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Tensor:
+    """Draw from the beta distribution, of density ``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``.
+
+    Parameters
+    ----------
+    key : key
+    a, b : array_like
+        Above 0; infinite ones are limits.
+    shape, dtype
+        As for ``gamma``.
+
+    Returns
+    -------
+    Tensor
+        Numbers from 0 to 1: those of small parameters round to 0 and 1. Differentiable in ``a`` and
+        ``b`` along the two gamma variables that a number is made of, see ``gamma``.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> beta(key(0), 2.0, 3.0, 2)
+    Tensor([0.42911188, 0.73394663])
+    """
+    wanted = as_dtype(dtype, "f", "beta", key)
+    require(lambda a: a > 0, "beta", "a > 0", a)
+    require(lambda b: b > 0, "beta", "b > 0", b)
+    size = drawn_shape(shape, "beta", a=a, b=b)
+    both = [parameter(x, DOUBLE, "beta", name, size) for name, x in (("a", a), ("b", b))]
+    pairs = fnp.stack([fnp.broadcast_to(x, size) for x in both], axis=-1)
+    (inner,) = inner_keys(key, 1, "beta")
+    return _rounded(_shares(_logarithms(inner, pairs, (*size, 2)))[..., 0], wanted)
+
+
+@answering
+def dirichlet(
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Tensor:
+    """Draw from Dirichlet's distribution: vectors of shares, which add up to 1.
+
+    Parameters
+    ----------
+    key : key
+    alpha : array_like
+        Concentrations, above 0, along the last axis.
+    shape : int or tuple of int, optional
+        The shape without the last axis; by default that of ``alpha``, which broadcasts to it.
+    dtype : dtype
+        A real one.
+
+    Returns
+    -------
+    Tensor
+        Differentiable in ``alpha``, see ``gamma``. The greatest of tiny concentrations' shares are
+        1, and none is NaN.
+
+    Raises
+    ------
+    ShapeError
+        ``alpha`` has no axis, or an empty last one.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> dirichlet(key(0), [1.0, 2.0, 3.0])
+    Tensor([0.06051883, 0.13581622, 0.80366495])
+    """
+    wanted = as_dtype(dtype, "f", "dirichlet", key)
+    require(lambda alpha: alpha > 0, "dirichlet", "alpha > 0", alpha)
+    lengths = shape_of(operand(alpha, "dirichlet"))
+    if not lengths or not lengths[-1]:
+        raise ShapeError(
+            "dirichlet: alpha needs a last axis with one concentration for each share; its shape"
+            f" is {lengths}."
+        )
+    if shape is None:
+        size = lengths
+    else:
+        size = (*drawn_shape(shape, "dirichlet"), lengths[-1])
+    concentrations = parameter(alpha, DOUBLE, "dirichlet", "alpha", size)
+    (inner,) = inner_keys(key, 1, "dirichlet")
+    return _rounded(_shares(_logarithms(inner, concentrations, size)), wanted)

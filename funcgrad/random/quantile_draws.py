@@ -1,0 +1,290 @@
+"""Distributions with quantiles in closed form: one random word makes one number.
+
+>>> from funcgrad.random.keys import key
+>>> cauchy(key(0), 2)
+Tensor([-3.55688831,  2.05713362])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import funcgrad.numpy as fnp
+from funcgrad.foreign_names import answering
+from funcgrad.philox import as_dtype, draw
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.random_bits import (
+    bits_to_cauchy,
+    bits_to_exponential,
+    bits_to_laplace,
+    bits_to_logistic,
+    bits_to_normal,
+)
+from funcgrad.primitives.special import portable_exp, portable_log
+from funcgrad.primitives.structural import cast
+from funcgrad.random.parameters import drawn_shape, parameter, require, scaled
+from funcgrad.random.rejection import DOUBLE
+from funcgrad.shape import ShapeLike
+from funcgrad.tensor import Tensor, apply1, wrap
+from funcgrad.users_values import ArrayLike
+
+
+@answering
+def laplace(
+    key: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    loc: ArrayLike = 0.0,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from Laplace's distribution, of density ``exp(-abs(x - loc) / scale) / (2 scale)``.
+
+    Parameters
+    ----------
+    key : key
+    shape : int or tuple of int, optional
+        By default the shape to which ``loc`` and ``scale`` broadcast.
+    dtype : dtype
+        A real one.
+    loc, scale : array_like
+        Mean and scale, in which the numbers are differentiable; they broadcast to ``shape``.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        ``scale`` is negative.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> laplace(key(0), 2)
+    Tensor([-1.7459552 ,  1.24460181])
+    """
+    return _by_quantile(bits_to_laplace, "laplace", key, shape, dtype, loc, scale)
+
+
+@answering
+def logistic(
+    key: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    loc: ArrayLike = 0.0,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from the logistic distribution, whose distribution function is the sigmoid.
+
+    Parameters
+    ----------
+    key, shape, dtype, loc, scale
+        As for ``laplace``.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> logistic(key(0), 2)
+    Tensor([-2.34782104,  1.78223162])
+    """
+    return _by_quantile(bits_to_logistic, "logistic", key, shape, dtype, loc, scale)
+
+
+@answering
+def cauchy(
+    key: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    loc: ArrayLike = 0.0,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from Cauchy's distribution, of density ``1 / (pi (1 + x**2))``.
+
+    Parameters
+    ----------
+    key, shape, dtype, loc, scale
+        As for ``laplace``; the distribution has no mean, and ``loc`` is its median.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> cauchy(key(0), 2)
+    Tensor([-3.55688831,  2.05713362])
+    """
+    return _by_quantile(bits_to_cauchy, "cauchy", key, shape, dtype, loc, scale)
+
+
+def _by_quantile(
+    quantile: Primitive,
+    operation: str,
+    key: ArrayLike,
+    shape: ShapeLike | None,
+    dtype: DTypeLike,
+    loc: ArrayLike,
+    scale: ArrayLike,
+) -> Tensor:
+    wanted = as_dtype(dtype, "f", operation, key)
+    size = drawn_shape(shape, operation, loc=loc, scale=scale)
+    return scaled(draw(quantile, key, size, wanted, operation), loc, scale, wanted, operation)
+
+
+@answering
+def lognormal(
+    key: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    loc: ArrayLike = 0.0,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from the log-normal distribution: exponentials of normal variables.
+
+    Parameters
+    ----------
+    key, shape, dtype
+        As for ``laplace``.
+    loc, scale : array_like
+        Mean and standard deviation of the logarithm, in which the numbers are differentiable.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> lognormal(key(0), 2)
+    Tensor([0.25718642, 2.89329735])
+    """
+    wanted = as_dtype(dtype, "f", "lognormal", key)
+    size = drawn_shape(shape, "lognormal", loc=loc, scale=scale)
+    normal = draw(bits_to_normal, key, size, DOUBLE, "lognormal")
+    numbers = apply1(portable_exp, scaled(normal, loc, scale, DOUBLE, "lognormal"))
+    return wrap(cast(numbers, dtype=wanted))
+
+
+@answering
+def weibull(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from Weibull's distribution: exponential variables to the power ``1 / a``.
+
+    Parameters
+    ----------
+    key : key
+    a : array_like
+        Above 0; the numbers are differentiable in it.
+    shape, dtype
+        As for ``laplace``; by default the shape to which the parameters broadcast.
+    scale : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        ``a`` is not positive, or ``scale`` negative.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> weibull(key(0), 2.0, 2)
+    Tensor([1.56176259, 0.39435691])
+    """
+    wanted = as_dtype(dtype, "f", "weibull", key)
+    require(lambda a: a > 0, "weibull", "a > 0", a)
+    size = drawn_shape(shape, "weibull", a=a, scale=scale)
+    waited = draw(bits_to_exponential, key, size, DOUBLE, "weibull")
+    power = apply1(portable_log, waited) / parameter(a, DOUBLE, "weibull", "a", size)
+    numbers = scaled(apply1(portable_exp, power), 0.0, scale, DOUBLE, "weibull")
+    return wrap(cast(numbers, dtype=wanted))
+
+
+@answering
+def pareto(
+    key: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from Pareto's distribution, of density ``b / x**(b + 1)`` for x > 1.
+
+    Parameters
+    ----------
+    key : key
+    b : array_like
+        Above 0; the numbers are differentiable in it. (NumPy's generators subtract 1.)
+    shape, dtype
+        As for ``laplace``; by default the shape to which the parameters broadcast.
+    scale : array_like
+        The least number.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        ``b`` is not positive, or ``scale`` negative.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> pareto(key(0), 3.0, 2)
+    Tensor([2.25473878, 1.05320629])
+    """
+    wanted = as_dtype(dtype, "f", "pareto", key)
+    require(lambda b: b > 0, "pareto", "b > 0", b)
+    size = drawn_shape(shape, "pareto", b=b, scale=scale)
+    waited = draw(bits_to_exponential, key, size, DOUBLE, "pareto")
+    numbers = apply1(portable_exp, waited / parameter(b, DOUBLE, "pareto", "b", size))
+    return wrap(cast(scaled(numbers, 0.0, scale, DOUBLE, "pareto"), dtype=wanted))
+
+
+@answering
+def rayleigh(
+    key: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Draw from Rayleigh's distribution: lengths of vectors of two normal variables.
+
+    Parameters
+    ----------
+    key, shape, dtype
+        As for ``laplace``.
+    scale : array_like
+        The deviation of the normal variables; the numbers are differentiable in it.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> rayleigh(key(0), 2)
+    Tensor([2.20866583, 0.55770489])
+    """
+    wanted = as_dtype(dtype, "f", "rayleigh", key)
+    size = drawn_shape(shape, "rayleigh", scale=scale)
+    numbers = fnp.sqrt(2 * draw(bits_to_exponential, key, size, DOUBLE, "rayleigh"))
+    return wrap(cast(scaled(numbers, 0.0, scale, DOUBLE, "rayleigh"), dtype=wanted))

@@ -1,0 +1,72 @@
+"""Numbers by rejection: proposals are drawn in rounds, until every element has accepted one.
+
+Round k of a draw has a key of its own, and an element reads its own words of each round, so its
+number depends on the key, on its place and its parameters alone: not on how many elements, or
+keys, are drawn together.
+
+>>> from funcgrad.random.keys import key
+>>> (inner,) = inner_keys(key(0), 1, "example")
+>>> def below_half(words):
+...     u = open_uniform(words[..., 0])
+...     return u, u > 0.5
+>>> rejected(inner, (3,), 1, below_half)
+Tensor([0.32179134, 0.30776919, 0.19972423])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.control.whiles import while_loop
+from funcgrad.philox import as_key
+from funcgrad.primitives.random_bits import (
+    ATTEMPTS,
+    BITS,
+    bits_to_open_uniform,
+    fold_key,
+    random_bits,
+)
+from funcgrad.shape import Shape
+from funcgrad.tensor import Tensor, apply
+from funcgrad.users_values import ArrayLike
+
+DOUBLE: Final = np.dtype(np.float64)
+
+Attempt = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From words to proposals, and whether each is refused. A NaN refuses nothing."""
+
+
+def inner_keys(key: ArrayLike, count: int, operation: str) -> Tensor:
+    """Make keys that no split and no number folded in makes, for the parts of one draw."""
+    keys: Tensor = apply(random_bits, as_key(key, operation), shape=(count, 2), stream=ATTEMPTS)
+    return keys
+
+
+def words_of(inner: Tensor, shape: Shape) -> Tensor:
+    """The first random words of an inner key."""
+    words: Tensor = apply(random_bits, inner, shape=shape, stream=BITS)
+    return words
+
+
+def open_uniform(words: Tensor) -> Tensor:
+    """Numbers between 0 and 1, neither of the two, in float64."""
+    numbers: Tensor = apply(bits_to_open_uniform, words, dtype=DOUBLE)
+    return numbers
+
+
+def rejected(inner: Tensor, shape: Shape, width: int, attempt: Attempt) -> Tensor:
+    """Draw float64 numbers by rejection, of ``width`` words for each element and round."""
+
+    def draw_again(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        number, values, waiting = state
+        words = words_of(apply(fold_key, inner, number), (*shape, width))
+        proposals, refused = attempt(words)
+        return number + 1, fnp.where(waiting, proposals, values), waiting & refused
+
+    first = (fnp.asarray(0), fnp.zeros(shape), fnp.ones(shape, dtype=bool))
+    drawn: tuple[Any, Tensor, Any] = while_loop(lambda state: fnp.any(state[2]), draw_again, first)
+    return drawn[1]
