@@ -80,18 +80,18 @@ def _added_up(u: Tensor, first: Tensor, ratio: Callable[[Tensor], Tensor], few: 
     Rounding may keep the sum below u. The limit is a count that nobody lives to see.
     """
 
-    def beyond(state: tuple[Any, ...]) -> Tensor:
+    def beyond(state: tuple[Tensor, ...]) -> Tensor:
         waiting: Tensor = few & (u > state[2]) & (state[0] < 100.0)
         return waiting
 
-    def count(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def count(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         k, p, total = state
         goes_on = beyond(state)
         p = fnp.where(goes_on, p * ratio(k), p)
         return fnp.where(goes_on, k + 1, k), p, fnp.where(goes_on, total + p, total)
 
     start = (fnp.zeros_like(u), first + fnp.zeros_like(u), first + fnp.zeros_like(u))
-    counted: tuple[Tensor, Any, Any] = while_loop(lambda s: fnp.any(beyond(s)), count, start)
+    counted: tuple[Tensor, ...] = while_loop(lambda s: fnp.any(beyond(s)), count, start)
     return counted[0]
 
 
@@ -127,7 +127,7 @@ def _poisson(inner: Tensor, mean: Tensor, shape: Shape) -> Tensor:
 
 
 def _binomial(inner: Tensor, n: Tensor, p: Tensor, shape: Shape) -> Tensor:
-    """Of the rarer of the two outcomes, and turned."""
+    """Count the rarer of the two outcomes."""
     turned = p > 0.5
     q = fnp.where(turned, 1 - p, p)
     few = n * q < _FEW
@@ -265,12 +265,14 @@ def binomial(
     return _whole(_binomial(inner, *safe, size), valid, wanted)
 
 
-def _are_trials(n: Any) -> Any:
-    return (n >= 0) & (n <= 2**53) & (n % 1 == 0)
+def _are_trials(n: Tensor) -> Tensor:
+    valid: Tensor = (n >= 0) & (n <= 2**53) & (n % 1 == 0)
+    return valid
 
 
-def _are_shares(p: Any) -> Any:
-    return (p >= 0) & (p <= 1)
+def _are_shares(p: Tensor) -> Tensor:
+    valid: Tensor = (p >= 0) & (p <= 1)
+    return valid
 
 
 @answering

@@ -15,7 +15,7 @@ gradients", NeurIPS 2018. Both are those of ``fg.scipy.special.gammainc``, and d
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -43,6 +43,8 @@ from funcgrad.users_values import ArrayLike, operand
 _TINY: Final = -40.0
 """Below this logarithm a number counts as nothing beside 1."""
 
+_Pair: TypeAlias = tuple[Tensor, Tensor]
+
 
 @custom_jvp
 def _with_derivative(a: Tensor, y: Tensor) -> Tensor:
@@ -51,7 +53,7 @@ def _with_derivative(a: Tensor, y: Tensor) -> Tensor:
 
 
 @_with_derivative.defjvp
-def _derivative(primals: Any, tangents: Any) -> Any:
+def _derivative(primals: _Pair, tangents: _Pair) -> _Pair:
     y = _with_derivative(*primals)
     return y, _slope(primals[0], y) * tangents[0] + tangents[1]
 

@@ -16,7 +16,7 @@ Tensor([0.32179134, 0.30776919, 0.19972423])
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -61,12 +61,12 @@ def open_uniform(words: Tensor) -> Tensor:
 def rejected(inner: Tensor, shape: Shape, width: int, attempt: Attempt) -> Tensor:
     """Draw float64 numbers by rejection, of ``width`` words for each element and round."""
 
-    def draw_again(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def draw_again(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         number, values, waiting = state
         words = words_of(apply(fold_key, inner, number), (*shape, width))
         proposals, refused = attempt(words)
         return number + 1, fnp.where(waiting, proposals, values), waiting & refused
 
     first = (fnp.asarray(0), fnp.zeros(shape), fnp.ones(shape, dtype=bool))
-    drawn: tuple[Any, Tensor, Any] = while_loop(lambda state: fnp.any(state[2]), draw_again, first)
+    drawn: tuple[Tensor, ...] = while_loop(lambda state: fnp.any(state[2]), draw_again, first)
     return drawn[1]

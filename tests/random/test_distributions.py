@@ -36,9 +36,8 @@ def passes_chi2(counts, law):
     observed = np.diff([0, *[(counts <= edge).sum() for edge in edges], counts.size])
     expected = np.diff([0.0, *law.cdf(edges), 1.0]) * counts.size
     common = expected > 5
-    observed = [*observed[common], observed[~common].sum()]
-    expected = [*expected[common], expected[~common].sum() + 1e-9]
-    return stats.chisquare(observed, expected, sum_check=False).pvalue > 1e-3
+    both = [[*x[common], x[~common].sum() + 1e-9] for x in (observed, expected)]
+    return stats.chisquare(*both, sum_check=False).pvalue > 1e-3
 
 
 # ---------------------------------------------------------------------------------- golden numbers
@@ -211,7 +210,7 @@ def test_shapes_and_dtypes(name):
     for dtype in ("int16", "uint8") if name in COUNTS else ("float16", "float32"):
         numbers = draw(KEY, *parameters, shape=12, dtype=dtype)
         assert numbers.dtype == dtype
-        assert_allclose(numbers, many, rtol=2 * np.finfo("f2").eps if dtype == "float16" else 1e-6)
+        assert_allclose(numbers, many, rtol=2e-3 if dtype == "float16" else 1e-6)
     if parameters:
         rows = [np.reshape(p, (1, 1)) for p in parameters]
         assert draw(KEY, *rows).shape == (1, 1)
