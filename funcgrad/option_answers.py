@@ -147,13 +147,19 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("randint", "high", "maxval="),
     (
         "bernoulli categorical choice exponential gumbel normal randint uniform truncated_normal"
-        " bits",
+        " bits"
+        " beta binomial cauchy chisquare dirichlet gamma geometric laplace loggamma logistic"
+        " lognormal multinomial multivariate_normal orthogonal pareto poisson rademacher rayleigh"
+        " t weibull",
         "size",
         "shape=",
     ),
     (
         "bernoulli categorical choice exponential gumbel normal permutation randint uniform"
-        " truncated_normal bits",
+        " truncated_normal bits"
+        " beta binomial cauchy chisquare dirichlet gamma geometric laplace loggamma logistic"
+        " lognormal multinomial multivariate_normal orthogonal pareto poisson rademacher rayleigh"
+        " t weibull",
         "seed rng generator random_state",
         "the first argument is a key, made by fg.random.key(seed)",
     ),

@@ -10,7 +10,8 @@ numbers, on every machine and in every version, so use each key once. Make more 
 Tensor([-0.88034723,  0.40492615])
 
 ``split`` makes independent keys; ``fold_in`` makes a key for a number, such as the step of a
-training loop. A key does not record its uses, so using it twice is not an error, as in the first
+training loop, and ``named`` one for a name. ``generator`` wraps a key and a count in a value with
+NumPy's methods. A key does not record its uses, so using it twice is not an error, as in the first
 line here:
 
 >>> bool(random.uniform(key) == random.uniform(key))
@@ -47,7 +48,9 @@ from funcgrad.random.count_draws import (
 )
 from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
 from funcgrad.random.gamma_family import beta, chisquare, dirichlet, gamma, loggamma, t
-from funcgrad.random.keys import bits, fold_in, key, split
+from funcgrad.random.generators import Generator, generator
+from funcgrad.random.keys import bits, fold_in, key, named, split
+from funcgrad.random.low_discrepancy import halton, sobol
 from funcgrad.random.quantile_draws import (
     cauchy,
     laplace,
@@ -60,6 +63,7 @@ from funcgrad.random.quantile_draws import (
 from funcgrad.random.vector_draws import multivariate_normal, orthogonal
 
 __all__ = [
+    "Generator",
     "bernoulli",
     "beta",
     "binomial",
@@ -72,8 +76,10 @@ __all__ = [
     "exponential",
     "fold_in",
     "gamma",
+    "generator",
     "geometric",
     "gumbel",
+    "halton",
     "key",
     "laplace",
     "loggamma",
@@ -81,6 +87,7 @@ __all__ = [
     "lognormal",
     "multinomial",
     "multivariate_normal",
+    "named",
     "normal",
     "orthogonal",
     "pareto",
@@ -89,6 +96,7 @@ __all__ = [
     "rademacher",
     "randint",
     "rayleigh",
+    "sobol",
     "split",
     "t",
     "truncated_normal",

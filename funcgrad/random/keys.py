@@ -7,6 +7,7 @@ Tensor([7, 0], dtype=uint64)
 from __future__ import annotations
 
 import math
+from hashlib import blake2b
 from operator import index
 from typing import Final
 
@@ -122,6 +123,40 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
         number = np.uint64(number)
     folded: Tensor = apply(fold_key, as_key(key, "fold_in"), number)
     return folded
+
+
+@answering
+def named(key: ArrayLike, name: str) -> Tensor:
+    """Make a new key from a key and a name, such as that of a layer or a purpose.
+
+    Parameters
+    ----------
+    key : key
+    name : str
+
+    Returns
+    -------
+    Tensor of shape (2,), uint64
+        ``fold_in`` of a hash of the name: the first 8 bytes, little-endian, of BLAKE2b of its
+        UTF-8 bytes. It is the same in every process and in every version.
+
+    Raises
+    ------
+    ArgumentError
+        The name is no string.
+
+    Examples
+    --------
+    >>> dropout_key = named(key(0), "dropout")
+    >>> dropout_key
+    Tensor([14688111357239820784,  5920064566028329813], dtype=uint64)
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f"named: the name has to be a string, got {name!r}. For a number, use fold_in."
+        )
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return fold_in(key, int.from_bytes(digest, "little"))
 
 
 @answering

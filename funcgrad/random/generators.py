@@ -1,0 +1,174 @@
+"""An immutable generator: NumPy's methods, each of which returns the generator to go on with.
+
+>>> x, rng = generator(0).normal((3,))
+>>> y, rng = rng.integers(2, 0, 10)
+>>> rng
+Generator(key=Tensor([0, 0], dtype=uint64), count=Tensor(2))
+
+The draw of number k has the key ``fold_in(key, k)``, so a generator is a key and a count: a pytree,
+which loops carry and files hold. Methods take the arguments of the function behind the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Concatenate, Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+from funcgrad.frozen_dataclasses import pytree
+from funcgrad.philox import as_key
+from funcgrad.random import (
+    continuous,
+    count_draws,
+    discrete,
+    gamma_family,
+    quantile_draws,
+    vector_draws,
+)
+from funcgrad.random import keys as _keys
+from funcgrad.shape import ShapeLike
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Method(Generic[P]):
+    """A function of a key as a method, which draws with the generator's next key."""
+
+    def __init__(self, function: Callable[Concatenate[ArrayLike, P], Tensor]) -> None:
+        self._function = function
+
+    def __get__(
+        self, instance: Generator | None, owner: type[Generator]
+    ) -> Callable[P, tuple[Tensor, Generator]]:
+        function = self._function
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> tuple[Tensor, Generator]:
+            if instance is None:
+                raise TypeError(f"Generator.{function.__name__}: call it on a generator.")
+            key, following = instance.next_key()
+            return function(key, *args, **kwargs), following
+
+        method.__name__ = function.__name__
+        method.__doc__ = f"Draw by ``fg.random.{function.__name__}``, without its key."
+        return method
+
+
+@pytree(slots=True)
+class Generator:
+    """A key and how many draws have been made with it: see ``generator``.
+
+    Attributes
+    ----------
+    key : Tensor of shape (2,), uint64
+    count : Tensor of shape (), int64
+    """
+
+    key: Tensor
+    count: Tensor
+
+    random = _Method(continuous.uniform)
+    uniform = _Method(continuous.uniform)
+    normal = _Method(continuous.normal)
+    standard_normal = _Method(continuous.normal)
+    truncated_normal = _Method(continuous.truncated_normal)
+    exponential = _Method(continuous.exponential)
+    standard_exponential = _Method(continuous.exponential)
+    gumbel = _Method(continuous.gumbel)
+    laplace = _Method(quantile_draws.laplace)
+    logistic = _Method(quantile_draws.logistic)
+    standard_cauchy = _Method(quantile_draws.cauchy)
+    lognormal = _Method(quantile_draws.lognormal)
+    weibull = _Method(quantile_draws.weibull)
+    pareto = _Method(quantile_draws.pareto)
+    rayleigh = _Method(quantile_draws.rayleigh)
+    gamma = _Method(gamma_family.gamma)
+    standard_gamma = _Method(gamma_family.gamma)
+    chisquare = _Method(gamma_family.chisquare)
+    standard_t = _Method(gamma_family.t)
+    beta = _Method(gamma_family.beta)
+    dirichlet = _Method(gamma_family.dirichlet)
+    poisson = _Method(count_draws.poisson)
+    binomial = _Method(count_draws.binomial)
+    multinomial = _Method(count_draws.multinomial)
+    geometric = _Method(count_draws.geometric)
+    multivariate_normal = _Method(vector_draws.multivariate_normal)
+    integers = _Method(discrete.randint)
+    choice = _Method(discrete.choice)
+    permutation = _Method(discrete.permutation)
+    bernoulli = _Method(discrete.bernoulli)
+    categorical = _Method(discrete.categorical)
+
+    def next_key(self) -> tuple[Tensor, Generator]:
+        """Take the key of the next draw, for functions that are no methods.
+
+        Returns
+        -------
+        tuple of Tensor, Generator
+
+        Examples
+        --------
+        >>> key, rng = generator(0).next_key()
+        >>> bool((key == _keys.fold_in(_keys.key(0), 0)).all())
+        True
+        """
+        return _keys.fold_in(self.key, self.count), Generator(self.key, self.count + 1)
+
+    def spawn(self, num: ShapeLike = 2) -> tuple[Tensor, Generator]:
+        """Make independent keys, each for a generator of its own, as by ``split``.
+
+        Returns
+        -------
+        tuple of Tensor, Generator
+            Keys of shape (num, 2).
+
+        Examples
+        --------
+        >>> keys, rng = generator(0).spawn(3)
+        >>> workers = [generator(key) for key in keys]
+        """
+        key, following = self.next_key()
+        return _keys.split(key, num), following
+
+
+def generator(seed: ArrayLike) -> Generator:
+    """Make a generator, which is a value: its methods return a result and the next generator.
+
+    Parameters
+    ----------
+    seed : int or key
+        A seed as for ``key``, or a key.
+
+    Returns
+    -------
+    Generator
+
+    Raises
+    ------
+    ArgumentError, DtypeError, ShapeError
+        It is neither.
+
+    Examples
+    --------
+    >>> rng = generator(0)
+    >>> x, rng = rng.uniform(2)
+    >>> y, rng = rng.uniform(2)
+    >>> bool((x == y).any())
+    False
+
+    In a loop it is carried:
+
+    >>> import funcgrad as fg
+    >>> def step(rng, _):
+    ...     x, rng = rng.normal()
+    ...     return rng, x
+    >>> rng, xs = fg.scan(step, generator(0), None, length=3)
+    >>> rng.count
+    Tensor(3)
+    """
+    is_key = getattr(seed, "shape", ()) != ()
+    key = wrap(as_key(seed, "generator")) if is_key else _keys.key(seed)
+    return Generator(key, wrap(np.int64(0)))
