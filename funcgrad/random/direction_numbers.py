@@ -53,7 +53,7 @@ _TABLE: Final = """
 """A primitive polynomial for each dimension from the second on, as a binary number, and the first
 numbers of its sequence, as many as its degree."""
 
-LARGEST: Final = _TABLE.count(";") + 2
+LARGEST: Final = 128
 """The greatest dimension in the table."""
 
 
