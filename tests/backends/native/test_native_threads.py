@@ -281,21 +281,23 @@ for turn in range(30):
     time.sleep(0.001 * (turn % 7))
     child = os.fork()
     if not child:
-        good = all([np.asarray(v).tobytes() for v in f(x)] == expected for _ in range(3))
-        good &= not os.path.isdir(TASKS) or len(os.listdir(TASKS)) == 2
+        wrong = [k for k in range(3) if [np.asarray(v).tobytes() for v in f(x)] != expected]
+        while threading.active_count() > 1:
+            time.sleep(0.001)  # a thread that compiles
+        if os.path.isdir(TASKS) and len(os.listdir(TASKS)) != 2:
+            wrong.append(4)
         if turn % 2:
             grandchild = os.fork()
             if not grandchild:
-                os._exit(0 if [np.asarray(v).tobytes() for v in f(x)] == expected else 4)
-            good &= os.waitpid(grandchild, 0)[1] == 0
-        os._exit(0 if good else 3)
+                os._exit([np.asarray(v).tobytes() for v in f(x)] != expected)
+            wrong += [5] * (os.waitpid(grandchild, 0)[1] != 0)
+        os._exit(sum([1 << k for k in wrong]))
     begin, waited = time.monotonic(), (0, 0)
     while not waited[0] and time.monotonic() < begin + 20:
         time.sleep(0.001)
         waited = os.waitpid(child, os.WNOHANG)
     if waited != (child, 0):
-        os.kill(child, 9)
-        print("turn", turn, "waited", waited)
+        print("turn", turn, "waited", waited, flush=True)
         os._exit(1)
 over = True
 print("done")
