@@ -274,7 +274,7 @@ NAMES: Final[tuple[Row, ...]] = (
     ("Distributions", "stats moment expect", "mean(...), var(...) and std(...)"),
     # Random numbers.
     ("fg.random", "PRNGKey", "fg.random.key(seed)"),
-    ("fg.random", "seed default_rng Generator RandomState manual_seed get_state set_state", _KEYS),
+    ("fg.random", "seed default_rng RandomState manual_seed get_state set_state", _KEYS),
     ("fg.random", "rand random random_sample", "fg.random.uniform(key, shape)"),
     ("fg.random", "randn standard_normal", "fg.random.normal(key, shape)"),
     ("fg.random", "integers random_integers", "fg.random.randint(key, shape, minval, maxval)"),

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final
 
-from funcgrad.errors import MissingFileError, StorageError
+from funcgrad.errors import ArgumentError, MissingFileError, StorageError
 
 try:
     import fcntl
@@ -48,6 +48,21 @@ _REMEDIES: Final[Mapping[int, str]] = MappingProxyType(
         errno.ENOENT: "Make its folder first: path.parent.mkdir(parents=True).",
     }
 )
+
+
+def checked_path(path: object, operation: str) -> Path:
+    """The path that a user has written.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither a text nor a path.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)
+    raise ArgumentError(
+        f"{operation}: path has to be a text or a pathlib.Path, got {type(path).__name__}."
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import FileFormatError, TreeError
-from funcgrad.io.atomic_files import reading
+from funcgrad.io.atomic_files import checked_path, reading
 from funcgrad.io.digests import Digests
 from funcgrad.io.matching import (
     Differences,
@@ -122,7 +122,7 @@ class _Content:
 
 @contextmanager
 def _opened(path: PathLike, operation: str) -> Iterator[_Content]:
-    place = Path(path)
+    place = checked_path(path, operation)
     with reading(place, operation) as file:
         kind = NpzFile if place.suffix == ".npz" else SafetensorsFile
         yield _Content(kind(file, place, operation), place, operation)
@@ -332,6 +332,7 @@ def verify(path: PathLike) -> None:
     >>> from funcgrad import io
     >>> path = os.path.join(tempfile.mkdtemp(), "state.safetensors")
     >>> io.save(path, {"weight": np.ones(2)})
+    >>> io.verify(path)
     >>> with open(path, "r+b") as file:
     ...     _ = file.seek(-1, 2), file.write(b"!")
     >>> io.verify(path)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, TracerError
-from funcgrad.io.atomic_files import replacing
+from funcgrad.io.atomic_files import checked_path, replacing
 from funcgrad.io.digests import text_digest
 from funcgrad.io.matching import named_leaves
 from funcgrad.io.npz_files import write_npz
@@ -81,7 +81,8 @@ def save(path: PathLike, tree: object, metadata: Mapping[str, str] | None = None
     >>> io.load(path)["step"]
     7
     """
-    write_snapshot(Path(path), snapshot(tree, metadata or {}, "save"), "save")
+    place = checked_path(path, "save")
+    write_snapshot(place, snapshot(tree, {} if metadata is None else metadata, "save"), "save")
 
 
 def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snapshot:
@@ -96,6 +97,10 @@ def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snaps
                 " the function that is transformed or jitted, and save what that returns."
             )
     pairs = [stored(value) for value in values]
+    if not isinstance(metadata, Mapping):
+        raise DtypeError(
+            f"{operation}: metadata is a dict of texts, got {type(metadata).__name__}."
+        )
     for key, text in metadata.items():
         if type(key) is not str or type(text) is not str:
             raise DtypeError(

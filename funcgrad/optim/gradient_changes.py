@@ -166,9 +166,9 @@ def clip_by_norm(max_norm: ArrayLike, per: str = "tree", eps: ArrayLike = 1e-3) 
     """
     check_numbers("clip_by_norm", max_norm=max_norm, eps=eps)
     changes = {"tree": _shorter_tree, "leaf": _shorter_leaves}
-    if per == "unit":
+    if isinstance(per, str) and per == "unit":
         return GradientChange("clip_by_norm", partial(_shorter_units, max_norm, eps)).optimizer()
-    if per not in changes:
+    if not isinstance(per, str) or per not in changes:
         raise ArgumentError(f"clip_by_norm: per is 'tree', 'leaf' or 'unit', got {per!r}.")
     return GradientChange("clip_by_norm", partial(changes[per], max_norm)).optimizer()
 
@@ -246,7 +246,7 @@ def scale(factor: ArrayLike) -> Optimizer[None]:
     >>> scale(-0.5).update(tensor(4.0), None, tensor(0.0))[0]
     Tensor(-2.0)
     """
-    check_number("scale", "factor", factor if isinstance(factor, Tensor) else abs(factor))
+    check_number("scale", "factor", abs(factor) if isinstance(factor, (int, float)) else factor)
     return GradientChange("scale", partial(_scaled, factor)).optimizer()
 
 

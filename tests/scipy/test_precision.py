@@ -64,7 +64,13 @@ def works(function: Function, values: tuple[Any, ...]) -> bool:
 SHAPED = set(
     """adaptive_avg_pool adaptive_max_pool avg_pool conv conv_transpose cross_entropy glorot_normal
     glorot_uniform he_normal he_uniform log_softmax logsumexp max_pool one_hot ones softmax
-    zeros""".split()
+    zeros
+    Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell
+    GroupNorm KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell
+    Residual Sequential
+    attention bidirectional dropout glu group_norm layer_norm lecun_normal lecun_uniform
+    orthogonal rms_norm rotary run sinusoidal_positions sparsemax truncated_normal
+    variance_scaling""".split()
 )
 """Functions of ``nn`` that take no number for an array: ``test_windows_and_losses_keep_single``."""
 

@@ -351,7 +351,7 @@ def scaled(x: Any, n: int = 1) -> Any:
 
 
 by_two = fg.jit(scaled, static_argnames="n", backend="native", threads=2)
-late: Any = fg.jit(fnp.sin, threads=np.int64(2))  # type: ignore[arg-type]  # it is an integer
+late: Any = fg.jit(fnp.sin, backend="native", threads=np.int64(2))  # type: ignore[arg-type]  # it is an integer
 
 
 class Model:
@@ -371,7 +371,7 @@ def test_the_option_survives() -> None:
         assert shares(f, x) == shares(f, x, n=3) == 1
         assert bits(f(x, n=3)) == bits(fg.jit(scaled, backend="native")(x, 3))
     assert shares(late, x) == 1
-    assert shares(pickle.loads(pickle.dumps(fg.jit(fnp.sin, threads=2))), x) == 1
+    assert shares(pickle.loads(pickle.dumps(fg.jit(fnp.sin, backend="native", threads=2))), x) == 1
     assert bits(Model().apply(x)) == bits(by_two(x, n=3))
     outer = fg.jit(lambda x: by_two(x) + 1.0, backend="native", threads=2)
     assert shares(outer, x) == 1
