@@ -44,8 +44,8 @@ UNSAMPLED = {
     hard_tanh layer_norm lecun_normal lecun_uniform mish orthogonal relu6 rms_norm rotary
     run selu sinusoidal_positions softsign sparsemax squareplus truncated_normal
     variance_scaling""",
-        "random": """Generator beta binomial cauchy chisquare dirichlet gamma generator geometric halton
-    laplace loggamma logistic lognormal multinomial multivariate_normal named orthogonal
+        "random": """Generator beta binomial cauchy chisquare dirichlet gamma generator geometric
+    halton laplace loggamma logistic lognormal multinomial multivariate_normal named orthogonal
     pareto poisson rademacher rayleigh sobol t weibull""",
     }.items()
     for name in names.split()
