@@ -333,9 +333,11 @@ def verify(path: PathLike) -> None:
     >>> path = os.path.join(tempfile.mkdtemp(), "state.safetensors")
     >>> io.save(path, {"weight": np.ones(2)})
     >>> io.verify(path)
-    >>> with open(path, "r+b") as file:
+    >>> damaged = path + ".copy"
+    >>> io.save(damaged, {"weight": np.ones(2)})
+    >>> with open(damaged, "r+b") as file:
     ...     _ = file.seek(-1, 2), file.write(b"!")
-    >>> io.verify(path)
+    >>> io.verify(damaged)
     Traceback (most recent call last):
         ...
     funcgrad.errors.FileFormatError: verify: '...' is damaged... in weight (BLAKE2 differs)...

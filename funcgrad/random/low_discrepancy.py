@@ -10,7 +10,6 @@ together, a point is the same. All is exact arithmetic: the points are the same 
 
 from __future__ import annotations
 
-from operator import index
 from typing import Final, SupportsIndex
 
 import numpy as np
@@ -179,7 +178,7 @@ def halton(
 
 
 def _dimension(d: SupportsIndex, most: int, operation: str) -> int:
-    number = index(d)
+    (number,) = as_shape((d,), operation)
     if not 0 < number <= most:
         raise ArgumentError(
             f"{operation}: the dimension d has to be from 1 to {most}, got {number}."

@@ -5,6 +5,7 @@ The test tries a share of all changes, the same each time; ``python -m tests.ref
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,10 @@ def test_every_function_has_a_call_that_works() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_bad_input_meets_words_for_users(mode: str) -> None:
+def test_bad_input_meets_words_for_users(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a changed path is a file
     raw = [line for path in functions() for line in swept(path, mode, SHARES[mode])]
     assert not raw, f"{len(raw)} raw errors:\n" + "\n".join(raw[:40])
 
