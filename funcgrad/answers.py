@@ -163,8 +163,14 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "scale_by_adam GradientTransformation masked MultiSteps multi_transform inject_hyperparams",
+        "scale_by_adam GradientTransformation inject_hyperparams",
         ONLY_OPTIMIZERS,
+    ),
+    ("fg.optim", "MultiSteps", "fg.optim.accumulate(optimizer, steps)"),
+    (
+        "fg.optim",
+        "masked multi_transform",
+        "fg.optim.partition({'encoder.*': slow, '*': fast}), or fg.tree.partition before grad",
     ),
     ("fg.optim", "clip_by_global_norm clip_grad_norm clip_grad_norm_ adaptive_grad_clip", _CLIP),
     ("fg.optim", "clip_by_block_norm", "fg.optim.clip_by_norm(most, per='leaf')"),

@@ -46,8 +46,10 @@ from funcgrad.optim.mean_squares import (
 )
 from funcgrad.optim.sgd import SgdState, sgd
 from funcgrad.optim.signs import LambState, LionState, lamb, lion
+from funcgrad.optim.wrappers import AccumulateState, accumulate, partition
 
 __all__ = [
+    "AccumulateState",
     "AdadeltaState",
     "AdagradState",
     "AdamState",
@@ -58,6 +60,7 @@ __all__ = [
     "Optimizer",
     "RmspropState",
     "SgdState",
+    "accumulate",
     "adabelief",
     "adadelta",
     "adagrad",
@@ -74,6 +77,7 @@ __all__ = [
     "lamb",
     "lion",
     "nadam",
+    "partition",
     "radam",
     "rmsprop",
     "scale",

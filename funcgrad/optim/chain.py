@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
+from funcgrad.foreign_names import answering
 from funcgrad.optim.base import Optimizer, Pytree
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trees import pytree, static_field
@@ -108,13 +109,8 @@ class _Chain:
         def update(
             grads: Pytree, state: ChainState, params: Pytree, **values: Pytree
         ) -> tuple[Pytree, ChainState]:
-            _check_named("chain.update", values, takes)
-            if not isinstance(state, ChainState) or state.names != names:
-                raise TreeError(
-                    f"chain.update: expected the state of this chain, with the fields"
-                    f" {', '.join(names)}, got {type(state).__name__}. The order is"
-                    " update(grads, state, params)."
-                )
+            check_named("chain.update", values, takes)
+            check_states(state, names, "chain.update")
             states = []
             for member, before in zip(members, state.states, strict=True):
                 taken = {name: values[name] for name in member.takes if name in values}
@@ -122,10 +118,29 @@ class _Chain:
                 states.append(following)
             return grads, ChainState(names, tuple(states))
 
-        return Optimizer(init, update, takes, self)
+        return Optimizer(init, answering(update, "chain.update"), takes, self)
 
 
-def _check_named(operation: str, values: dict[str, Pytree], takes: tuple[str, ...]) -> None:
+def check_states(state: object, names: tuple[str, ...], operation: str) -> None:
+    """Check that a state holds those of optimizers of these names.
+
+    Raises
+    ------
+    TreeError
+        It does not.
+    """
+    if not isinstance(state, ChainState) or state.names != names:
+        got = type(state).__name__
+        if isinstance(state, ChainState):
+            got += f" with {', '.join(state.names)}"
+        raise TreeError(
+            f"{operation}: expected the state of this optimizer, with the fields"
+            f" {', '.join(names)}, got {got}. The order is"
+            " update(grads, state, params)."
+        )
+
+
+def check_named(operation: str, values: dict[str, Pytree], takes: tuple[str, ...]) -> None:
     """Check that an optimizer takes the named arguments of a call.
 
     Raises

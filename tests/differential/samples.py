@@ -293,6 +293,8 @@ def optimizers() -> dict[str, Sample]:
     for name, args in changes.items():
         made[name] = Sample(getattr(fg.optim, name), args, then=_steps)
     made["chain"] = Sample(fg.optim.chain, (fg.optim.sgd(0.1), fg.optim.adam(0.1)), then=_steps)
+    made["accumulate"] = Sample(fg.optim.accumulate, (fg.optim.sgd(0.1), 2), then=_steps)
+    made["partition"] = Sample(fg.optim.partition, ({"*": fg.optim.sgd(0.1)},), then=_steps)
     made["apply_updates"] = Sample(fg.optim.apply_updates, (TREE, TREE))
     return {f"fg.optim.{name}": sample for name, sample in made.items()}
 

@@ -79,6 +79,10 @@ CHAINS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "clip-tree": lambda o: o.chain(o.clip_by_global_norm(1.0), o.adam(0.05)),
         "clip-unit": lambda o: o.chain(o.adaptive_grad_clip(0.5), o.sgd(0.05)),
         "decay": lambda o: o.chain(o.add_decayed_weights(0.1), o.scale(2.0), o.sgd(0.05, 0.9)),
+        "accumulate": lambda o: o.MultiSteps(o.adam(0.05), 4, accumulator_dtype="float64"),
+        "partition": lambda o: o.partition(
+            {"matrix": o.adam(0.05), "vector": o.sgd(0.1, 0.9)}, ["matrix", "vector"]
+        ),
     }
 )
 """Chains of optax."""

@@ -136,5 +136,5 @@ def test_bad_chains():
         optim.chain(optim.adam)  # type: ignore[arg-type]
     optimizer = optim.chain(a=optim.sgd(0.1))
     other = optim.chain(b=optim.sgd(0.1)).init(PARAMS)
-    with pytest.raises(TreeError, match="expected the state of this chain, with the fields a"):
+    with pytest.raises(TreeError, match="expected the state of this optimizer, with the fields a"):
         optimizer.update(PARAMS, other, PARAMS)

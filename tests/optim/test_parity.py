@@ -22,6 +22,8 @@ CHAINS = {
     "decay": lambda: optim.chain(
         optim.add_weight_decay(0.1), optim.scale(2.0), optim.sgd(0.05, 0.9)
     ),
+    "accumulate": lambda: optim.accumulate(optim.adam(0.05), 4),
+    "partition": lambda: optim.partition({"0": optim.adam(0.05), "1": optim.sgd(0.1, 0.9)}),
 }
 SCHEDULES: dict[str, Any] = {
     "linear": schedules.linear(1.0, 0.1, 20),
