@@ -12,7 +12,7 @@ Tensor([0.27731247, 0.28875498])
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,6 +30,8 @@ from funcgrad.shape import DTYPES, Shape, ShapeLike, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
+
+_MOST_ELEMENTS: Final = 2**48
 
 
 def as_key(key: ArrayLike, operation: str) -> Value:
@@ -67,13 +69,16 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
     Raises
     ------
     ShapeError
-        The shape is not a number or a sequence of numbers, or a number is negative.
+        The shape is not a number or a sequence of numbers, or a number is negative; or it is that
+        of more elements than processors have addresses for.
     """
     sizes = shape_argument(shape, operation)
     if any(size < 0 for size in sizes):
         raise ShapeError(
             f"{operation}: a shape is a tuple of integers that are not negative, got {shape!r}."
         )
+    if math.prod(size or 1 for size in sizes) > _MOST_ELEMENTS:
+        raise ShapeError(f"{operation}: no memory holds an array of shape {sizes}.")
     return sizes
 
 

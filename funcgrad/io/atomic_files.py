@@ -50,7 +50,7 @@ _REMEDIES: Final[Mapping[int, str]] = MappingProxyType(
 )
 
 
-def checked_path(path: object, operation: str) -> Path:
+def checked_path(path: object, operation: str, name: str = "path") -> Path:
     """The path that a user has written.
 
     Raises
@@ -61,7 +61,7 @@ def checked_path(path: object, operation: str) -> Path:
     if isinstance(path, (str, os.PathLike)):
         return Path(path)
     raise ArgumentError(
-        f"{operation}: path has to be a text or a pathlib.Path, got {type(path).__name__}."
+        f"{operation}: {name} has to be a text or a pathlib.Path, got {type(path).__name__}."
     )
 
 

@@ -12,7 +12,14 @@ from threading import RLock, Thread
 from typing import Any, Final, Self, SupportsFloat, SupportsIndex
 from warnings import warn
 
-from funcgrad.errors import ArgumentError, FileFormatError, MissingFileError, StorageError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    FileFormatError,
+    MissingFileError,
+    StorageError,
+)
+from funcgrad.io.atomic_files import checked_path
 from funcgrad.io.loading import describe, load
 from funcgrad.io.saving import PathLike, Snapshot, snapshot, write_snapshot
 
@@ -59,13 +66,16 @@ class Checkpoints:
         if keep is not None and (type(keep) is not int or keep < 1):
             raise ArgumentError(f"Checkpoints: keep has to be None or at least 1, got {keep!r}.")
         match best:
-            case None | (str(), int()):
+            case None:
+                pass
+            case (str(), int(count)) if count > 0:
                 pass
             case _:
                 raise ArgumentError(
                     f"Checkpoints: best has to be None or like ('loss', 2), got {best!r}."
                 )
-        self._directory, self._keep, self._best = Path(directory), keep, best
+        self._directory = checked_path(directory, "Checkpoints", "directory")
+        self._keep, self._best = keep, best
         self._thread: Thread | None = None
         self._failure: BaseException | None = None
         self._lock = RLock()
@@ -108,11 +118,10 @@ class Checkpoints:
             checkpoints from before are unchanged.
         LeafError, TracerError
             The tree cannot be saved.
+        ArgumentError, DtypeError
+            The step is not an integer from 0 on, or the metrics are not numbers under texts.
         """
-        number = index(step)
-        if number < 0:
-            raise ArgumentError(f"Checkpoints.save: step has to be at least 0, got {number}.")
-        numbers = {name: float(value) for name, value in (metrics or {}).items()}
+        number, numbers = _step(step), _numbers(metrics)
         if self._best is not None and self._best[0] not in numbers:
             raise ArgumentError(
                 f"Checkpoints.save: best={self._best} needs metrics={{{self._best[0]!r}: ...}}."
@@ -223,3 +232,26 @@ class Checkpoints:
             staying |= set(ranked[:count])
         for step in metrics.keys() - staying:
             self._path(step).unlink(missing_ok=True)
+
+
+def _step(step: object) -> int:
+    try:
+        number = index(step)  # type: ignore[arg-type]  # what has no index is refused in words
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ArgumentError(
+            f"Checkpoints.save: step has to be an integer, at least 0, got {step!r:.60}."
+        )
+    return number
+
+
+def _numbers(metrics: object) -> dict[str, float]:
+    """Convert metrics, which may be tensors, to Python's numbers."""
+    try:
+        return {str(name): float(x) for name, x in dict(metrics or {}).items()}  # type: ignore[call-overload]  # as above
+    except (TypeError, ValueError) as error:
+        raise DtypeError(
+            f"Checkpoints.save: metrics are numbers under texts, such as {{'loss': 0.5}}; got"
+            f" {metrics!r:.60}."
+        ) from error

@@ -11,7 +11,6 @@ Tensor(12.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,23 +18,12 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.differential.file_samples import files
+from tests.differential.random_samples import distributions
+from tests.differential.working_sample import Sample
 from tests.strangers.gudermannian import gudermannian
 
 __all__ = ["Sample", "samples"]
-
-
-def _itself(x: Any) -> Any:
-    return x
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A function, arguments with which it works, and what is done with its result."""
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    then: Callable[[Any], Any] = _itself
 
 
 def cube(x: Any) -> Any:
@@ -299,28 +287,6 @@ def optimizers() -> dict[str, Sample]:
     return {f"fg.optim.{name}": sample for name, sample in made.items()}
 
 
-def distributions() -> dict[str, Sample]:
-    """Random numbers."""
-    key = fg.random.key(0)
-    shaped = "exponential gumbel normal uniform bits".split()
-    made = {
-        **{name: Sample(getattr(fg.random, name), (key, (2,))) for name in shaped},
-        "bernoulli": Sample(fg.random.bernoulli, (key, 0.5, (2,))),
-        "categorical": Sample(fg.random.categorical, (key, [0.0, 1.0])),
-        "choice": Sample(fg.random.choice, (key, 5, (2,))),
-        "choice (of an array)": Sample(
-            fg.random.choice, (key, [1.0, 2.0, 3.0], (2,), False, [0.2, 0.3, 0.5])
-        ),
-        "fold_in": Sample(fg.random.fold_in, (key, 1)),
-        "key": Sample(fg.random.key, (0,)),
-        "permutation": Sample(fg.random.permutation, (key, np.eye(3))),
-        "randint": Sample(fg.random.randint, (key, (2,), 0, 5)),
-        "split": Sample(fg.random.split, (key,)),
-        "truncated_normal": Sample(fg.random.truncated_normal, (key, -1.0, 1.0)),
-    }
-    return {f"fg.random.{name}": sample for name, sample in made.items()}
-
-
 def checks() -> dict[str, Sample]:
     """The checks of derivatives, operations and backends."""
     return {
@@ -379,6 +345,6 @@ def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        solutions,
+        *[solutions, files],
     )
     return {name: sample for family in families for name, sample in family().items()}
