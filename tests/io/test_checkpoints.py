@@ -18,7 +18,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io
-from funcgrad.errors import ArgumentError, StorageError, TreeError
+from funcgrad.errors import ArgumentError, DtypeError, StorageError, TreeError
 from funcgrad.io.saving import snapshot
 from tests.io.kills import killed, train
 
@@ -126,8 +126,15 @@ def test_bad_options_are_refused(tmp_path: Path, keep: Any) -> None:
         io.Checkpoints(tmp_path, keep=keep)
     with pytest.raises(ArgumentError, match="best has to be"):
         io.Checkpoints(tmp_path, best="loss")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="step has to be at least 0"):
-        io.Checkpoints(tmp_path).save(-1, STATE)
+    with pytest.raises(ArgumentError, match="best has to be"):
+        io.Checkpoints(tmp_path, best=("loss", -1))
+    with pytest.raises(ArgumentError, match="directory has to be a text"):
+        io.Checkpoints(None)  # type: ignore[arg-type]
+    for step in (-1, 1.5):
+        with pytest.raises(ArgumentError, match="step has to be an integer, at least 0"):
+            io.Checkpoints(tmp_path).save(step, STATE)  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match="metrics are numbers under texts"):
+        io.Checkpoints(tmp_path).save(1, STATE, metrics={"loss": "low"})  # type: ignore[dict-item]
 
 
 # ------------------------------------------------------------------------------------- failures
