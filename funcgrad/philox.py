@@ -78,7 +78,7 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
             f"{operation}: a shape is a tuple of integers that are not negative, got {shape!r}."
         )
     if math.prod(size or 1 for size in sizes) > _MOST_ELEMENTS:
-        raise ShapeError(f"{operation}: no memory holds an array of shape {sizes}.")
+        raise ShapeError(f"{operation}: an array of shape {sizes} is too big for any memory.")
     return sizes
 
 
