@@ -36,6 +36,7 @@ from funcgrad.optim.gradient_changes import (
     freeze,
     scale,
 )
+from funcgrad.optim.lbfgs import LbfgsState, lbfgs
 from funcgrad.optim.mean_squares import (
     AdadeltaState,
     AdagradState,
@@ -55,6 +56,7 @@ __all__ = [
     "AdamState",
     "ChainState",
     "LambState",
+    "LbfgsState",
     "LionState",
     "MomentsState",
     "Optimizer",
@@ -75,6 +77,7 @@ __all__ = [
     "clip_by_norm",
     "freeze",
     "lamb",
+    "lbfgs",
     "lion",
     "nadam",
     "partition",

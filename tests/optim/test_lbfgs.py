@@ -1,0 +1,333 @@
+"""L-BFGS finds minima in as few evaluations as SciPy's, whatever the kinds of the parameters."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.optimize
+from numpy.testing import assert_allclose, assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import optim, trees
+from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
+
+
+def rosenbrock(x):
+    return fnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def bowl(params):
+    """A quadratic function of any tree, with its minimum where every number is its place."""
+    pairs = zip(trees.leaves(params), (1.0, 2.0 - 1j, 3.0), strict=False)
+    return sum((abs(leaf - place) ** 2).sum() * place.real for leaf, place in pairs)
+
+
+def stepped(optimizer, objective, params, state=None, value=None, grads=None):
+    if state is None:
+        value, grads = fg.value_and_grad(objective)(params)
+        state = optimizer.init(params)
+    params, state = optimizer.step(grads, state, params, value=value, objective=objective)
+    return params, state, state.value, state.grads
+
+
+def minimized(objective, params, tolerance=1e-6, optimizer=None, most=500):
+    optimizer = optimizer or optim.lbfgs()
+    value, grads = fg.value_and_grad(objective)(params)
+
+    def is_steep(carry):
+        return (fg.tree.norm(carry[3]) > tolerance) & (carry[1].count < most)
+
+    def step(carry):
+        return stepped(optimizer, objective, *carry)
+
+    carry = (params, optimizer.init(params), value, grads)
+    return fg.while_loop(is_steep, step, carry)[:2]
+
+
+def test_rosenbrock_takes_no_more_evaluations_than_scipy():
+    start = np.tile([-1.2, 1.0], 5)
+    function = fg.jit(fg.value_and_grad(rosenbrock))
+    theirs = scipy.optimize.minimize(
+        function, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-6, "ftol": 0.0}
+    )
+    x, state = fg.jit(lambda x: minimized(rosenbrock, x))(fg.tensor(start))
+    assert_allclose(x, 1.0, atol=1e-6)
+    assert state.evaluations.item() <= 1.2 * theirs.nfev
+
+
+@pytest.mark.parametrize("backend", ["numpy", None])
+def test_staged_steps_are_the_eager_ones(backend):
+    optimizer, carry = optim.lbfgs(3), (fg.tensor([-1.2, 1.0]),)
+    step = fg.jit(lambda *carry: stepped(optimizer, rosenbrock, *carry), backend=backend)
+    staged = carry = stepped(optimizer, rosenbrock, *carry)
+    for _ in range(6):
+        carry, staged = stepped(optimizer, rosenbrock, *carry), step(*staged)
+    pairs = zip(trees.leaves(carry), trees.leaves(staged), strict=True)
+    for first, second in pairs:
+        assert first.dtype == second.dtype
+        assert_allclose(second, first, rtol=1e-6, atol=1e-9)
+
+
+def test_nothing_is_evaluated_twice():
+    seen = []
+
+    def counted(x):
+        seen.append(np.array(fg.stop_gradient(x)))
+        return rosenbrock(x)
+
+    optimizer, carry = optim.lbfgs(), (fg.tensor([-1.2, 1.0]),)
+    for _ in range(5):
+        carry = stepped(optimizer, counted, *carry)
+    x, state, value, grads = carry
+    assert len(seen) == 1 + state.evaluations.item()
+    assert len({tuple(place) for place in seen}) == len(seen)
+    expected, slope = fg.value_and_grad(rosenbrock)(x)
+    assert value.item() == expected.item()
+    assert_array_equal(grads, slope)
+
+
+def test_every_step_satisfies_wolfes_conditions():
+    optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
+    carry = (x, optimizer.init(x), *fg.value_and_grad(rosenbrock)(x))
+    for _ in range(30):
+        before, _, value, grads = carry
+        carry = stepped(optimizer, rosenbrock, *carry)
+        step = carry[0] - before
+        assert carry[2] <= value + 1e-4 * (grads @ step)
+        assert abs(carry[3] @ step) <= -0.9 * (grads @ step)
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        ("float64", "complex128", "float64"),
+        ("float32", "complex64", "float32"),
+        ("float64", "complex64", "float32"),
+        ("float16", "complex64", "float16"),
+    ],
+)
+def test_trees_of_every_dtype(dtypes):
+    first, second, third = (np.dtype(name) for name in dtypes)
+    params = {
+        "a": [fg.tensor(np.zeros((2, 2), first)), fg.tensor([1j, 3.0, -2.0], second)],
+        "b": fg.tensor(0.5, third),
+    }
+    optimizer = optim.lbfgs()
+    step = fg.jit(lambda *carry: stepped(optimizer, bowl, *carry))
+    carry = (params, optimizer.init(params), *fg.value_and_grad(bowl)(params))
+    for _ in range(12):
+        carry = step(*carry)
+    found, state = carry[:2]
+    eps = max(float(np.finfo(dtype).eps) for dtype in (first, second, third))
+    assert_allclose(found["a"][0], 1.0, rtol=4 * eps)
+    assert_allclose(found["a"][1], 2.0 - 1j, rtol=max(4 * eps, 1e-6))
+    assert_allclose(found["b"], 3.0, rtol=max(4 * eps, 1e-6))
+    assert [leaf.dtype for leaf in trees.leaves(found)] == [
+        leaf.dtype for leaf in trees.leaves(params)
+    ]
+    widest = np.result_type(
+        np.float32, *(np.finfo(dtype).dtype for dtype in (first, second, third))
+    )
+    assert state.steps.shape == (10, 11)
+    assert state.steps.dtype == widest
+    layouts = [
+        [(x.shape, x.dtype) for x in trees.leaves(s)] for s in (state, optimizer.init(params))
+    ]
+    assert layouts[0] == layouts[1]
+
+
+def test_complex_parameters_are_pairs_of_real_ones():
+    matrix = np.array([[2.0, 0.3 + 0.4j], [0.3 - 0.4j, 1.0]])
+
+    def loss(z):
+        off = z - fnp.asarray([1.0 + 1j, -2.0])
+        return (off.conj() @ matrix @ off).real + 0.1 * abs(z[0]) ** 4
+
+    def of_pairs(pairs):
+        return loss(pairs[0] + 1j * pairs[1])
+
+    start = np.array([0.5 - 1j, 2.0j])
+    pairs = fg.tensor([start.real, start.imag])
+    optimizer, carry, real = optim.lbfgs(), (fg.tensor(start),), (pairs,)
+    for _ in range(8):
+        carry, real = stepped(optimizer, loss, *carry), stepped(optimizer, of_pairs, *real)
+        assert_allclose(carry[0], real[0][0] + 1j * real[0][1], rtol=1e-6)
+        assert carry[1].evaluations.item() == real[1].evaluations.item()
+
+
+def test_vmap_over_starts_is_the_loop():
+    starts = fg.tensor([[-1.2, 1.0], [1.0, 1.0], [0.5, -2.0]])
+    optimizer = optim.lbfgs()
+
+    def trained(x):
+        def step(carry, _):
+            return stepped(optimizer, rosenbrock, *carry), None
+
+        carry = (x, optimizer.init(x), *fg.value_and_grad(rosenbrock)(x))
+        return fg.scan(step, carry, length=8)[0][:2]
+
+    for run in (fg.vmap(trained), fg.jit(fg.vmap(trained))):
+        xs, states = run(starts)
+        for i in range(3):
+            x, state = trained(starts[i])
+            assert_allclose(xs[i], x, rtol=1e-6)
+            assert states.evaluations[i].item() == state.evaluations.item()
+    assert states.rate[1].item() == 0.0
+
+
+def test_derivatives_of_a_run_are_those_of_its_minimum():
+    def fitted(target):
+        def loss(x):
+            return fnp.sum(fnp.asarray([1.0, 3.0]) * (x - target) ** 2)
+
+        optimizer, carry = optim.lbfgs(), (fg.tensor([0.0, 0.0]),)
+        for _ in range(6):
+            carry = stepped(optimizer, loss, *carry)
+        return carry[0] @ fnp.asarray([1.0, 10.0])
+
+    target = fg.tensor([0.3, -0.7])
+    assert_allclose(fg.grad(fitted)(target), [1.0, 10.0], rtol=1e-5)
+    assert_allclose(fg.jvp(fitted, (target,), (fg.tensor([1.0, 0.0]),))[1], 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("wall", [np.inf, np.nan])
+def test_places_where_the_objective_is_not_finite_are_too_far(wall):
+    def loss(x):
+        return fnp.where(x > 0.0, x - fnp.log(fnp.where(x > 0.0, x, 1.0)), wall)
+
+    x, state = minimized(loss, fg.tensor(20.0), optimizer=optim.lbfgs(curv_rtol=0.1))
+    assert_allclose(x, 1.0, rtol=1e-6)
+    assert np.isfinite(state.value.item())
+
+
+@pytest.mark.parametrize("start", [3.0, 1e9])
+def test_at_a_minimum_nothing_moves(start):
+    def loss(x):
+        return (x - start) ** 2 + 7.0
+
+    optimizer, x = optim.lbfgs(), fg.tensor(start)
+    moved, state, value, _ = stepped(optimizer, loss, x)
+    assert moved.item() == start
+    assert (state.rate.item(), state.evaluations.item(), value.item()) == (0.0, 0, 7.0)
+
+
+def test_no_decrease_empties_the_memory():
+    optimizer = optim.lbfgs()
+    x, state, _, grads = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
+    assert state.rho[-1] > 0.0
+    wrong = trees.map(lambda g: -g, grads)  # along which the objective rises
+    moved, state = optimizer.step(wrong, state, x, value=rosenbrock(x), objective=rosenbrock)
+    assert_array_equal(moved, x)
+    assert (state.rate.item(), state.count.item()) == (0.0, 2)
+    assert not np.any(state.rho)
+    assert not np.any(state.steps)
+    assert_array_equal(state.grads, wrong)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_start_without_a_value_stays(value):
+    optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
+    grads = fg.grad(rosenbrock)(x)
+    for g in (grads, grads * np.nan):
+        moved, state = optimizer.step(g, optimizer.init(x), x, value=value, objective=rosenbrock)
+        assert_array_equal(moved, x)
+        assert state.evaluations.item() == 0
+
+
+def test_values_of_any_size_and_near_each_other_raise_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scale, shift in ((1e150, 0.0), (1e-6, 0.0), (1.0, 1e8)):
+            x, _ = minimized(
+                lambda x, c=scale, d=shift: d + c * rosenbrock(x),
+                fg.tensor([-1.2, 1.0]),
+                tolerance=1e-5 * scale,
+                most=80,
+            )
+            assert_allclose(x, 1.0, atol=1e-3)
+
+
+def test_the_memory_holds_the_last_pairs():
+    optimizer, carry, pairs = optim.lbfgs(2), (fg.tensor([-1.2, 1.0]),), []
+    carry = (carry[0], optimizer.init(carry[0]), *fg.value_and_grad(rosenbrock)(carry[0]))
+    for _ in range(5):
+        x, _, _, grads = carry
+        carry = stepped(optimizer, rosenbrock, *carry)
+        pairs.append((carry[0] - x, carry[3] - grads))
+    state = carry[1]
+    for row, (step, change) in enumerate(pairs[-2:]):
+        assert_allclose(state.steps[row], step, rtol=1e-9)
+        assert_array_equal(state.changes[row], change)
+        assert_allclose(state.rho[row], 1.0 / (step @ change), rtol=1e-9)
+    assert (state.count.item(), state.steps.shape) == (5, (2, 2))
+
+
+def test_the_direction_is_that_of_the_dense_formula():
+    """The update of BFGS, of the inverse Hessian as a matrix (Nocedal, Wright, 2006, 6.17)."""
+    optimizer, carry = optim.lbfgs(3), (fg.tensor([-1.2, 1.0, 0.5]),)
+    for _ in range(4):
+        carry = stepped(optimizer, rosenbrock, *carry)
+    x, state, _, grads = carry
+    s, y, rho = (np.asarray(memory) for memory in (state.steps, state.changes, state.rho))
+    inverse = np.eye(3) / (rho[-1] * (y[-1] @ y[-1]))
+    for row in range(3):
+        left = np.eye(3) - rho[row] * np.outer(s[row], y[row])
+        inverse = left @ inverse @ left.T + rho[row] * np.outer(s[row], s[row])
+    moved, state, *_ = stepped(optimizer, rosenbrock, *carry)
+    assert_allclose(moved - x, -state.rate.item() * inverse @ grads, rtol=1e-9)
+
+
+def test_it_pickles_and_stands_last_in_a_chain():
+    optimizer = optim.chain(
+        clip=optim.clip_by_norm(1e9), lbfgs=pickle.loads(pickle.dumps(optim.lbfgs(4)))
+    )
+    x = fg.tensor([-1.2, 1.0])
+    value, grads = fg.value_and_grad(rosenbrock)(x)
+    moved, state = optimizer.step(grads, optimizer.init(x), x, value=value, objective=rosenbrock)
+    alone, expected, *_ = stepped(optim.lbfgs(4), rosenbrock, x)
+    assert_array_equal(moved, alone)
+    assert state.lbfgs.value.item() == expected.value.item()
+    again = pickle.loads(pickle.dumps(state))
+    assert_array_equal(again.lbfgs.steps, expected.steps)
+
+
+@pytest.mark.parametrize("params", [{}, {"a": np.zeros((0, 2))}])
+def test_no_parameters_at_all(params):
+    optimizer = optim.lbfgs()
+    state = optimizer.init(params)
+    moved, state = optimizer.step(params, state, params, value=1.0, objective=lambda p: 1.0)
+    assert trees.structure(moved) == trees.structure(params)
+    assert state.rate.item() == 0.0
+
+
+def test_bad_input():
+    optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
+    state = optimizer.init(x)
+    value, grads = fg.value_and_grad(rosenbrock)(x)
+    for name in ("memory_size", "max_linesearch_steps"):
+        for number in (0, 2.5, True):
+            with pytest.raises(ArgumentError, match=f"{name} has to be an integer above 0, got"):
+                optim.lbfgs(**{name: number})
+    for name in ("slope_rtol", "curv_rtol"):
+        with pytest.raises(ArgumentError, match=f"{name} has to be at least 0 and below 1"):
+            optim.lbfgs(**{name: 1.5})
+    with pytest.raises(ArgumentError, match=r"value= is missing\. Call step\("):
+        optimizer.step(grads, state, x, objective=rosenbrock)
+    with pytest.raises(ArgumentError, match="objective= is missing"):
+        optimizer.update(grads, state, x, value=value)
+    with pytest.raises(FunctionError, match="objective has to be a function"):
+        optimizer.step(grads, state, x, value=value, objective=value)
+    with pytest.raises(ShapeError, match=r"value has to be one number, got shape \(2,\)"):
+        optimizer.step(grads, state, x, value=x, objective=rosenbrock)
+    with pytest.raises(DtypeError, match="value has to be a real number, got dtype complex128"):
+        optimizer.step(grads, state, x, value=1j, objective=rosenbrock)
+    with pytest.raises(TreeError, match=r"The order is update\(grads, state, params\)"):
+        optimizer.step(state, grads, x, value=value, objective=rosenbrock)
+    with pytest.raises(ShapeError, match=r"grads: expected shape \(2,\), .* got \(\)"):
+        optimizer.step(value, state, x, value=value, objective=rosenbrock)
+    with pytest.raises(ShapeError, match=r"state\.steps: expected shape \(10, 2\), .* \(3, 2\)"):
+        optimizer.step(grads, optim.lbfgs(3).init(x), x, value=value, objective=rosenbrock)
+    with pytest.raises(DtypeError, match="init: params is of dtype int64"):
+        optimizer.init(fg.tensor([1, 2]))
