@@ -182,7 +182,11 @@ NAMES: Final[tuple[Row, ...]] = (
         " warmup_cosine_decay_schedule constant_schedule lr_scheduler",
         _SCHEDULE,
     ),
-    ("fg.optim", "lbfgs LBFGS bfgs minimize", "fg.scipy.optimize.minimize(f, x0) takes pytrees"),
+    (
+        "fg.optim",
+        "LBFGS bfgs minimize",
+        "fg.optim.lbfgs(), or fg.scipy.optimize.minimize(f, x0), which takes pytrees",
+    ),
     (
         "fg.optim",
         "incremental_update ema",

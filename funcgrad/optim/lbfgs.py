@@ -34,7 +34,7 @@ from funcgrad.optim.base import (
     in_dtype,
     widened,
 )
-from funcgrad.optim.lbfgs_search import Conditions, Place, searched
+from funcgrad.optim.lbfgs_search import Conditions, LinePlace, searched
 from funcgrad.primitives.complexes import join_parts
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, apply, tensor
@@ -230,7 +230,7 @@ class _Lbfgs:
             return in_dtype(value, _SCALAR), _product(gradient, direction), gradient
 
         noise = 10.0 * max([float(np.finfo(leaf.dtype).eps) for leaf in leaves], default=0.0)
-        start = Place(tensor(0.0), value, _product(before, direction))
+        start = LinePlace(tensor(0.0), value, _product(before, direction))
         conditions = Conditions(self.decrease, self.curvature, noise, self.evaluations)
         low, gradient, evaluations = searched(along, start, before, conditions)
         updates = updates_at(low.rate)

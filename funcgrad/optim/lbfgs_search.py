@@ -3,7 +3,7 @@
 >>> from funcgrad.tensor import tensor
 >>> def along(rate):  # f(x) = (x - 3)², from x = 0 along 1
 ...     return (rate - 3.0) ** 2, 2.0 * (rate - 3.0), 2.0 * (rate - 3.0)
->>> start = Place(tensor(0.0), tensor(9.0), tensor(-6.0))
+>>> start = LinePlace(tensor(0.0), tensor(9.0), tensor(-6.0))
 >>> low, _, evaluations = searched(along, start, tensor(-6.0), Conditions(1e-4, 0.1, 1e-15, 20))
 >>> low.rate, evaluations
 (Tensor(3.0), Tensor(2))
@@ -20,7 +20,7 @@ from funcgrad.tensor import Tensor, tensor
 from funcgrad.users_values import ArrayLike
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """A place on the line: its distance from the start, the value and the slope there."""
 
     rate: Tensor
@@ -47,9 +47,9 @@ class _Search(NamedTuple):
     The rate of the other end is infinite as long as there is none.
     """
 
-    low: Place
+    low: LinePlace
     gradient: Tensor
-    high: Place
+    high: LinePlace
     rate: Tensor
     evaluations: Tensor
     is_met: Tensor
@@ -57,17 +57,17 @@ class _Search(NamedTuple):
 
 def searched(
     along: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]],
-    start: Place,
+    start: LinePlace,
     gradient: Tensor,
     conditions: Conditions,
-) -> tuple[Place, Tensor, Tensor]:
+) -> tuple[LinePlace, Tensor, Tensor]:
     """Look along a line for a place that satisfies Wolfe's strong conditions; first at rate 1.
 
     Parameters
     ----------
     along : callable
         From a rate to the value, the slope and the gradient there.
-    start : Place
+    start : LinePlace
         Rate 0. Where its value is not finite or its slope not below 0, nothing is evaluated.
     gradient : Tensor
         The gradient at the start.
@@ -75,7 +75,7 @@ def searched(
 
     Returns
     -------
-    low : Place
+    low : LinePlace
         The best place; the start if none is better.
     gradient : Tensor
         The gradient there.
@@ -98,7 +98,7 @@ def searched(
     def tried(search: _Search) -> _Search:
         rate, low, high = search.rate, search.low, search.high
         value, slope, gradient = along(rate)
-        trial = Place(rate, value, slope)
+        trial = LinePlace(rate, value, slope)
         most = start.value + conditions.decrease * rate * start.slope
         is_lower = fnp.isfinite(value) & fnp.isfinite(slope)
         is_lower = is_lower & (value <= fnp.minimum(most, low.value) + noise)
@@ -116,7 +116,7 @@ def searched(
         )
 
     can_descend = fnp.isfinite(start.value) & (start.slope < 0.0)
-    nowhere = Place(tensor(fnp.inf), tensor(fnp.inf), tensor(0.0))
+    nowhere = LinePlace(tensor(fnp.inf), tensor(fnp.inf), tensor(0.0))
     first = _Search(start, gradient, nowhere, tensor(1.0), tensor(0), ~can_descend)
     last = while_loop(is_open, tried, first)
     is_better = last.is_met | (last.low.value < start.value)
@@ -124,11 +124,11 @@ def searched(
     return _chosen(is_better, last.low, start), gradient, last.evaluations
 
 
-def _chosen(which: Tensor, first: Place, second: Place) -> Place:
-    return Place(*(fnp.where(which, x, y) for x, y in zip(first, second, strict=True)))
+def _chosen(which: Tensor, first: LinePlace, second: LinePlace) -> LinePlace:
+    return LinePlace(*(fnp.where(which, x, y) for x, y in zip(first, second, strict=True)))
 
 
-def _next_rate(low: Place, high: Place, before: Place) -> Tensor:
+def _next_rate(low: LinePlace, high: LinePlace, before: LinePlace) -> Tensor:
     """The next rate to try: a cubic polynomial's minimum, in the middle of the bracket or beyond.
 
     Without another end it lies beyond ``low`` by 0.1 to 4 times the way from the best place before.
@@ -139,10 +139,11 @@ def _next_rate(low: Place, high: Place, before: Place) -> Tensor:
     share, is_known = _minimum_of_cubic(low, other, width)
     inside = fnp.where(is_known, fnp.clip(share, 0.1, 0.9), 0.5)
     beyond = fnp.where(is_known & (share < 0.0), fnp.clip(share, -4.0, -0.1), -4.0)
-    return low.rate + fnp.where(is_closed, inside, beyond) * width
+    following: Tensor = low.rate + fnp.where(is_closed, inside, beyond) * width
+    return following
 
 
-def _minimum_of_cubic(low: Place, other: Place, width: Tensor) -> tuple[Tensor, Tensor]:
+def _minimum_of_cubic(low: LinePlace, other: LinePlace, width: Tensor) -> tuple[Tensor, Tensor]:
     """Where a cubic polynomial with the values and slopes of two places has its minimum.
 
     The first result is a share of the way from ``low`` to ``other``, the second whether there is a
@@ -157,7 +158,8 @@ def _minimum_of_cubic(low: Place, other: Place, width: Tensor) -> tuple[Tensor, 
     size = fnp.where(size > 0.0, size, 1.0)
     middle, here, there = middle / size, here / size, there / size
     square = middle * middle - here * there
-    root = fnp.sign(width) * fnp.sqrt(fnp.where(square > 0.0, square, 0.0))
+    has_root = square > 0.0  # where it has none, neither has the root a derivative
+    root = fnp.where(has_root, fnp.sign(width) * fnp.sqrt(fnp.where(has_root, square, 1.0)), 0.0)
     bottom = there - here + 2.0 * root
     is_known = is_known & (square >= 0.0) & (bottom != 0.0)
     return 1.0 - (there + root - middle) / fnp.where(is_known, bottom, 1.0), is_known

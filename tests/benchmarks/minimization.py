@@ -10,6 +10,7 @@ interleaved, and the least processor times are compared::
 
 import argparse
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -111,13 +112,8 @@ def main() -> None:
         _, state = whole(x)
         evaluations = 1 + int(state.evaluations)
         theirs = with_scipy(function, start)
-        times = [
-            (
-                seconds(lambda w=whole, x=x: w(x)),
-                seconds(lambda f=function, s=start: with_scipy(f, s)),
-            )
-            for _ in range(options.rounds)
-        ]
+        works = (partial(whole, x), partial(with_scipy, function, start))
+        times = [[seconds(work) for work in works] for _ in range(options.rounds)]
         mine, scipys = (min(column) for column in zip(*times, strict=True))
         print(
             f"{name:22} {evaluations:11} {evaluations / theirs.nfev:9.2f} {1e3 * mine:8.2f}"

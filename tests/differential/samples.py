@@ -255,6 +255,19 @@ def _steps(optimizer: Any) -> Any:
     return optimizer.update(TREE, state, TREE)[0]
 
 
+def _searched(optimizer: Any) -> Any:
+    """Two steps of an optimizer that searches along lines."""
+    state, params = optimizer.init(TREE), TREE
+    for _ in range(2):
+        value, grads = fg.value_and_grad(_valley)(params)
+        params, state = optimizer.step(grads, state, params, value=value, objective=_valley)
+    return params
+
+
+def _valley(params: Any) -> Any:
+    return sum((fnp.sum((x - 1.0) ** 4) for x in fg.tree.leaves(params)), 0.0)
+
+
 def optimizers() -> dict[str, Sample]:
     """Optimizers, and what their functions take."""
     made = {
@@ -280,6 +293,8 @@ def optimizers() -> dict[str, Sample]:
     }
     for name, args in changes.items():
         made[name] = Sample(getattr(fg.optim, name), args, then=_steps)
+    made["lbfgs"] = Sample(fg.optim.lbfgs, (), then=_searched)
+    made["lbfgs().init"] = Sample(fg.optim.lbfgs().init, (TREE,))
     made["chain"] = Sample(fg.optim.chain, (fg.optim.sgd(0.1), fg.optim.adam(0.1)), then=_steps)
     made["accumulate"] = Sample(fg.optim.accumulate, (fg.optim.sgd(0.1), 2), then=_steps)
     made["partition"] = Sample(fg.optim.partition, ({"*": fg.optim.sgd(0.1)},), then=_steps)

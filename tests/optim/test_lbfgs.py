@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +25,10 @@ def bowl(params):
     return sum((abs(leaf - place) ** 2).sum() * place.real for leaf, place in pairs)
 
 
-def stepped(optimizer, objective, params, state=None, value=None, grads=None):
-    if state is None:
-        value, grads = fg.value_and_grad(objective)(params)
-        state = optimizer.init(params)
+def stepped(optimizer: Any, objective: Any, params: Any, *carried: Any) -> tuple[Any, ...]:
+    if not carried:
+        carried = optimizer.init(params), *fg.value_and_grad(objective)(params)
+    state, value, grads = carried
     params, state = optimizer.step(grads, state, params, value=value, objective=objective)
     return params, state, state.value, state.grads
 
@@ -77,8 +78,9 @@ def test_nothing_is_evaluated_twice():
         seen.append(np.array(fg.stop_gradient(x)))
         return rosenbrock(x)
 
-    optimizer, carry = optim.lbfgs(), (fg.tensor([-1.2, 1.0]),)
-    for _ in range(5):
+    optimizer = optim.lbfgs()
+    carry = stepped(optimizer, counted, fg.tensor([-1.2, 1.0]))
+    for _ in range(4):
         carry = stepped(optimizer, counted, *carry)
     x, state, value, grads = carry
     assert len(seen) == 1 + state.evaluations.item()
@@ -150,14 +152,17 @@ def test_complex_parameters_are_pairs_of_real_ones():
 
     start = np.array([0.5 - 1j, 2.0j])
     pairs = fg.tensor([start.real, start.imag])
-    optimizer, carry, real = optim.lbfgs(), (fg.tensor(start),), (pairs,)
+    optimizer = optim.lbfgs()
+    carry: tuple[Any, ...] = (fg.tensor(start),)
+    real: tuple[Any, ...] = (pairs,)
     for _ in range(8):
         carry, real = stepped(optimizer, loss, *carry), stepped(optimizer, of_pairs, *real)
         assert_allclose(carry[0], real[0][0] + 1j * real[0][1], rtol=1e-6)
         assert carry[1].evaluations.item() == real[1].evaluations.item()
 
 
-def test_vmap_over_starts_is_the_loop():
+@pytest.mark.parametrize("wrap", [lambda f: f, fg.jit])
+def test_vmap_over_starts_is_the_loop(wrap):
     starts = fg.tensor([[-1.2, 1.0], [1.0, 1.0], [0.5, -2.0]])
     optimizer = optim.lbfgs()
 
@@ -168,12 +173,11 @@ def test_vmap_over_starts_is_the_loop():
         carry = (x, optimizer.init(x), *fg.value_and_grad(rosenbrock)(x))
         return fg.scan(step, carry, length=8)[0][:2]
 
-    for run in (fg.vmap(trained), fg.jit(fg.vmap(trained))):
-        xs, states = run(starts)
-        for i in range(3):
-            x, state = trained(starts[i])
-            assert_allclose(xs[i], x, rtol=1e-6)
-            assert states.evaluations[i].item() == state.evaluations.item()
+    xs, states = wrap(fg.vmap(trained))(starts)
+    for i in range(3):
+        x, state = trained(starts[i])
+        assert_allclose(xs[i], x, rtol=1e-6)
+        assert states.evaluations[i].item() == state.evaluations.item()
     assert states.rate[1].item() == 0.0
 
 
@@ -250,8 +254,8 @@ def test_values_of_any_size_and_near_each_other_raise_no_warning():
 
 
 def test_the_memory_holds_the_last_pairs():
-    optimizer, carry, pairs = optim.lbfgs(2), (fg.tensor([-1.2, 1.0]),), []
-    carry = (carry[0], optimizer.init(carry[0]), *fg.value_and_grad(rosenbrock)(carry[0]))
+    optimizer, start, pairs = optim.lbfgs(2), fg.tensor([-1.2, 1.0]), []
+    carry: Any = (start, optimizer.init(start), *fg.value_and_grad(rosenbrock)(start))
     for _ in range(5):
         x, _, _, grads = carry
         carry = stepped(optimizer, rosenbrock, *carry)
@@ -266,8 +270,9 @@ def test_the_memory_holds_the_last_pairs():
 
 def test_the_direction_is_that_of_the_dense_formula():
     """The update of BFGS, of the inverse Hessian as a matrix (Nocedal, Wright, 2006, 6.17)."""
-    optimizer, carry = optim.lbfgs(3), (fg.tensor([-1.2, 1.0, 0.5]),)
-    for _ in range(4):
+    optimizer = optim.lbfgs(3)
+    carry = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0, 0.5]))
+    for _ in range(3):
         carry = stepped(optimizer, rosenbrock, *carry)
     x, state, _, grads = carry
     s, y, rho = (np.asarray(memory) for memory in (state.steps, state.changes, state.rho))
@@ -303,20 +308,21 @@ def test_no_parameters_at_all(params):
 
 
 def test_bad_input():
+    lbfgs: Any = optim.lbfgs
     optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
     state = optimizer.init(x)
     value, grads = fg.value_and_grad(rosenbrock)(x)
     for name in ("memory_size", "max_linesearch_steps"):
         for number in (0, 2.5, True):
             with pytest.raises(ArgumentError, match=f"{name} has to be an integer above 0, got"):
-                optim.lbfgs(**{name: number})
+                lbfgs(**{name: number})
     for name in ("slope_rtol", "curv_rtol"):
         with pytest.raises(ArgumentError, match=f"{name} has to be at least 0 and below 1"):
-            optim.lbfgs(**{name: 1.5})
+            lbfgs(**{name: 1.5})
     with pytest.raises(ArgumentError, match=r"value= is missing\. Call step\("):
         optimizer.step(grads, state, x, objective=rosenbrock)
     with pytest.raises(ArgumentError, match="objective= is missing"):
-        optimizer.update(grads, state, x, value=value)
+        optimizer.step(grads, state, x, value=value)
     with pytest.raises(FunctionError, match="objective has to be a function"):
         optimizer.step(grads, state, x, value=value, objective=value)
     with pytest.raises(ShapeError, match=r"value has to be one number, got shape \(2,\)"):
