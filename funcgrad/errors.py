@@ -16,6 +16,7 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── ArgumentError       ValueError a number or an option that an operation does not allow
     │   ├── MatrixError     LinAlgError a matrix that is singular, or not positive definite
     │   └── RangeError      OverflowError a number outside of what a dtype can hold
+    ├── KeyReuseError       RuntimeError a key that random numbers are drawn from twice
     ├── ConvergenceError    RuntimeError an iteration that did not come to its end
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
@@ -67,6 +68,8 @@ __all__ = [
     "ImmutableAttributeError",
     "ImmutableError",
     "IndexKindError",
+    "KeyReuseError",
+    "KeyReuseWarning",
     "LeafError",
     "MatrixError",
     "MatrixShapeError",
@@ -145,6 +148,14 @@ class MatrixError(ArgumentError, LinAlgError):
 
 class RangeError(ArgumentError, OverflowError):
     """A number is outside of the range of a dtype."""
+
+
+class KeyReuseError(FuncgradError, RuntimeError):
+    """Random numbers are drawn twice from one key, where ``fg.random.check_keys`` looks."""
+
+
+class KeyReuseWarning(UserWarning):
+    """A program draws random numbers twice from one variable."""
 
 
 class ConvergenceError(FuncgradError, RuntimeError):

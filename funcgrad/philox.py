@@ -18,17 +18,25 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, LeafError, ShapeError
+from funcgrad.key_uses import KEY_USES, current_uses, testify
 from funcgrad.numpy.options import shape_argument
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.logic import bitwise_or
 from funcgrad.primitives.random_bits import (
     BITS,
+    SPLIT,
     bits_to_normal,
     bits_to_uniform,
+    fold_key,
     random_bits,
 )
+from funcgrad.primitives.structural import cast, reshape
 from funcgrad.shape import DTYPES, Shape, ShapeLike, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply
-from funcgrad.trace import Value
+from funcgrad.trace import RAW, Value, concrete, running_traces
+from funcgrad.transforms.participation import batches_of, participants
+from funcgrad.transforms.stager import Stager
 from funcgrad.users_values import ArrayLike, operand
 
 _MOST_ELEMENTS: Final = 2**48
@@ -106,10 +114,73 @@ def as_dtype(dtype: DTypeLike, kinds: str, operation: str, key: ArrayLike) -> np
     return wanted
 
 
-def random_words(key: ArrayLike, shape: Shape, operation: str) -> Tensor:
-    """Uniformly distributed uint64 numbers: the first of the key's stream, in any shape."""
-    words: Tensor = apply(random_bits, as_key(key, operation), shape=shape, stream=BITS)
+def random_words(
+    key: ArrayLike, shape: Shape, operation: str, stream: int = BITS, repeats: bool = False
+) -> Tensor:
+    """Uniformly distributed uint64 numbers: the first of a stream of the key's, in any shape.
+
+    This is a use of the key, which ``random.check_keys`` sees; but not one that ``repeats``, as
+    the points of one sequence do.
+    """
+    value = as_key(key, operation)
+    if repeats:
+        value = apart(value)
+    words: Tensor = apply(random_bits, value, shape=shape, stream=stream)
+    if KEY_USES.get() is not None and words.size and not repeats:
+        _note(operation, value, words, stream)
     return words
+
+
+def folded_key(key: ArrayLike, number: Value, operation: str) -> Tensor:
+    """The key that is made of a key and a number."""
+    value = as_key(key, operation)
+    folded: Tensor = apply(fold_key, value, number)
+    if KEY_USES.get() is not None:
+        _note(operation, value, folded)
+    return folded
+
+
+def apart(key: Value) -> Value:
+    """Copy a key: to a program it is another variable, whose draws count anew."""
+    return bitwise_or(key, np.uint64(0))
+
+
+def numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
+    """The numbers of a vector, a row for each example of a batch that takes part.
+
+    None where they are not known, as while a program is staged, or where examples share what some
+    of them do not get to.
+    """
+    if any(isinstance(trace, Stager) and not trace.has_numbers for trace in running_traces()):
+        return None
+    width, mask = shape_of(value)[0], participants(True)
+    if mask is not True:
+        if not set(batches_of(mask)) <= set(batches_of(value)):
+            return None
+        flag = reshape(cast(mask, dtype=np.dtype(np.uint64)), shape=(1,))
+        value = concatenate(value, flag, axis=0)
+    while type(value) not in RAW:
+        value = value._value
+    rows: np.ndarray[Any, Any] = value.reshape(-1, shape_of(value)[-1])
+    return rows if mask is True else rows[rows[:, width] != 0, :width]
+
+
+def _note(operation: str, key: Value, made: Tensor, stream: int | None = None) -> None:
+    """Note the use of a key in a stream, and the keys that were made from it."""
+    uses = current_uses()
+    if uses is None:
+        testify()
+        return
+    if stream is not None:
+        rows = numbers_of(key)
+        if rows is not None:
+            uses.draw(operation, stream, [row.tobytes() for row in rows])
+    if stream in (None, SPLIT):
+        flat = reshape(concrete(made), shape=(made.size,))
+        rows = numbers_of(concatenate(key, flat, axis=0))
+        for row in () if rows is None else rows:
+            children = row[2:].reshape(-1, 2)
+            uses.derive(row[:2].tobytes(), [child.tobytes() for child in children])
 
 
 def draw(

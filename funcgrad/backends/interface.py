@@ -31,6 +31,7 @@ Tensor(9.0)
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 from funcgrad.errors import GuardError
@@ -57,6 +58,8 @@ class Unchanged:
         Some of them: dicts, keys, and the objects that were there.
     empty : tuple of dict
         Dicts that have to be empty.
+    variables : tuple of pairs
+        Context variables, and the objects that they have to have.
     others : callable, optional
         Returns whether all others are.
     """
@@ -65,6 +68,7 @@ class Unchanged:
     attributes: tuple[tuple[Any, str, Any], ...]
     entries: tuple[tuple[dict[Any, Any], Any, Any], ...]
     empty: tuple[dict[Any, Any], ...]
+    variables: tuple[tuple[ContextVar[Any], Any], ...]
     others: Callable[[], bool] | None
 
 

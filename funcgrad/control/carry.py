@@ -25,6 +25,7 @@ from funcgrad.errors import (
     ShapeError,
     TreeError,
 )
+from funcgrad.key_uses import repetition
 from funcgrad.programs.equation import as_spec, gives_way, spec_inside
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -272,7 +273,7 @@ class Kinds:
             return self.tree(values)
         while promoted:
             self.promote()
-            with probe_again(running_probes()):
+            with probe_again(running_probes()), repetition():
                 values, promoted = self.fit(self.flatten(body(self.tree()), step), step)
         return self.tree(values)
 

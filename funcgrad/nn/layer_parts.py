@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import LeafError, ShapeError
-from funcgrad.philox import as_key
-from funcgrad.primitives.random_bits import SPLIT, fold_key, random_bits
+from funcgrad.philox import folded_key, random_words
+from funcgrad.primitives.random_bits import SPLIT
 from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor, apply
+from funcgrad.tensor import Tensor
 from funcgrad.trees import leaves
 from funcgrad.users_values import ArrayLike
 
@@ -65,8 +65,7 @@ def check_features(x: ArrayLike, features: int, layer: str) -> None:
 
 def split_key(key: ArrayLike, count: int, operation: str) -> Tensor:
     """Make several keys, those of ``fg.random.split``."""
-    keys: Tensor = apply(random_bits, as_key(key, operation), shape=(count, 2), stream=SPLIT)
-    return keys
+    return random_words(key, (count, 2), operation, SPLIT)
 
 
 def called(
@@ -84,8 +83,7 @@ def called(
     train = getattr(layer, "train", None) if training else None
     options = {}
     if key is not None and "key" in inspect.signature(train or layer).parameters:
-        folded: Tensor = apply(fold_key, as_key(key, "Sequential"), np.uint64(position))
-        options["key"] = folded
+        options["key"] = folded_key(key, np.uint64(position), "Sequential")
     if train is not None:
         result: tuple[Any, Any] = train(x, state, **options)
         return result

@@ -12,7 +12,7 @@ Tensor([-0.88034723,  0.40492615])
 ``split`` makes independent keys; ``fold_in`` makes a key for a number, such as the step of a
 training loop, and ``named`` one for a name. ``generator`` wraps a key and a count in a value with
 NumPy's methods. A key does not record its uses, so using it twice is not an error, as in the first
-line here:
+line here; within ``with check_keys():`` it is.
 
 >>> bool(random.uniform(key) == random.uniform(key))
 True
@@ -49,6 +49,7 @@ from funcgrad.random.count_draws import (
 from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
 from funcgrad.random.gamma_family import beta, chisquare, dirichlet, gamma, loggamma, t
 from funcgrad.random.generators import Generator, generator
+from funcgrad.random.key_checks import again, check_keys
 from funcgrad.random.keys import bits, fold_in, key, named, split
 from funcgrad.random.low_discrepancy import halton, sobol
 from funcgrad.random.quantile_draws import (
@@ -64,12 +65,14 @@ from funcgrad.random.vector_draws import multivariate_normal, orthogonal
 
 __all__ = [
     "Generator",
+    "again",
     "bernoulli",
     "beta",
     "binomial",
     "bits",
     "categorical",
     "cauchy",
+    "check_keys",
     "chisquare",
     "choice",
     "dirichlet",

@@ -16,11 +16,11 @@ import numpy as np
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.numpy import stack
-from funcgrad.philox import as_key, as_shape, random_words
-from funcgrad.primitives.random_bits import SPLIT, fold_key, random_bits
+from funcgrad.philox import as_shape, folded_key, random_words
+from funcgrad.primitives.random_bits import SPLIT
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import ShapeLike, dtype_of, shape_of
-from funcgrad.tensor import Tensor, apply, wrap
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, operand
 
@@ -86,9 +86,7 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
     >>> split(key(0), 3).shape
     (3, 2)
     """
-    shape = (*as_shape(num, "split"), 2)
-    keys: Tensor = apply(random_bits, as_key(key, "split"), shape=shape, stream=SPLIT)
-    return keys
+    return random_words(key, (*as_shape(num, "split"), 2), "split", SPLIT)
 
 
 @answering
@@ -121,8 +119,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
     number = _integer(data, "fold_in", "data", 2**64)
     if type(number) is int:
         number = np.uint64(number)
-    folded: Tensor = apply(fold_key, as_key(key, "fold_in"), number)
-    return folded
+    return folded_key(key, number, "fold_in")
 
 
 @answering

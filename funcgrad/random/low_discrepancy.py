@@ -89,7 +89,7 @@ def sobol(
     directions = fnp.asarray(direction_numbers(dimension, _DIGITS))
     shift: Tensor = fnp.zeros(dimension, dtype=np.uint64)
     if key is not None:
-        (inner,) = inner_keys(key, 1, "sobol")
+        (inner,) = inner_keys(key, 1, "sobol", repeats=True)
         words = words_of(inner, (dimension, 64))
         directions, shift = _mapped(words[:, :_DIGITS], directions), words[:, -1]
     gray = (numbers ^ (numbers >> np.uint64(1)))[:, None]
@@ -161,7 +161,7 @@ def halton(
     weights[weights < 2.0**-_DIGITS] = 0.0
     factors = shifts = None
     if key is not None:
-        (inner,) = inner_keys(key, 1, "halton")
+        (inner,) = inner_keys(key, 1, "halton", repeats=True)
         words = words_of(inner, (dimension, _DIGITS, 2)) >> np.uint64(11)
         factors = 1 + words[..., 0] % (bases - np.uint64(1))[:, None]
         shifts = words[..., 1] % bases[:, None]

@@ -22,7 +22,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.control.whiles import while_loop
-from funcgrad.philox import as_key
+from funcgrad.philox import random_words
 from funcgrad.primitives.random_bits import (
     ATTEMPTS,
     BITS,
@@ -40,10 +40,9 @@ Attempt = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From words to proposals, and whether each is refused. A NaN refuses nothing."""
 
 
-def inner_keys(key: ArrayLike, count: int, operation: str) -> Tensor:
+def inner_keys(key: ArrayLike, count: int, operation: str, repeats: bool = False) -> Tensor:
     """Make keys that no split and no number folded in makes, for the parts of one draw."""
-    keys: Tensor = apply(random_bits, as_key(key, operation), shape=(count, 2), stream=ATTEMPTS)
-    return keys
+    return random_words(key, (count, 2), operation, ATTEMPTS, repeats)
 
 
 def words_of(inner: Tensor, shape: Shape) -> Tensor:

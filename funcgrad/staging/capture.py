@@ -38,6 +38,7 @@ import numpy as np
 
 from funcgrad.backends.interface import Unchanged
 from funcgrad.buffers import BufferPool
+from funcgrad.key_uses import KEY_USES, current_uses, witnessed
 from funcgrad.primitive import Primitive
 from funcgrad.process_locks import cached_property
 from funcgrad.programs.program import Program
@@ -108,10 +109,13 @@ class Capture:
         Whether there is no other thread.
     complete : bool
         False if there is more to watch than is reasonable, so that changes could go unnoticed.
+    draws : bool
+        Whether the staged function uses keys of random numbers: not while these are checked.
     """
 
     def __init__(self, *roots: object) -> None:
         self._roots = roots
+        self.draws = False
         self._observes = False
         self._outer: Any = None
         self._ran: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
@@ -150,6 +154,8 @@ class Capture:
     def check(self) -> Callable[[], bool] | None:
         """A function that returns whether nothing has changed; None if nothing can change."""
         self._seen, self._spaces, self._classes, self._idle = {}, [], {}, {}
+        if self.draws:
+            self._watch.unset(KEY_USES, current_uses)
         return self._watch.function()
 
     def parts(self) -> Unchanged | None:
@@ -176,6 +182,12 @@ class Capture:
 
         Returns None if there is more to watch than is reasonable.
         """
+        with witnessed() as witness:
+            result = self._run(call)
+        self.draws = witness.drew
+        return result
+
+    def _run(self, call: Callable[[], T]) -> T | None:
         if not self._observes:
             return call()
         choose: Any = sys.setprofile

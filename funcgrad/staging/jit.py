@@ -32,6 +32,7 @@ from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.foreign_names import answering
+from funcgrad.key_uses import current_uses
 from funcgrad.passes.pipeline import optimize
 from funcgrad.process_locks import ProcessLock, cached_property
 from funcgrad.programs.program import Program
@@ -159,10 +160,7 @@ class Jitted(Generic[P, R]):
         return result
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
-        """Call inside another transformation, in which some of the values are tracers.
-
-        The variant is the one for raw numbers of the tracers' shapes and dtypes.
-        """
+        """Call on tracers: by the variant for raw numbers of their shapes and dtypes."""
         if running_probes() is not None:  # programs do not contain probes
             return self._function(*args, **kwargs)
         static = self._split(args, kwargs)[0]
@@ -242,7 +240,7 @@ class Jitted(Generic[P, R]):
 
     def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
-        if not variants.watched:
+        if not variants.watched or current_uses() is not None:  # keys are checked by their numbers
             return MISS
         count, cause = variants.refresh()
         if cause is not None:

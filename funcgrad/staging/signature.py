@@ -12,6 +12,7 @@ from typing import Any, Final
 from funcgrad import trees
 from funcgrad.backends.interface import MISS, Compiled
 from funcgrad.errors import GuardError
+from funcgrad.key_uses import testify
 from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -125,6 +126,8 @@ class Signature:
                 except GuardError:
                     continue
                 variant.was_used = True
+                if variant.capture.draws:
+                    testify()  # to the staging of a function that calls this one
                 self._prefer(variant)
                 return trees.unflatten(variant.program.result, [wrap(out) for out in outs])
         return MISS

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from keyword import iskeyword
 from operator import is_not
 from types import CellType, FunctionType, MappingProxyType
@@ -72,6 +73,7 @@ class Watch:
             tuple([triple for triple in triples if type(triple[0]) is not dict]),
             tuple([triple for triple in triples if type(triple[0]) is dict]),
             tuple([place[0] for place in places if len(place) == 1]),
+            tuple([place for place in places if len(place) == 2]),
             self._function(others),
         )
 
@@ -147,6 +149,13 @@ class Watch:
             self.holds("{}({}) == {}", tobytes, array, tobytes(array))
         self.holds("{}.shape == {}", array, array.shape)
         self.holds("{}.dtype == {}", array, array.dtype)
+
+    def unset(self, variable: ContextVar[Any], read: Callable[[], object]) -> None:
+        """Watch that a context variable is None, or a function that reads it returns None."""
+        names = self._body.name(variable.get), self._body.name(read)
+        condition = f"({names[0]}() is None or {names[1]}() is None)"
+        self._parts[condition] = variable, None
+        self._add(condition)
 
     def _is(self, text: str, value: object) -> str:
         """Watch that an expression gives the same object, or an exactly equal number or text."""

@@ -16,6 +16,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.floating_errors import quiet
+from funcgrad.key_uses import repetition
 from funcgrad.numpy.options import mapping
 from funcgrad.primitives.complexes import conj
 from funcgrad.quick_dataclasses import dataclass
@@ -113,7 +114,8 @@ def subject_of(
         replaced = list(leaves)
         for k, leaf in zip(followed, differentiated, strict=True):
             replaced[k] = leaf
-        return _results(operation, f(*trees.unflatten(structure, replaced), **keywords))
+        with repetition():
+            return _results(operation, f(*trees.unflatten(structure, replaced), **keywords))
 
     point = tuple([leaves[k] for k in followed])
     with quiet():

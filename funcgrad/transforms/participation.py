@@ -59,7 +59,7 @@ def participants(mask: Value) -> Value:
 
 def is_batched(value: Value) -> bool:
     """Whether a value stands for many examples that a running ``vmap`` follows."""
-    return bool(_batches(value))
+    return bool(batches_of(value))
 
 
 def is_nobody(mask: Value) -> bool:
@@ -91,7 +91,7 @@ def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
 
 def _with_deputy(mask: Value, x: Value) -> Value:
     """Replace the numbers of a value outside of a mask, where it then has no derivative."""
-    mask, batches = _without(mask, _traces(x)), _batches(x)
+    mask, batches = _without(mask, _traces(x)), batches_of(x)
     while type(mask) not in RAW and mask._trace.is_batch and mask._trace not in batches:
         mask = _anyone(mask)
     if type(mask) in RAW or not mask._trace.is_batch or shape_of(mask._value) == (0,):
@@ -128,7 +128,7 @@ def _anyone(mask: Value) -> Value:
     return reduce_any(mask._value, axis=(0,), keepdims=False)
 
 
-def _batches(x: Value) -> list[Trace]:
+def batches_of(x: Value) -> list[Trace]:
     """The traces, the innermost first, in which a value stands for many."""
     return [trace for trace in _traces(x) if trace.is_batch]
 

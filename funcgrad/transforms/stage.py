@@ -21,12 +21,15 @@ from typing import Any, Final, ParamSpec
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.errors import KeyReuseWarning
+from funcgrad.programs.draws import repeated_draw
 from funcgrad.programs.program import Program
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.stager import NumbersNeeded, Stager
 from funcgrad.trees import Structure
+from funcgrad.users_line import warn_user
 
 P = ParamSpec("P")
 _LARGE: Final = 2**14
@@ -85,7 +88,25 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
 def stage(
     operation: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:
-    """Stage a function, in the name of the operation that the user called."""
+    """Stage a function, in the name of the operation that the user called.
+
+    A program that draws the same random numbers twice is worth a warning.
+    """
+    staged = _staged(operation, f, args, kwargs)
+    lines = repeated_draw(staged)
+    if lines is not None:
+        warn_user(
+            f"{operation}: {staged.name} draws from one key twice, at {lines[0]} and at {lines[1]}:"
+            " the same random numbers come again. Make a key for each use, by fg.random.split or"
+            " fold_in; where the repetition is meant, pass fg.random.again(key).",
+            KeyReuseWarning,
+        )
+    return staged
+
+
+def _staged(
+    operation: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Program:
     leaves, structure = trees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)
     if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:

@@ -16,6 +16,7 @@ from tests.differential.working_sample import Sample
 __all__ = ["distributions"]
 
 PARAMETERS = {
+    "again": (),
     "bernoulli": (0.5, (2,)),
     "beta": (2.0, 3.0, (2,)),
     "binomial": (9, 0.4, (2,)),
@@ -61,6 +62,7 @@ def distributions() -> dict[str, Sample]:
     """Random numbers."""
     key = fg.random.key(0)
     made = {
+        "check_keys": Sample(fg.random.check_keys, (), then=_drawn_within),
         "Generator": Sample(fg.random.Generator, (key, fg.tensor(0)), then=_next_draw),
         "generator": Sample(fg.random.generator, (0,), then=_next_draw),
         "key": Sample(fg.random.key, (0,)),
@@ -68,6 +70,11 @@ def distributions() -> dict[str, Sample]:
     for name, parameters in PARAMETERS.items():
         made[name] = Sample(getattr(fg.random, name.split(" ")[0]), (key, *parameters))
     return {f"fg.random.{name}": sample for name, sample in made.items()}
+
+
+def _drawn_within(check: Any) -> Any:
+    with check:
+        return fg.random.normal(fg.random.key(0))
 
 
 def _next_draw(rng: Any) -> Any:

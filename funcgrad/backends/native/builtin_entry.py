@@ -48,7 +48,7 @@ class _Word(IntEnum):
 
     ARRAY, SCALAR, FLOAT, INTEGER, TRUTH, COMPLEX = range(6)
     NONE, TUPLE, LIST, DICT, RECORD, TENSOR, RAW = range(6, 13)
-    FIELD, ITEM, SIZE = range(13, 16)
+    FIELD, ITEM, SIZE, VARIABLE = range(13, 17)
 
 
 class _Place(IntEnum):
@@ -236,6 +236,8 @@ class _Table:
             words += [_Word.ITEM, *map(self.address, (mapping, key, value))]
         for mapping in check.empty:
             words += [_Word.SIZE, self.address(mapping), 0, 0]
+        for variable, value in check.variables:
+            words += [_Word.VARIABLE, self.address(variable), 0, self.address(value)]
         self.words[_Place.CHECK] = self.address(check.function)
         self.words[_Place.PLACES] = self.put([len(words) // 4, *words])
         if check.others is not None:

@@ -111,9 +111,10 @@ define internal ptr @address_in(ptr %table, i64 %place) nounwind alwaysinline {
   ret ptr %target
 }
 
-; Whether fields of objects, and items of dicts, are the objects that they were.
+; Whether fields of objects, items of dicts and context variables are what they were.
 define internal i1 @are_as_before(ptr %words) nounwind {
 entry:
+  %room = alloca ptr
   %count = load i64, ptr %words
   %first = getelementptr i64, ptr %words, i64 1
   br label %next
@@ -130,6 +131,7 @@ item:
   switch i64 %code, label %field [
     i64 $item, label %entry_of
     i64 $size, label %size_of
+    i64 $variable, label %value_of
   ]
 field:
   %offset = ptrtoint ptr %key to i64
@@ -143,8 +145,17 @@ size_of:
   %size = call i64 @PyDict_Size(ptr %owner)
   %as_address = inttoptr i64 %size to ptr
   br label %compare
+value_of:
+  store ptr null, ptr %room
+  %status = call i32 @PyContextVar_Get(ptr %owner, ptr null, ptr %room)
+  %value = load ptr, ptr %room
+  %is_set = icmp ne ptr %value, null
+  br i1 %is_set, label %drop, label %compare
+drop:
+  call void @Py_DecRef(ptr %value)
+  br label %compare
 compare:
-  %actual = phi ptr [%now, %field], [%there, %entry_of], [%as_address, %size_of]
+  %actual = phi ptr [%now, %field], [%there, %entry_of], [%as_address, %size_of], [%value, %value_of], [%value, %drop]
   %is_same = icmp eq ptr %actual, %wanted
   br i1 %is_same, label %same, label %no
 same:
