@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import get_ident
 from typing import Final
 
 from funcgrad.errors import KeyReuseError
@@ -30,12 +31,15 @@ class KeyUses:
     ----------
     is_open : bool
         False from the end of ``check_keys`` on. A thread may outlive it.
+    threads : set of int
+        The threads that take part.
     """
 
-    __slots__ = ("_lock", "_made", "_used", "is_open")
+    __slots__ = ("_lock", "_made", "_used", "is_open", "threads")
 
     def __init__(self) -> None:
         self.is_open = True
+        self.threads = {get_ident()}
         self._lock = ProcessLock()
         self._used: dict[bytes, dict[int, tuple[str, str]]] = {}
         self._made: dict[bytes, set[bytes]] = {}

@@ -15,8 +15,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from types import FrameType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from funcgrad.key_uses import KEY_USES, KeyUses, current_uses
 from funcgrad.philox import apart, as_key, numbers_of
@@ -91,17 +92,42 @@ _Profiler: TypeAlias = Callable[[FrameType, _Event, Any], object]
 class _Inheritance:
     """Gives new threads the record of keys: a profiling hook, which runs once as a thread begins.
 
-    Before Python 3.14 threads begin with an empty context, and nothing else is called in them.
+    Threads begin with an empty context, and nothing else is called in them before their function.
     """
 
     def __init__(self, uses: KeyUses, outer: _Profiler | None) -> None:
         self.uses, self.outer = uses, outer
 
     def __call__(self, frame: FrameType, event: _Event, arg: object) -> None:
-        sys.setprofile(self.outer)
-        KEY_USES.set(self.uses if self.uses.is_open else None)
-        if self.outer is not None:
-            self.outer(frame, event, arg)
+        starter = _starter()
+        hook: _Profiler | None = self
+        while isinstance(hook, _Inheritance):
+            uses, hook = hook.uses, hook.outer
+            if (
+                KEY_USES.get() is None
+                and uses.is_open
+                and (starter is None or starter in uses.threads)
+            ):
+                uses.threads.add(get_ident())
+                KEY_USES.set(uses)
+        sys.setprofile(hook)
+        if hook is not None:
+            hook(frame, event, arg)
+
+
+def _starter() -> int | None:
+    """The thread that began this one: it still waits in ``start``; None if it does no more."""
+    thread = threading.current_thread()
+    for ident, innermost in sys._current_frames().items():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_code is _START and frame.f_locals.get("self") is thread:
+                return ident
+            frame = frame.f_back
+    return None
+
+
+_START: Final = threading.Thread.start.__code__
 
 
 def again(key: ArrayLike) -> Tensor:

@@ -144,18 +144,18 @@ entry_of:
 size_of:
   %size = call i64 @PyDict_Size(ptr %owner)
   %as_address = inttoptr i64 %size to ptr
-  br label %compare
+  br label %compare_other
 value_of:
   store ptr null, ptr %room
   %status = call i32 @PyContextVar_Get(ptr %owner, ptr null, ptr %room)
   %value = load ptr, ptr %room
-  %is_set = icmp ne ptr %value, null
-  br i1 %is_set, label %drop, label %compare
-drop:
   call void @Py_DecRef(ptr %value)
+  br label %compare_other
+compare_other:
+  %other = phi ptr [%as_address, %size_of], [%value, %value_of]
   br label %compare
 compare:
-  %actual = phi ptr [%now, %field], [%there, %entry_of], [%as_address, %size_of], [%value, %value_of], [%value, %drop]
+  %actual = phi ptr [%now, %field], [%there, %entry_of], [%other, %compare_other]
   %is_same = icmp eq ptr %actual, %wanted
   br i1 %is_same, label %same, label %no
 same:
