@@ -20,6 +20,8 @@ from funcgrad.nn.attending import attention
 from funcgrad.nn.layer_parts import check_leaves, split_key
 from funcgrad.nn.layers import Linear
 from funcgrad.nn.positions import rotary
+from funcgrad.numpy.options import integer, natural, real_number
+from funcgrad.philox import as_shape
 from funcgrad.shape import Shape
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import RAW, concrete
@@ -48,12 +50,24 @@ class KVCache:
     values: Tensor
     length: Tensor
 
+    def __post_init__(self) -> None:
+        check_leaves(
+            self,
+            "length",
+            keys="heads capacity features",
+            values="heads capacity features",
+            length="",
+        )
+        if self.length.shape:
+            raise ShapeError(f"KVCache: length is one integer, got shape {self.length.shape}.")
+
     @classmethod
     def empty(
         cls, heads: Shape, capacity: int, features: int, *, dtype: DTypeLike = np.float64
     ) -> KVCache:
         """A cache for heads of the shape ``(..., heads)``, with room for some positions."""
-        zeros = fnp.zeros((*heads, capacity, features), dtype)
+        sizes = as_shape(heads, "KVCache.empty")
+        zeros = fnp.zeros(as_shape((*sizes, capacity, features), "KVCache.empty"), dtype)
         return cls(zeros, zeros, wrap(np.int64(0)))
 
     def append(self, keys: ArrayLike, values: ArrayLike) -> KVCache:
@@ -64,7 +78,14 @@ class KVCache:
         ShapeError
             There is no room, or the shapes do not fit. (A traced length is not checked.)
         """
-        new, capacity = wrap(operand(keys, "KVCache.append")), self.keys.shape[-2]
+        new, more = [wrap(operand(x, "KVCache.append")) for x in (keys, values)]
+        *lead, capacity, features = self.keys.shape
+        if new.shape != more.shape or new.shape != (*lead, *new.shape[-2:-1], features):
+            raise ShapeError(
+                "KVCache.append: keys and values have to be of shape"
+                f" ({', '.join(map(str, lead))}, length, {features}), got {new.shape} and"
+                f" {more.shape}."
+            )
         count, length = new.shape[-2], concrete(self.length)
         filled = int(length) if type(length) in RAW else 0
         if filled + count > capacity:
@@ -74,7 +95,7 @@ class KVCache:
             )
         places = (..., self.length + fnp.arange(count), slice(None))
         return KVCache(
-            self.keys.at[places].set(new), self.values.at[places].set(values), self.length + count
+            self.keys.at[places].set(new), self.values.at[places].set(more), self.length + count
         )
 
 
@@ -113,6 +134,23 @@ class MultiHeadAttention:
 
     def __post_init__(self) -> None:
         check_leaves(self)
+        linear = (self.query, self.key, self.value, self.output)
+        if not all(isinstance(layer, Linear) for layer in linear):
+            raise ArgumentError(
+                "MultiHeadAttention: query, key, value and output are Linear layers, got"
+                f" {', '.join([type(layer).__name__ for layer in linear])}."
+                " MultiHeadAttention.init(key, features, heads) makes them."
+            )
+        heads = integer(self.heads, "MultiHeadAttention", "heads")
+        widths = [layer.weight.shape[-1] for layer in linear[:3]]
+        size = widths[0] // heads if heads > 0 else 0
+        if not size or size * heads != widths[0] or widths[1] != widths[2] or widths[1] % size:
+            raise ShapeError(
+                f"MultiHeadAttention: query, key and value make {widths} features, which are not"
+                f" {heads} heads, and key heads of the same size."
+            )
+        if self.rotary_base is not None:
+            real_number(self.rotary_base, "MultiHeadAttention", "rotary_base")
 
     @classmethod
     def init(
@@ -134,15 +172,21 @@ class MultiHeadAttention:
         ShapeError
             The features cannot be divided among the heads, or the heads among the key heads.
         """
-        shared = heads if key_heads is None else key_heads
-        is_even = heads > 0 and (head_features is not None or features % heads == 0)
+        name = "MultiHeadAttention.init"
+        shared = heads if key_heads is None else integer(key_heads, name, "key_heads")
+        natural(features, name, "features")
+        is_even = integer(heads, name, "heads") > 0 and (
+            head_features is not None or features % heads == 0
+        )
         if not is_even or shared < 1 or heads % shared:
             raise ShapeError(
                 f"MultiHeadAttention.init: {features} features, {heads} heads and {shared} key"
                 " heads do not fit: heads divides features, and key_heads divides heads."
             )
         size = features // heads if head_features is None else head_features
-        keys = split_key(key, 4, "MultiHeadAttention.init")
+        if integer(size, name, "head_features") < 1:
+            raise ShapeError(f"{name}: head_features has to be positive, got {size}.")
+        keys = split_key(key, 4, name)
 
         def linear(number: int, inputs: int, outputs: int) -> Linear:
             return Linear.init(keys[number], inputs, outputs, bias=bias, dtype=dtype)
@@ -160,7 +204,8 @@ class MultiHeadAttention:
         """An empty cache for a batch of some shape."""
         size = self.query.weight.shape[-1] // self.heads
         heads = self.key.weight.shape[-1] // size
-        return KVCache.empty((*batch, heads), capacity, size, dtype=self.key.weight.dtype)
+        sizes = as_shape(batch, "MultiHeadAttention.cache")
+        return KVCache.empty((*sizes, heads), capacity, size, dtype=self.key.weight.dtype)
 
     def __call__(
         self,
@@ -190,6 +235,10 @@ class MultiHeadAttention:
         -------
         Tensor, shape (..., length, features); or a pair of it and a KVCache
         """
+        if cache is not None and not isinstance(cache, KVCache):
+            raise ArgumentError(
+                f"MultiHeadAttention: cache is one of layer.cache(capacity), not {cache!r}."
+            )
         if cache is not None and context is not None:
             raise ArgumentError("MultiHeadAttention: a cache is of x itself; leave out context.")
         source = x if context is None else context
@@ -211,6 +260,10 @@ class MultiHeadAttention:
     def _heads(self, features: Tensor) -> Tensor:
         """Give the heads an axis, before that of positions."""
         size = self.query.weight.shape[-1] // self.heads
+        if features.ndim < 2:
+            raise ShapeError(
+                "MultiHeadAttention: takes arrays of shape (..., length, features), got one axis."
+            )
         *lead, length, width = features.shape
         return fnp.swapaxes(features.reshape(*lead, length, width // size, size), -2, -3)
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,7 +18,9 @@ from funcgrad.errors import ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import he_normal, zeros
-from funcgrad.nn.layer_parts import check_leaves
+from funcgrad.nn.layer_parts import check_leaves, drawn
+from funcgrad.nn.windows import Padding
+from funcgrad.numpy.options import integer, is_integer, natural, sequence
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
 
@@ -46,7 +47,7 @@ class Conv:
     kernel: Tensor
     bias: Tensor | None = None
     stride: int | tuple[int, ...] = static_field(default=1)
-    padding: Any = static_field(default=0)
+    padding: Padding = static_field(default=0)
     dilation: int | tuple[int, ...] = static_field(default=1)
     groups: int = static_field(default=1)
 
@@ -64,12 +65,15 @@ class Conv:
         bias: bool = True,
         initializer: Callable[..., Tensor] = he_normal,
         dtype: DTypeLike = np.float64,
-        **options: Any,
+        stride: int | tuple[int, ...] = 1,
+        padding: Padding = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
     ) -> Conv:
-        """Draw a kernel; the bias is 0. Options are the static fields."""
-        groups = options.get("groups", 1)
+        """Draw a kernel; the bias is 0. Other options are the static fields."""
         kernel = _kernel(initializer, key, window, _share(channels, groups), filters, dtype)
-        return cls(kernel, zeros(None, filters, dtype) if bias else None, **options)
+        offsets = zeros(None, filters, dtype) if bias else None
+        return cls(kernel, offsets, stride, padding, dilation, groups)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of shape ``(batch, channels, *sizes)``."""
@@ -106,7 +110,7 @@ class ConvTranspose:
     kernel: Tensor
     bias: Tensor | None = None
     stride: int | tuple[int, ...] = static_field(default=1)
-    padding: Any = static_field(default=0)
+    padding: Padding = static_field(default=0)
     output_padding: int | tuple[int, ...] = static_field(default=0)
     dilation: int | tuple[int, ...] = static_field(default=1)
     groups: int = static_field(default=1)
@@ -125,13 +129,17 @@ class ConvTranspose:
         bias: bool = True,
         initializer: Callable[..., Tensor] = he_normal,
         dtype: DTypeLike = np.float64,
-        **options: Any,
+        stride: int | tuple[int, ...] = 1,
+        padding: Padding = 0,
+        output_padding: int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
     ) -> ConvTranspose:
-        """Draw a kernel; the bias is 0. Options are the static fields."""
-        groups = options.get("groups", 1)
+        """Draw a kernel; the bias is 0. Other options are the static fields."""
         kernel = _kernel(initializer, key, window, channels, _share(filters, groups), dtype)
         turned = fnp.swapaxes(kernel, 0, 1)
-        return cls(turned, zeros(None, filters, dtype) if bias else None, **options)
+        offsets = zeros(None, filters, dtype) if bias else None
+        return cls(turned, offsets, stride, padding, output_padding, dilation, groups)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of shape ``(batch, channels, *sizes)``."""
@@ -148,9 +156,13 @@ class ConvTranspose:
 
 
 def _share(count: int, groups: int) -> int:
-    if groups < 1 or count % groups:
-        raise ShapeError(f"Conv.init: {count} channels cannot be divided into {groups} groups.")
-    return count // groups
+    channels, parts = (
+        natural(count, "Conv.init", "channels"),
+        integer(groups, "Conv.init", "groups"),
+    )
+    if parts < 1 or channels % parts:
+        raise ShapeError(f"Conv.init: {channels} channels cannot be divided into {parts} groups.")
+    return channels // parts
 
 
 def _kernel(
@@ -162,9 +174,13 @@ def _kernel(
     dtype: DTypeLike,
 ) -> Tensor:
     """Draw a kernel with inputs and outputs last, as initializers count them, then first."""
-    if isinstance(window, int):
+    if is_integer(window):
         raise ShapeError(
             f"Conv.init: the window has a size for each axis, as (3, 3), got {window}."
         )
-    drawn = initializer(key, (*window, inputs, outputs), dtype)
-    return fnp.moveaxis(drawn, (-1, -2), (0, 1))
+    sizes = [
+        natural(size, "Conv.init", "window") for size in sequence(window, "Conv.init", "window")
+    ]
+    fans = natural(inputs, "Conv.init", "channels"), natural(outputs, "Conv.init", "filters")
+    kernel = drawn(initializer, key, (*sizes, *fans), dtype, "Conv.init")
+    return fnp.moveaxis(kernel, (-1, -2), (0, 1))

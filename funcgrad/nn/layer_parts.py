@@ -9,58 +9,140 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from funcgrad.errors import LeafError, ShapeError
+from funcgrad.errors import ArgumentError, FunctionError, LeafError, ShapeError
 from funcgrad.philox import folded_key, random_words
 from funcgrad.primitives.random_bits import SPLIT
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor
+from funcgrad.shape import Shape, dtype_of
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trees import leaves
-from funcgrad.users_values import ArrayLike
+from funcgrad.users_values import ArrayLike, operand
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def check_leaves(layer: Any) -> None:
-    """Check that a new layer consists of floating-point arrays.
+def check_leaves(layer: object, *counts: str, **axes: str) -> None:
+    """Check that a new layer consists of floating-point arrays, and make tensors of its arrays.
+
+    Parameters
+    ----------
+    layer : frozen dataclass
+    *counts : str
+        The fields that hold integers.
+    **axes : str
+        By the names of fields, names of the last axes of their arrays: axes of one name have one
+        size. ``"4*units"`` is an axis four times as long as that of ``"units"``.
 
     Raises
     ------
     LeafError
         A field that is not static holds a function, a size, or an array of integers.
+    ShapeError
+        An axis is missing, or has another size than in a field before.
     """
-    for field in layer.__dataclass_fields__.values():
+    kind, sizes = type(layer).__name__, dict[str, int]()
+    for field in fields(cast(Any, layer)):
         if field.metadata.get("static", False):
             continue
-        for leaf in leaves(getattr(layer, field.name)):
-            kind = type(layer).__name__
-            if not hasattr(leaf, "dtype"):
-                raise LeafError(
-                    f"{kind}: {field.name} has to be an array, got {leaf!r}. {kind}.init(key, ...)"
-                    " makes arrays from sizes; in a layer of your own, functions and sizes are"
-                    " fields declared by fg.static_field()."
-                )
-            if dtype_of(leaf).kind not in "fc":
-                raise LeafError(
-                    f"{kind}: {field.name} has to be of a floating-point dtype, as it is trained,"
-                    f" got {dtype_of(leaf)}. Convert it with astype."
-                )
+        value, whole = getattr(layer, field.name), field.name in counts
+        if value is None and field.default is None:
+            continue
+        for leaf in leaves(value) or [value] * (value is None or field.name in axes):
+            _check_leaf(leaf, kind, field.name, "iu" if whole else "fc")
+        if field.name in axes:
+            array = wrap(operand(value, kind))
+            _check_axes(array.shape, axes[field.name].split(), sizes, f"{kind}: {field.name}")
+            object.__setattr__(layer, field.name, array)
 
 
-def check_features(x: ArrayLike, features: int, layer: str) -> None:
-    """Check the last axis of an input.
+def _check_leaf(leaf: object, kind: str, name: str, kinds: str) -> None:
+    if not (isinstance(getattr(leaf, "dtype", None), np.dtype) and hasattr(leaf, "__array__")):
+        raise LeafError(
+            f"{kind}: {name} has to be an array, got {leaf!r}. {kind}.init(key, ...)"
+            " makes arrays from sizes; in a layer of your own, functions and sizes are"
+            " fields declared by fg.static_field()."
+        )
+    if dtype_of(leaf).kind not in kinds:
+        words = ("floating-point", ", as it is trained") if kinds == "fc" else ("integer", "")
+        raise LeafError(
+            f"{kind}: {name} has to be of {words[0]} dtype{words[1]}, got {dtype_of(leaf)}. Convert"
+            " it with astype."
+        )
+
+
+def _check_axes(shape: Shape, names: list[str], sizes: dict[str, int], field: str) -> None:
+    """Check the last sizes of a shape, and remember new ones by their names."""
+    known = " and ".join([f"{name} is {size}" for name, size in sorted(sizes.items())])
+    matches = len(shape) >= len(names)
+    for size, name in zip(reversed(shape), reversed(names), strict=False):
+        factor, _, unit = name.rpartition("*")
+        times = int(factor or 1)
+        matches = matches and size == times * sizes.setdefault(unit, size // times)
+    if not matches:
+        raise ShapeError(
+            f"{field} has to be of shape ({', '.join(names)}{',' * (len(names) == 1)}),"
+            f"{known and f' where {known},'} got shape {shape}."
+        )
+
+
+def features_of(x: ArrayLike, features: int, layer: str, argument: str = "arrays") -> Tensor:
+    """Convert an input to a tensor, after a check of its last axis.
 
     Raises
     ------
     ShapeError
         It has another size, or there is none.
     """
-    shape = shape_of(x) if hasattr(x, "shape") else np.shape(x)
-    if shape[-1:] != (features,):
+    value = wrap(operand(x, layer))
+    if value.shape[-1:] != (features,):
         raise ShapeError(
-            f"{layer}: takes arrays of shape (..., {features}), got shape {tuple(shape)}."
+            f"{layer}: takes {argument} of shape (..., {features}), got shape {value.shape}."
         )
+    return value
+
+
+def function_option(x: Function, operation: str, argument: str) -> Function:
+    """Check that an option is a function.
+
+    Raises
+    ------
+    FunctionError
+        It is something else.
+    """
+    if not callable(x):
+        raise FunctionError(f"{operation}: {argument} has to be a function, got {x!r}.")
+    return x
+
+
+def drawn(
+    initializer: Callable[..., Tensor],
+    key: ArrayLike,
+    shape: Shape,
+    dtype: DTypeLike,
+    operation: str,
+) -> Tensor:
+    """Draw an array by an initializer, which may be the user's.
+
+    Raises
+    ------
+    FunctionError
+        The initializer is no function.
+    ShapeError
+        It made an array of another shape.
+    """
+    function_option(initializer, operation, "initializer")
+    array = wrap(operand(initializer(key, shape, dtype), f"{operation}: the initializer's result"))
+    if array.shape != shape:
+        raise ShapeError(
+            f"{operation}: the initializer, called as initializer(key, {shape}, dtype), made an"
+            f" array of shape {array.shape}."
+        )
+    return array
 
 
 def split_key(key: ArrayLike, count: int, operation: str) -> Tensor:
@@ -80,7 +162,13 @@ def called(
 
     In training a layer with a method ``train`` is trained; others have no state that changes.
     """
-    train = getattr(layer, "train", None) if training else None
+    train = getattr(layer, "train", None)
+    if state is not None and train is None and not hasattr(layer, "init_state"):
+        raise ArgumentError(
+            f"{type(layer).__name__}, layer {position}, has no state, and got {state!r}. The first"
+            " state is model.init_state()."
+        )
+    train = train if training else None
     options = {}
     if key is not None and "key" in inspect.signature(train or layer).parameters:
         options["key"] = folded_key(key, np.uint64(position), "Sequential")

@@ -23,8 +23,17 @@ from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.activations import relu
 from funcgrad.nn.dropping import checked_rate, dropout
 from funcgrad.nn.initializers import lecun_normal, variance_scaling, zeros
-from funcgrad.nn.layer_parts import called, check_features, check_leaves, first_state, split_key
-from funcgrad.shape import dtype_of
+from funcgrad.nn.layer_parts import (
+    called,
+    check_leaves,
+    drawn,
+    features_of,
+    first_state,
+    function_option,
+    split_key,
+)
+from funcgrad.numpy.options import natural, sequence
+from funcgrad.shape import Shape, dtype_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.users_values import ArrayLike, operand
 
@@ -52,7 +61,7 @@ class Linear:
     bias: Tensor | None = None
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        check_leaves(self, weight="inputs outputs", bias="outputs")
 
     @classmethod
     def init(
@@ -66,13 +75,13 @@ class Linear:
         dtype: DTypeLike = np.float64,
     ) -> Linear:
         """Draw the weight by an initializer; the bias is 0."""
-        offsets = zeros(None, outputs, dtype) if bias else None
-        return cls(initializer(key, (inputs, outputs), dtype), offsets)
+        sizes = natural(inputs, "Linear.init", "inputs"), natural(outputs, "Linear.init", "outputs")
+        offsets = zeros(None, sizes[1], dtype) if bias else None
+        return cls(drawn(initializer, key, sizes, dtype, "Linear.init"), offsets)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of shape ``(..., inputs)``."""
-        check_features(x, self.weight.shape[-2], "Linear")
-        y = wrap(operand(x, "Linear")) @ self.weight
+        y = features_of(x, self.weight.shape[-2], "Linear") @ self.weight
         return y if self.bias is None else y + self.bias
 
 
@@ -99,7 +108,7 @@ class Embedding:
     table: Tensor
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        check_leaves(self, table="count features")
 
     @classmethod
     def init(
@@ -112,12 +121,10 @@ class Embedding:
         dtype: DTypeLike = np.float64,
     ) -> Embedding:
         """Draw rows, by default of the mean square length 1."""
-        if initializer is None:
-            table = variance_scaling(
-                key, (count, features), dtype, mode="fan_out", distribution="normal"
-            )
-            return cls(table)
-        return cls(initializer(key, (count, features), dtype))
+        name = "Embedding.init"
+        sizes = natural(count, name, "count"), natural(features, name, "features")
+        draw = _unit_rows if initializer is None else initializer
+        return cls(drawn(draw, key, sizes, dtype, name))
 
     def __call__(self, indices: ArrayLike) -> Tensor:
         """Look up an array of integers; the result has an axis of features behind its axes."""
@@ -128,8 +135,11 @@ class Embedding:
 
     def attend(self, x: ArrayLike) -> Tensor:
         """Multiply ``x``, shape ``(..., features)``, by all rows: logits by tied weights."""
-        check_features(x, self.table.shape[-1], "Embedding.attend")
-        return wrap(operand(x, "Embedding")) @ self.table.mT
+        return features_of(x, self.table.shape[-1], "Embedding.attend") @ self.table.mT
+
+
+def _unit_rows(key: ArrayLike, shape: Shape, dtype: DTypeLike) -> Tensor:
+    return variance_scaling(key, shape, dtype, mode="fan_out", distribution="normal")
 
 
 @pytree
@@ -189,8 +199,7 @@ class Activation:
     function: Callable[[Any], Any] = static_field()
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise FunctionError(f"Activation: expected a function, got {self.function!r}.")
+        function_option(self.function, "Activation", "function")
 
     def __call__(self, x: Any) -> Any:
         """Call the function."""
@@ -252,7 +261,8 @@ class Sequential:
     def _through(
         self, x: Any, state: Any, key: ArrayLike | None, training: bool
     ) -> tuple[Any, tuple[Any, ...]]:
-        states = (None,) * len(self.layers) if state is None else state
+        known = [None] * len(self.layers) if state is None else state
+        states = sequence(known, "Sequential", "state")
         if len(states) != len(self.layers):
             raise ArgumentError(
                 f"Sequential: there are {len(self.layers)} layers and {len(states)} states. The"
@@ -322,6 +332,11 @@ class MLP:
     activation: Callable[[Any], Any] = static_field(default=relu)
 
     def __post_init__(self) -> None:
+        chain = tuple([_as_layer(layer, "MLP") for layer in sequence(self.layers, "MLP", "layers")])
+        if not chain:
+            raise ArgumentError("MLP: there are no layers. MLP.init(key, sizes) makes them.")
+        object.__setattr__(self, "layers", chain)
+        function_option(self.activation, "MLP", "activation")
         check_leaves(self)
 
     @classmethod
@@ -336,10 +351,11 @@ class MLP:
         dtype: DTypeLike = np.float64,
     ) -> MLP:
         """Draw layers between neighbouring sizes, the first of which is that of the inputs."""
-        if len(sizes) < 2:
+        widths = sequence(sizes, "MLP.init", "sizes")
+        if len(widths) < 2:
             raise ArgumentError(f"MLP.init: expected sizes (inputs, ..., outputs), got {sizes!r}.")
-        keys = split_key(key, len(sizes) - 1, "MLP.init")
-        pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+        keys = split_key(key, len(widths) - 1, "MLP.init")
+        pairs = zip(keys, widths[:-1], widths[1:], strict=True)
         options: dict[str, Any] = {"bias": bias, "initializer": initializer, "dtype": dtype}
         layers = tuple([Linear.init(one, m, n, **options) for one, m, n in pairs])
         return cls(layers, activation)

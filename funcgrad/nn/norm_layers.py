@@ -13,11 +13,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.initializers import ones, zeros
 from funcgrad.nn.layer_parts import check_leaves
-from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm, scaled, standardized
+from funcgrad.nn.normalization import (
+    checked_epsilon,
+    group_norm,
+    layer_norm,
+    rms_norm,
+    scaled,
+    standardized,
+)
+from funcgrad.numpy.options import integer, real_number
 from funcgrad.primitives.logits import real_value
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
@@ -41,7 +49,7 @@ class LayerNorm:
     epsilon: float = static_field(default=1e-5)
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        check_leaves(self, scale="features", bias="features")
 
     @classmethod
     def init(
@@ -71,7 +79,7 @@ class RMSNorm:
     epsilon: float = static_field(default=1e-6)
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        check_leaves(self, scale="features")
 
     @classmethod
     def init(
@@ -104,7 +112,7 @@ class GroupNorm:
     axis: int = static_field(default=1)
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        check_leaves(self, scale="channels", bias="channels")
 
     @classmethod
     def init(
@@ -133,6 +141,9 @@ class BatchStatistics:
 
     mean: Tensor
     variance: Tensor
+
+    def __post_init__(self) -> None:
+        check_leaves(self, mean="channels", variance="channels")
 
 
 @pytree
@@ -174,7 +185,10 @@ class BatchNorm:
     axis: int = static_field(default=1)
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        check_leaves(self, scale="channels", bias="channels")
+        integer(self.axis, "BatchNorm", "axis")
+        object.__setattr__(self, "momentum", real_number(self.momentum, "BatchNorm", "momentum"))
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, "BatchNorm"))
 
     @classmethod
     def init(
@@ -197,13 +211,14 @@ class BatchNorm:
     def __call__(self, x: ArrayLike, stats: BatchStatistics) -> Tensor:
         """Normalize an array by the running statistics."""
         value, shape = self._checked(x)
-        mean, variance = stats.mean.reshape(shape), stats.variance.reshape(shape)
+        known = self._statistics(stats)
+        mean, variance = known.mean.reshape(shape), known.variance.reshape(shape)
         return self._scaled((value - mean) / fnp.sqrt(variance + self.epsilon), shape)
 
     def train(self, x: ArrayLike, stats: BatchStatistics | None) -> tuple[Tensor, BatchStatistics]:
         """Normalize a batch by its own statistics, and return the next running ones."""
         value, shape = self._checked(x)
-        old = self.init_state() if stats is None else stats
+        old = self.init_state() if stats is None else self._statistics(stats)
         place = self.axis % value.ndim
         axes = tuple([axis for axis in range(value.ndim) if axis != place])
         count = value.size // max(self.scale.size, 1)
@@ -217,6 +232,15 @@ class BatchNorm:
             (1 - share) * old.mean + share * mean, (1 - share) * old.variance + share * variance
         )
         return self._scaled(standardized(value, axes, self.epsilon, "BatchNorm"), shape), after
+
+    def _statistics(self, stats: BatchStatistics) -> BatchStatistics:
+        shape, expected = getattr(getattr(stats, "mean", None), "shape", None), self.scale.shape
+        if shape != expected:
+            raise ArgumentError(
+                f"BatchNorm: stats, the second argument, are BatchStatistics of {expected[-1]}"
+                f" channels, as of norm.init_state() and norm.train, not {stats!r}."
+            )
+        return stats
 
     def _checked(self, x: ArrayLike) -> tuple[Tensor, tuple[int, ...]]:
         """The input, and the shape in which a number for each channel broadcasts to it."""

@@ -187,6 +187,20 @@ def standardized(value: Tensor, axes: tuple[int, ...], epsilon: float, operation
     return _divided(centered, axes, epsilon, operation).astype(value.dtype)
 
 
+def checked_epsilon(epsilon: float, operation: str) -> float:
+    """Check what is added to a variance.
+
+    Raises
+    ------
+    ArgumentError
+        It is negative.
+    """
+    small = real_number(epsilon, operation, "epsilon")
+    if not small >= 0:
+        raise ArgumentError(f"{operation}: epsilon has to be at least 0, got {small}.")
+    return small
+
+
 def scaled(
     normal: Tensor, scale: ArrayLike | None, bias: ArrayLike | None, operation: str
 ) -> Tensor:
@@ -219,9 +233,7 @@ def _along(factor: ArrayLike | None, shape: Shape, place: int, operation: str) -
 
 def _divided(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: str) -> Tensor:
     """Divide by the root of the mean square along axes; 0 divided by 0 is 0."""
-    small = real_number(epsilon, operation, "epsilon")
-    if not small >= 0:
-        raise ArgumentError(f"{operation}: epsilon has to be at least 0, got {small}.")
+    small = checked_epsilon(epsilon, operation)
     if not value.size:
         return value
     wide = _widened(value)

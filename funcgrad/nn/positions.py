@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import natural, real_number
-from funcgrad.philox import as_dtype
+from funcgrad.philox import as_dtype, as_shape
 from funcgrad.primitives.logits import real_value
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.users_values import ArrayLike
@@ -58,6 +58,7 @@ def sinusoidal_positions(
     name = "sinusoidal_positions"
     count, size = natural(length, name, "length"), natural(features, name, "features")
     kind = as_dtype(dtype, "f", name, np.zeros(2, np.uint64))
+    as_shape((count, size), name)
     angles = _angles(fnp.arange(float(count)), size, base, name)
     pairs = fnp.stack([fnp.sin(angles), fnp.cos(angles)], axis=-1)
     return pairs.reshape(count, size).astype(kind)

@@ -22,7 +22,9 @@ from funcgrad.errors import FunctionError, ShapeError
 from funcgrad.frozen_dataclasses import pytree
 from funcgrad.nn.activations import sigmoid
 from funcgrad.nn.initializers import glorot_uniform, orthogonal, zeros
-from funcgrad.nn.layer_parts import check_features, check_leaves, split_key
+from funcgrad.nn.layer_parts import check_leaves, features_of, split_key
+from funcgrad.numpy.options import natural, pair
+from funcgrad.philox import as_shape
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.users_values import ArrayLike, operand
 
@@ -40,14 +42,19 @@ class _Cell:
     gates = 1
 
     def __post_init__(self) -> None:
-        check_leaves(self)
+        wide = f"{self.gates}*units"
+        weights = {"weight": f"inputs {wide}", "state_weight": f"units {wide}"}
+        check_leaves(self, **weights, bias=wide, state_bias=wide)
 
     @classmethod
     def init(
         cls: type[C], key: ArrayLike, inputs: int, units: int, *, dtype: DTypeLike = np.float64
     ) -> C:
         """Draw weights: uniform ones for the input, orthogonal ones for the state."""
-        keys = split_key(key, 1 + cls.gates, f"{cls.__name__}.init")
+        name = f"{cls.__name__}.init"
+        natural(inputs, name, "inputs")
+        natural(units, name, "units")
+        keys = split_key(key, 1 + cls.gates, name)
         turns = [orthogonal(one, (units, units), dtype) for one in keys[1:]]
         weight = glorot_uniform(keys[0], (inputs, cls.gates * units), dtype)
         return cls(weight, fnp.concatenate(turns, axis=-1), *cls._biases(units, dtype))
@@ -58,11 +65,17 @@ class _Cell:
 
     def carry(self, batch: tuple[int, ...] = ()) -> Any:
         """The carry before the first step: zeros, for a batch of some shape."""
-        return fnp.zeros((*batch, self.state_weight.shape[-2]), self.state_weight.dtype)
+        shape = as_shape(batch, f"{type(self).__name__}.carry")
+        return fnp.zeros((*shape, self.state_weight.shape[-2]), self.state_weight.dtype)
 
     def _input(self, x: ArrayLike) -> Tensor:
-        check_features(x, self.weight.shape[-2], type(self).__name__)
-        return wrap(operand(x, type(self).__name__)) @ self.weight + self.bias
+        """What the input adds to the gates."""
+        value = features_of(x, self.weight.shape[-2], type(self).__name__)
+        return value @ self.weight + self.bias
+
+    def _state(self, h: ArrayLike) -> Tensor:
+        """The output of the step before, from the carry."""
+        return features_of(h, self.state_weight.shape[-2], type(self).__name__, "a carry")
 
 
 @pytree
@@ -87,7 +100,7 @@ class RNNCell(_Cell):
 
     def __call__(self, carry: Tensor, x: ArrayLike) -> tuple[Tensor, Tensor]:
         """One step."""
-        h = fnp.tanh(self._input(x) + carry @ self.state_weight)
+        h = fnp.tanh(self._input(x) + self._state(carry) @ self.state_weight)
         return h, h
 
 
@@ -137,7 +150,7 @@ class LSTMCell(_Cell):
         self, carry: tuple[Tensor, Tensor], x: ArrayLike
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """One step."""
-        h, c = carry
+        h, c = map(self._state, pair(carry, "LSTMCell", "carry"))
         i, f, g, o = fnp.split(self._input(x) + h @ self.state_weight, 4, axis=-1)
         c = sigmoid(f) * c + sigmoid(i) * fnp.tanh(g)
         h = sigmoid(o) * fnp.tanh(c)
@@ -183,9 +196,10 @@ class GRUCell(_Cell):
     def __call__(self, carry: Tensor, x: ArrayLike) -> tuple[Tensor, Tensor]:
         """One step."""
         x_r, x_z, x_n = fnp.split(self._input(x), 3, axis=-1)
-        h_r, h_z, h_n = fnp.split(carry @ self.state_weight + self.state_bias, 3, axis=-1)
+        before = self._state(carry)
+        h_r, h_z, h_n = fnp.split(before @ self.state_weight + self.state_bias, 3, axis=-1)
         z = sigmoid(x_z + h_z)
-        h = (1 - z) * fnp.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * carry
+        h = (1 - z) * fnp.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * before
         return h, h
 
 

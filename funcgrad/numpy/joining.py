@@ -7,7 +7,7 @@ Tensor([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import Final, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,6 +22,9 @@ from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import checked_dtype, operand
+
+_MOST_AXES: Final = 64
+"""The number of axes that an array of NumPy's has at most."""
 
 # -------------------------------------------------------------------------------------- together
 
@@ -125,6 +128,8 @@ def stack(
     shapes = [shape_of(x) for x in values]
     if len(set(shapes)) > 1:
         raise ShapeError(f"stack: the shapes have to be equal: {', '.join(map(str, shapes))}.")
+    if len(shapes[0]) == _MOST_AXES:
+        raise ShapeError(f"stack: an array has {_MOST_AXES} axes at most, as these have.")
     axis = normalize_axis(axis, len(shapes[0]) + 1, "stack")
     return _typed(_p.stack(*values, axis=axis), dtype, "stack")
 

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,49 @@ def test_attention_between_two_sequences():
         (lambda: nn.Linear(3, 4), LeafError, "got 3"),  # type: ignore[arg-type]
         (lambda: nn.Linear(fnp.ones((2, 2), "int64")), LeafError, "floating-point dtype"),
         (lambda: nn.Linear.init(KEY, 3, 2)(np.ones((3, 2))), ShapeError, r"\(\.\.\., 3\), got"),
+        (
+            lambda: nn.Linear(fnp.ones((2, 3)), fnp.ones(2)),
+            ShapeError,
+            r"bias has to be of shape \(outputs,\), where inputs is 2 and outputs is 3, got",
+        ),
+        (lambda: nn.Linear(fnp.ones(3)), ShapeError, r"of shape \(inputs, outputs\)"),
+        (lambda: nn.Linear(None), LeafError, "weight has to be an array, got None"),  # type: ignore[arg-type]
+        (lambda: nn.Linear.init(KEY, 3, -1), ShapeError, "outputs must not be negative"),
+        (
+            lambda: nn.Linear.init(KEY, 3, 2, initializer=lambda *_: fnp.ones((2, 3))),
+            ShapeError,
+            r"initializer\(key, \(3, 2\), dtype\), made an array of shape \(2, 3\)",
+        ),
+        (
+            lambda: nn.LSTMCell(fnp.ones((2, 12)), fnp.ones((4, 12)), fnp.ones(12)),
+            ShapeError,
+            r"state_weight has to be of shape \(units, 4\*units\), where .*units is 3",
+        ),
+        (
+            lambda: nn.RNNCell.init(KEY, 3, 2)(fnp.ones(3), fnp.ones(3)),
+            ShapeError,
+            r"takes a carry of shape \(\.\.\., 2\)",
+        ),
+        (
+            lambda: nn.Sequential(nn.Linear.init(KEY, 6, 2))(X, [1.0]),
+            ArgumentError,
+            "Linear, layer 0, has no state",
+        ),
+        (
+            lambda: nn.BatchNorm.init(4)(X, (0.0, 1.0)),  # type: ignore[arg-type]
+            ArgumentError,
+            "of 4 channels",
+        ),
+        (
+            lambda: replace(nn.MultiHeadAttention.init(KEY, 6, 3), heads=4),
+            ShapeError,
+            "not 4 heads",
+        ),
+        (
+            lambda: nn.KVCache.empty((1,), 4, 2).append(fnp.ones((2, 1, 2)), fnp.ones((2, 1, 2))),
+            ShapeError,
+            r"shape \(1, length, 2\), got \(2, 1, 2\)",
+        ),
         (lambda: nn.Embedding.init(KEY, 3, 2)([0.5]), DtypeError, "have to be integers"),
         (lambda: nn.Sequential(3), FunctionError, "a layer is a function"),  # type: ignore[arg-type]
         (lambda: nn.Residual(3), FunctionError, "a layer is a function"),
