@@ -69,7 +69,7 @@ class _Cell:
         return fnp.zeros((*shape, self.state_weight.shape[-2]), self.state_weight.dtype)
 
     def _input(self, x: ArrayLike) -> Tensor:
-        """What the input adds to the gates."""
+        """The share of the input in the gates."""
         value = features_of(x, self.weight.shape[-2], type(self).__name__)
         return value @ self.weight + self.bias
 
