@@ -12,6 +12,8 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -65,9 +67,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
     >>> glorot_uniform(tensor([0, 0], dtype="uint64"), (2, 2), "float32").dtype
     dtype('float32')
     """
-    sizes = as_shape(shape, "glorot_uniform")
-    inputs, outputs = _fans(sizes, "glorot_uniform")
-    return _uniform(key, sizes, dtype, (inputs + outputs) / 2, "glorot_uniform")
+    return _scaled("glorot_uniform", _uniform, 1.0, "fan_avg", key, shape, dtype)
 
 
 def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -79,9 +79,7 @@ def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
     >>> glorot_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
-    sizes = as_shape(shape, "glorot_normal")
-    inputs, outputs = _fans(sizes, "glorot_normal")
-    return _normal(key, sizes, dtype, (inputs + outputs) / 2, "glorot_normal")
+    return _scaled("glorot_normal", _normal, 1.0, "fan_avg", key, shape, dtype)
 
 
 def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -93,8 +91,7 @@ def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) 
     >>> he_uniform(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
-    sizes = as_shape(shape, "he_uniform")
-    return _uniform(key, sizes, dtype, _fans(sizes, "he_uniform")[0] / 2, "he_uniform")
+    return _scaled("he_uniform", _uniform, 2.0, "fan_in", key, shape, dtype)
 
 
 def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -102,21 +99,12 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
 
     Parameters
     ----------
-    key : key
-        From ``fg.random``.
-    shape : tuple of int
-        At least two axes.
-    dtype : dtype
-        A real floating-point dtype.
+    key, shape, dtype
+        As for ``glorot_uniform``.
 
     Returns
     -------
     Tensor
-
-    Raises
-    ------
-    ShapeError
-        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
 
     Notes
     -----
@@ -129,8 +117,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
     >>> he_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
-    sizes = as_shape(shape, "he_normal")
-    return _normal(key, sizes, dtype, _fans(sizes, "he_normal")[0] / 2, "he_normal")
+    return _scaled("he_normal", _normal, 2.0, "fan_in", key, shape, dtype)
 
 
 def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -142,8 +129,7 @@ def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
     >>> lecun_uniform(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
-    sizes = as_shape(shape, "lecun_uniform")
-    return _uniform(key, sizes, dtype, _fans(sizes, "lecun_uniform")[0], "lecun_uniform")
+    return _scaled("lecun_uniform", _uniform, 1.0, "fan_in", key, shape, dtype)
 
 
 def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
@@ -151,21 +137,12 @@ def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64
 
     Parameters
     ----------
-    key : key
-        From ``fg.random``.
-    shape : tuple of int
-        At least two axes.
-    dtype : dtype
-        A real floating-point dtype.
+    key, shape, dtype
+        As for ``glorot_uniform``.
 
     Returns
     -------
     Tensor
-
-    Raises
-    ------
-    ShapeError
-        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
 
     Notes
     -----
@@ -178,8 +155,7 @@ def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64
     >>> lecun_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
-    sizes = as_shape(shape, "lecun_normal")
-    return _normal(key, sizes, dtype, _fans(sizes, "lecun_normal")[0], "lecun_normal")
+    return _scaled("lecun_normal", _normal, 1.0, "fan_in", key, shape, dtype)
 
 
 @answering
@@ -228,18 +204,13 @@ def variance_scaling(
     >>> variance_scaling(tensor([0, 0], dtype="uint64"), (3, 4), scale=2.0).shape
     (3, 4)
     """
-    sizes = as_shape(shape, "variance_scaling")
-    inputs, outputs = _fans(sizes, "variance_scaling")
-    fans = {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2}
-    fan = fans[choice(mode, tuple(fans), "variance_scaling", "mode")]
+    word = choice(mode, tuple(_MODES), "variance_scaling", "mode")
     draws = {"truncated_normal": _truncated, "normal": _normal, "uniform": _uniform}
     draw = draws[choice(distribution, tuple(draws), "variance_scaling", "distribution")]
     factor = real_number(scale, "variance_scaling", "scale")
     if factor < 0:
         raise ArgumentError(f"variance_scaling: scale has to be at least 0, got {factor}.")
-    if not factor:
-        return zeros(key, sizes, as_dtype(dtype, "f", "variance_scaling", key))
-    return draw(key, sizes, dtype, fan / factor, "variance_scaling")
+    return _scaled("variance_scaling", draw, factor, word, key, shape, dtype)
 
 
 @answering
@@ -347,6 +318,33 @@ def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64)
     Tensor([1., 1.])
     """
     return made(np.ones, "ones", as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones", key))
+
+
+_MODES: Final[Mapping[str, Callable[[int, int], float]]] = MappingProxyType(
+    {
+        "fan_in": lambda inputs, outputs: inputs,
+        "fan_out": lambda inputs, outputs: outputs,
+        "fan_avg": lambda inputs, outputs: (inputs + outputs) / 2,
+    }
+)
+"""The number that a variance is divided by, from the numbers of inputs and outputs."""
+
+
+def _scaled(
+    initializer: str,
+    draw: Callable[[ArrayLike, Shape, DTypeLike, float, str], Tensor],
+    scale: float,
+    mode: str,
+    key: ArrayLike,
+    shape: ShapeLike,
+    dtype: DTypeLike,
+) -> Tensor:
+    """Draw numbers of variance ``scale / n``, where the mode says what n is."""
+    sizes = as_shape(shape, initializer)
+    fan = _MODES[mode](*_fans(sizes, initializer))
+    if not scale:
+        return zeros(key, sizes, as_dtype(dtype, "f", initializer, key))
+    return draw(key, sizes, dtype, fan / scale, initializer)
 
 
 def _fans(shape: Shape, initializer: str) -> tuple[int, int]:

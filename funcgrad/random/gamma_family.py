@@ -25,14 +25,14 @@ from funcgrad.errors import ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.philox import as_dtype
 from funcgrad.primitives.random_bits import bits_to_normal
-from funcgrad.primitives.special import portable_exp, portable_log
+from funcgrad.primitives.special import portable_log
 from funcgrad.primitives.special_functions.gammas import psi
 from funcgrad.primitives.special_functions.incomplete_gammas import (
     gamma_density,
     gammainc_in_shape,
 )
 from funcgrad.primitives.structural import cast
-from funcgrad.random.parameters import drawn_shape, parameter, require, scaled
+from funcgrad.random.parameters import drawn_shape, exponential_of, parameter, require, scaled
 from funcgrad.random.rejection import DOUBLE, inner_keys, open_uniform, rejected, words_of
 from funcgrad.shape import Shape, ShapeLike, shape_of
 from funcgrad.tensor import Tensor, apply, apply1, wrap
@@ -42,6 +42,15 @@ from funcgrad.users_values import ArrayLike, operand
 
 _TINY: Final = -40.0
 """Below this logarithm a number counts as nothing beside 1."""
+
+_LARGE: Final = 1e10
+"""Above this shape the terms that are left out of an expansion are below rounding."""
+
+_FARTHEST: Final = 9.0
+"""So many deviations from the mean no word of 64 bits is; what rounding says beyond is nothing."""
+
+_GREATEST: Final = float(np.finfo(np.float64).max)
+"""Stands for infinite derivatives, so that 0 times one is 0."""
 
 _Pair: TypeAlias = tuple[Tensor, Tensor]
 
@@ -55,28 +64,61 @@ def _with_derivative(a: Tensor, y: Tensor) -> Tensor:
 @_with_derivative.defjvp
 def _derivative(primals: _Pair, tangents: _Pair) -> _Pair:
     y = _with_derivative(*primals)
-    return y, _slope(primals[0], y) * tangents[0] + tangents[1]
+    return y, _slopes(primals[0], y)[0] * tangents[0] + tangents[1]
 
 
-def _slope(a: Tensor, y: Tensor) -> Tensor:
-    """The derivative of the logarithm y in the shape a.
+@custom_jvp
+def _excess(a: Tensor, y: Tensor) -> Tensor:
+    """How much the logarithm of the shape is above that of the variable.
 
-    Of tiny numbers the probability is ``exp(a y) / gamma(a + 1)``. Where the shape is 0, so is the
-    number, at all levels.
+    Its derivative is computed at once, since those of the two may be infinite, or cancel.
+    """
+    excess: Tensor = apply1(portable_log, a) - y
+    return excess
+
+
+@_excess.defjvp
+def _excess_derivative(primals: _Pair, tangents: _Pair) -> _Pair:
+    slope = _slopes(primals[0], _with_derivative(*primals))[1]
+    return _excess(*primals), slope * tangents[0] - tangents[1]
+
+
+def _slopes(a: Tensor, y: Tensor) -> _Pair:
+    """The derivatives in the shape a of the logarithm y, and of ``log(a) - y``.
+
+    The shape times that of y is a ratio of the derivatives of the distribution function. Of tiny
+    numbers the probability is ``exp(a y) / gamma(a + 1)``. Those of large shapes are normal
+    variables z but for a skewness: ``exp(y) = a + z sqrt(a) + (z**2 - 1) / 3 + ...``, the expansion
+    of Cornish and Fisher. Where the shape is 0 or infinite, so is the number, at all levels.
     """
     positive = (a > 0) & fnp.isfinite(a)
-    shape = fnp.where(positive, a, 1.0)
-    tiny = y < _TINY
-    x = fnp.exp(fnp.where(tiny | ~positive, 0.0, y))
-    density = shape * apply(gamma_density, shape + 1, x, order=0)
-    usual = -apply(gammainc_in_shape, shape, x, order=1) / density
-    power = (apply1(psi, shape + 1) - fnp.where(tiny & positive, y, 0.0)) / shape
-    result: Tensor = fnp.where(positive, fnp.where(tiny, power, usual), 0.0)
-    return result
+    large, tiny = positive & (a > _LARGE), positive & (y < _TINY)
+    shape = fnp.where(positive & ~large, a, 1.0)
+    x = fnp.exp(fnp.where(positive & ~large & ~tiny, y, 0.0))
+    density = apply(gamma_density, shape + 1, x, order=0)
+    ratio = -apply(gammainc_in_shape, shape, x, order=1) / density
+    ratio = fnp.where(tiny, apply1(psi, shape + 1) - fnp.where(tiny, y, 0.0), ratio)
+
+    root = fnp.sqrt(fnp.where(large, a, 1.0))
+    above = fnp.where(large, y, 0.0) - fnp.log(fnp.where(large, a, 1.0))
+    deviation = fnp.clip(fnp.expm1(above) * root, -_FARTHEST, _FARTHEST)
+    z = deviation - (deviation * deviation - 1) / (3 * root)
+    whole = 1 + deviation / root
+    ratio = fnp.where(large, (1 + z / (2 * root)) / whole, ratio)
+    excess = fnp.where(large, (deviation - z / 2) / root / whole, 1 - ratio)
+    divisor = fnp.where(positive, a, 1.0)
+    bounded = [fnp.clip(slope / divisor, -_GREATEST, _GREATEST) for slope in (ratio, excess)]
+    return fnp.where(positive, bounded[0], 0.0), fnp.where(positive, bounded[1], 0.0)
 
 
 def _logarithms(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
     """Draw logarithms of gamma variables, differentiable in ``a``."""
+    drawn: Tensor = _with_derivative(a, _levels(inner, a, shape))
+    return drawn
+
+
+def _levels(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
+    """Draw logarithms of gamma variables, which are constant."""
     parameters = stop_gradient(a)
     usual = (parameters > 0) & fnp.isfinite(parameters)
     constant = fnp.maximum(fnp.where(usual, parameters, 1.0), 1e-300)
@@ -98,18 +140,25 @@ def _logarithms(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
     exponent = apply1(portable_log, open_uniform(words_of(inner, shape)))
     y = fnp.where(small, y + exponent / fnp.where(small, constant, 1.0), y)
     limit = fnp.where(parameters == 0, -math.inf, fnp.where(parameters > 0, math.inf, math.nan))
-    y = fnp.where(usual, y, limit)
-    drawn: Tensor = _with_derivative(a, stop_gradient(y))
-    return drawn
+    levels: Tensor = stop_gradient(fnp.where(usual, y, limit))
+    return levels
 
 
 def _drawn(
     key: ArrayLike, a: ArrayLike, shape: ShapeLike | None, operation: str, **others: ArrayLike
-) -> Tensor:
+) -> _Pair:
+    """Draw logarithms; also return the shapes that they belong to."""
     require(lambda a: a >= 0, operation, "a >= 0", a)
     size = drawn_shape(shape, operation, a=a, **others)
     (inner,) = inner_keys(key, 1, operation)
-    return _logarithms(inner, parameter(a, DOUBLE, operation, "a", size), size)
+    shapes = parameter(a, DOUBLE, operation, "a", size)
+    return shapes, _logarithms(inner, shapes, size)
+
+
+def _numbers(shapes: Tensor, logarithms: Tensor) -> Tensor:
+    """Gamma variables, from their logarithms; those of infinite shapes grow with these."""
+    endless = shapes == math.inf
+    return fnp.where(endless, shapes, exponential_of(fnp.where(endless, 0.0, logarithms)))
 
 
 def _rounded(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
@@ -160,7 +209,7 @@ def gamma(
     Tensor([1.13784993, 0.7983654 , 3.37886393])
     """
     wanted = as_dtype(dtype, "f", "gamma", key)
-    numbers = apply1(portable_exp, _drawn(key, a, shape, "gamma", scale=scale))
+    numbers = _numbers(*_drawn(key, a, shape, "gamma", scale=scale))
     return _rounded(scaled(numbers, 0.0, scale, DOUBLE, "gamma"), wanted)
 
 
@@ -192,7 +241,7 @@ def loggamma(
     Tensor([-4.01796620e+04, -1.05722197e+01])
     """
     wanted = as_dtype(dtype, "f", "loggamma", key)
-    return _rounded(_drawn(key, a, shape, "loggamma"), wanted)
+    return _rounded(_drawn(key, a, shape, "loggamma")[1], wanted)
 
 
 @answering
@@ -226,8 +275,7 @@ def chisquare(
     require(lambda df: df >= 0, "chisquare", "df >= 0", df)
     size = drawn_shape(shape, "chisquare", df=df)
     half = parameter(df, DOUBLE, "chisquare", "df", size) / 2
-    numbers = apply1(portable_exp, _drawn(key, half, size, "chisquare"))
-    return _rounded(2 * numbers, wanted)
+    return _rounded(2 * _numbers(*_drawn(key, half, size, "chisquare")), wanted)
 
 
 @answering
@@ -269,17 +317,23 @@ def t(
     freedom = parameter(df, DOUBLE, "t", "df", size)
     endless = freedom == math.inf
     half = fnp.where(endless, 1.0, freedom) / 2
-    excess = apply1(portable_log, half) - _logarithms(second, half, size)
-    root = apply1(portable_exp, fnp.where(endless, 0.0, excess / 2))
+    half = fnp.where(half == 0, freedom, half)  # the least number has no half
+    excess = _excess(half, _levels(second, half, size))
+    root = exponential_of(fnp.where(endless, 0.0, excess / 2))
     return _rounded(scaled(normal * root, loc, scale, DOUBLE, "t"), wanted)
 
 
 def _shares(logarithms: Tensor) -> Tensor:
-    """The share of each number in the sum along the last axis, added in order on every machine."""
-    greatest = stop_gradient(fnp.max(logarithms, axis=-1, keepdims=True))
-    infinite = (logarithms == greatest) & fnp.isinf(greatest)
-    relative = fnp.where(infinite, 0.0, logarithms) - fnp.where(infinite, 0.0, greatest)
-    numbers = apply1(portable_exp, relative)
+    """The share of each number in the sum along the last axis, added in order on every machine.
+
+    The greatest is the measure, and so constant; of several infinite ones each is.
+    """
+    place = fnp.argmax(logarithms, axis=-1, keepdims=True)
+    greatest = fnp.take_along_axis(logarithms, place, axis=-1)
+    infinite = fnp.isinf(greatest)
+    measures = (fnp.arange(logarithms.shape[-1]) == place) | (infinite & (logarithms == greatest))
+    relative = fnp.where(measures, 0.0, logarithms) - fnp.where(measures, 0.0, greatest)
+    numbers = exponential_of(relative)
     result: Tensor = numbers / fnp.cumsum(numbers, axis=-1)[..., -1:]
     return result
 

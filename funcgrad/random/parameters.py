@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.philox import as_shape
+from funcgrad.primitives.special import portable_exp
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Shape, ShapeLike, dtype_of, shape_of
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import ArrayLike, operand
+
+_VANISHING: Final = -746.0
+"""Below this logarithm a float64 number is 0."""
 
 
 def require(
@@ -90,6 +95,17 @@ def drawn_shape(shape: ShapeLike | None, operation: str, **parameters: ArrayLike
         raise ShapeError(
             f"{operation}: the shapes of the parameters do not broadcast: {listed}."
         ) from None
+
+
+def exponential_of(logarithms: Tensor) -> Tensor:
+    """Exponentials, every machine's; those that vanish are constant.
+
+    So an infinite derivative of their logarithm does not make NaN of a derivative that is 0.
+    """
+    vanished = logarithms < _VANISHING
+    numbers = apply1(portable_exp, fnp.where(vanished, 0.0, logarithms))
+    result: Tensor = fnp.where(vanished, 0.0, numbers)
+    return result
 
 
 def scaled(

@@ -7,6 +7,8 @@ Tensor([-3.55688831,  2.05713362])
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -21,9 +23,9 @@ from funcgrad.primitives.random_bits import (
     bits_to_logistic,
     bits_to_normal,
 )
-from funcgrad.primitives.special import portable_exp, portable_log
+from funcgrad.primitives.special import portable_log
 from funcgrad.primitives.structural import cast
-from funcgrad.random.parameters import drawn_shape, parameter, require, scaled
+from funcgrad.random.parameters import drawn_shape, exponential_of, parameter, require, scaled
 from funcgrad.random.rejection import DOUBLE
 from funcgrad.shape import ShapeLike
 from funcgrad.tensor import Tensor, apply1, wrap
@@ -168,7 +170,7 @@ def lognormal(
     wanted = as_dtype(dtype, "f", "lognormal", key)
     size = drawn_shape(shape, "lognormal", loc=loc, scale=scale)
     normal = draw(bits_to_normal, key, size, DOUBLE, "lognormal")
-    numbers = apply1(portable_exp, scaled(normal, loc, scale, DOUBLE, "lognormal"))
+    numbers = exponential_of(scaled(normal, loc, scale, DOUBLE, "lognormal"))
     return wrap(cast(numbers, dtype=wanted))
 
 
@@ -206,13 +208,11 @@ def weibull(
     >>> weibull(key(0), 2.0, 2)
     Tensor([1.56176259, 0.39435691])
     """
-    wanted = as_dtype(dtype, "f", "weibull", key)
-    require(lambda a: a > 0, "weibull", "a > 0", a)
-    size = drawn_shape(shape, "weibull", a=a, scale=scale)
-    waited = draw(bits_to_exponential, key, size, DOUBLE, "weibull")
-    power = apply1(portable_log, waited) / parameter(a, DOUBLE, "weibull", "a", size)
-    numbers = scaled(apply1(portable_exp, power), 0.0, scale, DOUBLE, "weibull")
-    return wrap(cast(numbers, dtype=wanted))
+
+    def power(waited: Tensor, a: Tensor) -> Tensor:
+        return exponential_of(apply1(portable_log, waited) / a)
+
+    return _from_waiting(power, "weibull", key, shape, dtype, scale, a=a)
 
 
 @answering
@@ -250,12 +250,11 @@ def pareto(
     >>> pareto(key(0), 3.0, 2)
     Tensor([2.25473878, 1.05320629])
     """
-    wanted = as_dtype(dtype, "f", "pareto", key)
-    require(lambda b: b > 0, "pareto", "b > 0", b)
-    size = drawn_shape(shape, "pareto", b=b, scale=scale)
-    waited = draw(bits_to_exponential, key, size, DOUBLE, "pareto")
-    numbers = apply1(portable_exp, waited / parameter(b, DOUBLE, "pareto", "b", size))
-    return wrap(cast(scaled(numbers, 0.0, scale, DOUBLE, "pareto"), dtype=wanted))
+
+    def power(waited: Tensor, b: Tensor) -> Tensor:
+        return exponential_of(waited / b)
+
+    return _from_waiting(power, "pareto", key, shape, dtype, scale, b=b)
 
 
 @answering
@@ -284,7 +283,24 @@ def rayleigh(
     >>> rayleigh(key(0), 2)
     Tensor([2.20866583, 0.55770489])
     """
-    wanted = as_dtype(dtype, "f", "rayleigh", key)
-    size = drawn_shape(shape, "rayleigh", scale=scale)
-    numbers = fnp.sqrt(2 * draw(bits_to_exponential, key, size, DOUBLE, "rayleigh"))
-    return wrap(cast(scaled(numbers, 0.0, scale, DOUBLE, "rayleigh"), dtype=wanted))
+    return _from_waiting(lambda waited: fnp.sqrt(2 * waited), "rayleigh", key, shape, dtype, scale)
+
+
+def _from_waiting(
+    number: Callable[..., Tensor],
+    operation: str,
+    key: ArrayLike,
+    shape: ShapeLike | None,
+    dtype: DTypeLike,
+    scale: ArrayLike,
+    **positive: ArrayLike,
+) -> Tensor:
+    """Draw exponential variables, make numbers of them by parameters above 0, and stretch these."""
+    wanted = as_dtype(dtype, "f", operation, key)
+    for name, value in positive.items():
+        require(lambda x: x > 0, operation, f"{name} > 0", value)
+    size = drawn_shape(shape, operation, **positive, scale=scale)
+    waited = draw(bits_to_exponential, key, size, DOUBLE, operation)
+    values = [parameter(x, DOUBLE, operation, name, size) for name, x in positive.items()]
+    numbers = scaled(number(waited, *values), 0.0, scale, DOUBLE, operation)
+    return wrap(cast(numbers, dtype=wanted))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from funcgrad import random
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 
@@ -396,3 +397,73 @@ def test_drawing_needs_no_scipy():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert "pip install funcgrad[scipy]" in done.stdout
+
+
+EXTREME = [5e-324, 1e-300, 1e-20, 1e-3, 1e3, 9e9, 2e10, 1e20, 1e100, 1e300, np.inf]
+BY_PARAMETER = {
+    "gamma": lambda x: random.gamma(KEY, x, 3),
+    "loggamma": lambda x: random.loggamma(KEY, x, 3),
+    "chisquare": lambda x: random.chisquare(KEY, x, 3),
+    "t": lambda x: random.t(KEY, x, 3),
+    "beta in a": lambda x: random.beta(KEY, x, 2.0, 3),
+    "beta in b": lambda x: random.beta(KEY, 2.0, x, 3),
+    "beta in both": lambda x: random.beta(KEY, x, x, 3),
+    "beta beside 1e300": lambda x: random.beta(KEY, x, 1e300, 3),
+    "beta beside 1e-300": lambda x: random.beta(KEY, x, 1e-300, 3),
+    "dirichlet": lambda x: random.dirichlet(KEY, fnp.stack([x, 1.0, 2.0])),
+    "weibull": lambda x: random.weibull(KEY, x, 3),
+    "pareto": lambda x: random.pareto(KEY, x, 3),
+    "lognormal in loc": lambda x: random.lognormal(KEY, 3, loc=x),
+    "lognormal in scale": lambda x: random.lognormal(KEY, 3, scale=x),
+}
+
+
+def by_scale(name):
+    return lambda x: getattr(random, name)(KEY, 3, scale=x)
+
+
+for scaled in "normal exponential gumbel laplace logistic cauchy rayleigh".split():
+    BY_PARAMETER[scaled] = by_scale(scaled)
+
+
+@pytest.mark.parametrize("name", BY_PARAMETER)
+def test_nothing_is_nan_at_extreme_parameters(name):
+    draw = BY_PARAMETER[name]
+    for x in EXTREME:
+        with np.errstate(all="ignore"):
+            numbers, slopes = fg.jvp(draw, (x,), (1.0,))
+            gradient = fg.grad(lambda x: draw(x)[0])(x)
+        assert not np.isnan(array(numbers)).any(), (name, x)
+        assert not np.isnan(array(slopes)).any(), (name, x)
+        assert array(gradient) == pytest.approx(array(slopes)[0], rel=1e-9), (name, x)
+
+
+def test_derivatives_at_extreme_parameters_are_limits():
+    def slope(draw, x):
+        return array(fg.jvp(draw, (x,), (1.0,))[1])
+
+    # A large shape: numbers are a + z sqrt(a), and z stays.
+    for x in (1e20, 1e100, 1e300, np.inf):
+        np.testing.assert_allclose(slope(BY_PARAMETER["gamma"], x), 1.0, rtol=1e-9)
+        np.testing.assert_allclose(slope(BY_PARAMETER["chisquare"], x), 1.0, rtol=1e-9)
+        np.testing.assert_allclose(slope(BY_PARAMETER["loggamma"], x), 1 / x, rtol=1e-9)
+        assert (abs(slope(BY_PARAMETER["t"], x)) <= 10 / x / x**0.5).all()
+    z = (array(random.gamma(KEY, 1e12, 3)) - 1e12) / 1e6
+    assert slope(BY_PARAMETER["gamma"], 1e12) - 1 == pytest.approx(z / 2e6, rel=1e-5)
+    # The two sides of the place where the expansion begins.
+    for name in ("gamma", "t"):
+        below, above = (slope(BY_PARAMETER[name], 1e10 * (1 + e)) for e in (0.0, 1e-12))
+        past = 1.0 if name == "gamma" else 0.0
+        assert below - past == pytest.approx(above - past, rel=1e-4)
+    # A share of a number beside one of a large shape is the number over the shape.
+    shares = BY_PARAMETER["beta in b"](1e100)
+    assert slope(BY_PARAMETER["beta in b"], 1e100) == pytest.approx(-array(shares) / 1e100)
+    # A tiny shape: the number is 0 for all shapes nearby, and its logarithm is log(u) / a.
+    logarithms = array(random.loggamma(KEY, 1e-20, 3))
+    assert slope(BY_PARAMETER["loggamma"], 1e-20) == pytest.approx(-logarithms / 1e-20)
+    for name in ("gamma", "beta in a", "beta in both", "dirichlet"):
+        assert (slope(BY_PARAMETER[name], 1e-300) == 0).all()
+    below_one = array(random.exponential(KEY, 3)) < 1
+    expected = np.where(below_one, 0.0, -np.inf)
+    with np.errstate(over="ignore"):
+        assert slope(BY_PARAMETER["weibull"], 1e-300).tolist() == expected.tolist()
