@@ -158,7 +158,9 @@ def _drawn(
 def _numbers(shapes: Tensor, logarithms: Tensor) -> Tensor:
     """Gamma variables, from their logarithms; those of infinite shapes grow with these."""
     endless = shapes == math.inf
-    return fnp.where(endless, shapes, exponential_of(fnp.where(endless, 0.0, logarithms)))
+    usual = exponential_of(fnp.where(endless, 0.0, logarithms))
+    result: Tensor = fnp.where(endless, shapes, usual)
+    return result
 
 
 def _rounded(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
