@@ -75,7 +75,10 @@ def hard_sigmoid(x: ArrayLike) -> Tensor:
     >>> hard_sigmoid([-4.0, 0.0, 3.0])
     Tensor([0. , 0.5, 1. ])
     """
-    return _between(wrap(real_value(x, "hard_sigmoid")), -3.0, 3.0) / 6 + 0.5
+    value = wrap(real_value(x, "hard_sigmoid"))
+    inner = fnp.where(fnp.abs(value) >= 3, 0, value)
+    result: Tensor = fnp.where(value <= -3, 0, fnp.where(value >= 3, 1, (inner + 3) / 6))
+    return result
 
 
 def hard_silu(x: ArrayLike) -> Tensor:

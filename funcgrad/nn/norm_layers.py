@@ -24,6 +24,7 @@ from funcgrad.nn.normalization import (
     rms_norm,
     scaled,
     standardized,
+    widened,
 )
 from funcgrad.numpy.options import integer, real_number
 from funcgrad.primitives.logits import real_value
@@ -205,15 +206,17 @@ class BatchNorm:
         return cls(scale, bias, momentum, epsilon, axis)
 
     def init_state(self) -> BatchStatistics:
-        """Statistics before training: means of 0 and variances of 1."""
-        return BatchStatistics(fnp.zeros_like(self.scale), fnp.ones_like(self.scale))
+        """Statistics before training: means of 0, variances of 1; not in half precision."""
+        wide = widened(self.scale)
+        return BatchStatistics(fnp.zeros_like(wide), fnp.ones_like(wide))
 
     def __call__(self, x: ArrayLike, stats: BatchStatistics) -> Tensor:
         """Normalize an array by the running statistics."""
         value, shape = self._checked(x)
         known = self._statistics(stats)
         mean, variance = known.mean.reshape(shape), known.variance.reshape(shape)
-        return self._scaled((value - mean) / fnp.sqrt(variance + self.epsilon), shape)
+        normal = (widened(value) - mean) / fnp.sqrt(variance + self.epsilon)
+        return self._scaled(normal.astype(value.dtype), shape)
 
     def train(self, x: ArrayLike, stats: BatchStatistics | None) -> tuple[Tensor, BatchStatistics]:
         """Normalize a batch by its own statistics, and return the next running ones."""
@@ -224,7 +227,7 @@ class BatchNorm:
         count = value.size // max(self.scale.size, 1)
         if count == 0:
             raise ShapeError(f"BatchNorm: a batch of shape {value.shape} has no mean.")
-        constant = stop_gradient(value)
+        constant = widened(stop_gradient(value))
         mean = fnp.mean(constant, axis=axes)
         variance = fnp.var(constant, axis=axes) * (count / max(count - 1, 1))
         share = self.momentum

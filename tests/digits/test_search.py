@@ -25,24 +25,12 @@ from tests.digits.subjects import Subject, subjects
 from tests.digits.twins import CONTINUOUS, DISCRETE
 from tests.scipy.stats import test_stats
 
-TWINLESS = set(
-    """Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell
-    GroupNorm KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell
-    Residual Sequential
-    attention bidirectional celu dropout glu group_norm hard_sigmoid hard_silu hard_swish
-    hard_tanh layer_norm lecun_normal lecun_uniform mish orthogonal relu6 rms_norm rotary
-    run selu sinusoidal_positions softsign sparsemax squareplus truncated_normal
-    variance_scaling""".split()
-)
-"""Layers and functions of ``nn`` that have no twin of many digits yet; tests/nn compare them."""
-
 
 def test_every_function_has_a_twin() -> None:
     assert set(CONTINUOUS) == set(test_stats.CONTINUOUS)
     assert set(DISCRETE) == set(test_stats.DISCRETE)
     named = {name.partition(",")[0].partition("[")[0] for name in subjects()}
-    apart = activations.APART | TWINLESS
-    assert {f"nn.{name}" for name in nn.__all__ if name not in apart} <= named
+    assert {f"nn.{name}" for name in nn.__all__ if name not in activations.APART} <= named
     known = special_functions.APART
     assert {f"special.{name}" for name in special.__all__ if name not in known} <= named
 

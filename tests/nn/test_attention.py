@@ -202,6 +202,38 @@ def test_bad_arguments_of_norms():
         nn.layer_norm([1j])
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e-3, 1e5, 1e154, 1e200, 1e307])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.filterwarnings("ignore:overflow")  # of running variances
+def test_normalizations_are_right_at_every_scale(size, kind):
+    """Without epsilon nothing changes when all numbers are multiplied; slopes are divided."""
+    size = min(size, 1e37) if kind is np.float32 else size
+    size = max(size, 1e-34) if kind is np.float32 else size
+    x = np.array([[1.0, 2.0, 4.0], [-3.0, 0.5, 0.0]], kind)
+    for f in (
+        lambda x: nn.rms_norm(x, epsilon=0.0),
+        lambda x: nn.layer_norm(x, epsilon=0.0),
+        lambda x: nn.group_norm(x, 1, epsilon=0.0),
+        lambda x: nn.BatchNorm(fnp.ones(3, kind), fnp.ones(3, kind), epsilon=0.0).train(x, None)[0],
+    ):
+        tolerance = 50 * np.finfo(kind).eps
+        assert_allclose(f(x * kind(size)), f(x), rtol=tolerance, atol=tolerance)
+        for slope in (fg.jacfwd(f), fg.jacrev(f)):
+            assert_allclose(slope(x * kind(size)) * kind(size), slope(x), tolerance, tolerance)
+    large = nn.layer_norm(x * kind(1e30))
+    assert_allclose(large, nn.layer_norm(x, epsilon=0.0), rtol=1e-6)
+
+
+def test_batches_of_half_precision():
+    """Variances of numbers in the hundreds are beyond the range of half precision."""
+    x = np.array([[-400.0], [600.0]], np.float16)
+    norm = nn.BatchNorm.init(1, momentum=1.0, dtype=np.float16)
+    y, stats = norm.train(x, norm.init_state())
+    assert_array_equal(stats.variance, [500000.0])
+    assert y.dtype == norm(x, stats).dtype == np.float16
+    assert_allclose(norm(x, stats), [[-(0.5**0.5)], [0.5**0.5]], rtol=1e-3)
+
+
 # ---------------------------------------------------------------------------------------- dropout
 
 

@@ -61,22 +61,68 @@ def works(function: Function, values: tuple[Any, ...]) -> bool:
     return True
 
 
-SHAPED = set(
-    """adaptive_avg_pool adaptive_max_pool avg_pool conv conv_transpose cross_entropy glorot_normal
-    glorot_uniform he_normal he_uniform log_softmax logsumexp max_pool one_hot ones softmax
-    zeros
-    Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell
-    GroupNorm KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell
-    Residual Sequential
-    attention bidirectional dropout glu group_norm layer_norm lecun_normal lecun_uniform
-    orthogonal rms_norm rotary run sinusoidal_positions sparsemax truncated_normal
-    variance_scaling""".split()
-)
-"""Functions of ``nn`` that take no number for an array: ``test_windows_and_losses_keep_single``."""
+ROW = np.arange(1, 9, dtype=np.float32)
+X, KEY, SINGLE = ROW.reshape(1, 1, 8), fg.random.key(0), np.float32
+KERNEL, OFFSETS = np.ones((1, 1, 2), SINGLE), np.ones(1, SINGLE)
+CELL = nn.RNNCell.init(KEY, 8, 2, dtype=SINGLE)
+NORM = nn.BatchNorm.init(1, dtype=SINGLE)
+HEADS = nn.MultiHeadAttention.init(KEY, 8, 2, dtype=SINGLE)
+
+IN_SINGLE_PRECISION: dict[str, Callable[[], Any]] = {
+    "Activation": lambda: nn.Activation(nn.relu)(X),
+    "BatchNorm": lambda: NORM.train(X, NORM.init_state()),
+    "BatchStatistics": lambda: NORM(X, nn.BatchStatistics(NORM.bias, NORM.scale)),
+    "Conv": lambda: nn.Conv.init(KEY, 1, 2, (2,), dtype=SINGLE)(X),
+    "ConvTranspose": lambda: nn.ConvTranspose.init(KEY, 1, 2, (2,), dtype=SINGLE)(X),
+    "Dropout": lambda: nn.Dropout(0.5)(X, key=KEY),
+    "Embedding": lambda: nn.Embedding.init(KEY, 3, 2, dtype=SINGLE)([0, 2]),
+    "GRUCell": lambda: nn.run(nn.GRUCell.init(KEY, 8, 2, dtype=SINGLE), X),
+    "GroupNorm": lambda: nn.GroupNorm.init(1, 1, dtype=SINGLE)(X),
+    "KVCache": lambda: HEADS(X, cache=HEADS.cache(3, (1,)))[0],
+    "LSTMCell": lambda: nn.run(nn.LSTMCell.init(KEY, 8, 2, dtype=SINGLE), X),
+    "LayerNorm": lambda: nn.LayerNorm.init(8, dtype=SINGLE)(X),
+    "Linear": lambda: nn.Linear.init(KEY, 8, 2, dtype=SINGLE)(X),
+    "MLP": lambda: nn.MLP.init(KEY, (8, 3, 2), dtype=SINGLE)(X),
+    "MultiHeadAttention": lambda: HEADS(X, causal=True, window=2),
+    "RMSNorm": lambda: nn.RMSNorm.init(8, dtype=SINGLE)(X),
+    "RNNCell": lambda: nn.run(CELL, X),
+    "Residual": lambda: nn.Residual(nn.relu)(X),
+    "Sequential": lambda: nn.Sequential(nn.relu, nn.Dropout(0.5))(X, key=KEY),
+    "adaptive_avg_pool": lambda: nn.adaptive_avg_pool(X, (2,)),
+    "adaptive_max_pool": lambda: nn.adaptive_max_pool(X, (2,)),
+    "attention": lambda: nn.attention(X, X, X, bias=[[0.5]], scale=0.5),
+    "avg_pool": lambda: nn.avg_pool(X, (2,), padding=1, count_include_pad=False),
+    "bidirectional": lambda: nn.bidirectional(CELL, CELL, X),
+    "conv": lambda: nn.conv(X, KERNEL, OFFSETS),
+    "conv_transpose": lambda: nn.conv_transpose(X, KERNEL),
+    "cross_entropy": lambda: (nn.cross_entropy(X, X / 36), nn.cross_entropy(ROW, 3)),
+    "dropout": lambda: nn.dropout(X, 0.5, KEY),
+    "glu": lambda: nn.glu(X),
+    "group_norm": lambda: nn.group_norm(X, 1, OFFSETS),
+    "layer_norm": lambda: nn.layer_norm(X, ROW, 1.0),
+    "log_softmax": lambda: nn.log_softmax(X),
+    "logsumexp": lambda: nn.logsumexp(X),
+    "max_pool": lambda: nn.max_pool(X, (2,), padding=1),
+    "one_hot": lambda: nn.one_hot([1], 3, SINGLE),
+    "ones": lambda: nn.ones(None, 2, SINGLE),
+    "rms_norm": lambda: nn.rms_norm(X, 2.0),
+    "rotary": lambda: nn.rotary(X, [3.0]),
+    "run": lambda: nn.run(CELL, X, reverse=True),
+    "sinusoidal_positions": lambda: nn.sinusoidal_positions(3, 4, dtype=SINGLE),
+    "softmax": lambda: nn.softmax(X),
+    "sparsemax": lambda: nn.sparsemax(X),
+    "zeros": lambda: nn.zeros(None, 2, SINGLE),
+    **{
+        name: partial(getattr(nn, name), KEY, (2, 3), SINGLE)
+        for name in """glorot_normal glorot_uniform he_normal he_uniform lecun_normal lecun_uniform
+        orthogonal truncated_normal variance_scaling""".split()
+    },
+}
+"""By name, calls in single precision of what takes no number for an array: layers among them."""
 
 
 def network_calls() -> Iterator[Any]:
-    for name in sorted(set(nn.__all__) - SHAPED):
+    for name in sorted(set(nn.__all__) - set(IN_SINGLE_PRECISION)):
         function = getattr(nn, name)
         every = [p for p in inspect.signature(function).parameters.values() if p.kind in (0, 1)]
         values = ARGUMENTS[0][: len([p for p in every if type(p.default) is not bool])]
@@ -231,27 +277,6 @@ def test_minima_are_of_the_precision_of_the_start(option: dict[str, Any]) -> Non
         assert optimize.least_squares(lambda x: x - 1.5, start).x.dtype == np.float32
 
 
-def test_windows_and_losses_keep_single() -> None:
-    x, key = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 8), fg.random.key(0)
-    kernel = np.ones((1, 1, 2), np.float32)
-    results = [
-        nn.adaptive_avg_pool(x, (2,)),
-        nn.adaptive_max_pool(x, (2,)),
-        nn.avg_pool(x, (2,), padding=1, count_include_pad=False),
-        nn.conv(x, kernel, np.ones(1, np.float32)),
-        nn.conv_transpose(x, kernel),
-        nn.cross_entropy(x, x / 36),
-        nn.cross_entropy(x[0, 0], 3),
-        nn.log_softmax(x),
-        nn.logsumexp(x),
-        nn.max_pool(x, (2,), padding=1),
-        nn.softmax(x),
-        nn.one_hot([1], 3, np.float32),
-        nn.glorot_normal(key, (2, 3), np.float32),
-        nn.glorot_uniform(key, (2, 3), np.float32),
-        nn.he_normal(key, (2, 3), np.float32),
-        nn.he_uniform(key, (2, 3), np.float32),
-        nn.ones(None, 2, np.float32),
-        nn.zeros(None, 2, np.float32),
-    ]
-    assert [result.dtype for result in results] == [np.dtype(np.float32)] * len(results)
+@pytest.mark.parametrize("name", IN_SINGLE_PRECISION)
+def test_layers_and_losses_keep_single(name: str) -> None:
+    assert set(dtypes(IN_SINGLE_PRECISION[name]())) == {"f"}
