@@ -273,7 +273,19 @@ def test_complex_normal_numbers(dtype):
 
 @pytest.mark.parametrize(
     ("lower", "upper"),
-    [(-1, 2), (-np.inf, 0.5), (2, np.inf), (8, 9), (-30, -29.5), (-np.inf, np.inf), (30, np.inf)],
+    [
+        (-1, 2),
+        (-np.inf, 0.5),
+        (2, np.inf),
+        (8, 9),
+        (-30, -29.5),
+        (-np.inf, np.inf),
+        (30, np.inf),
+        (37.1, np.inf),
+        (40, 40.05),
+        (-np.inf, -60),
+        (-80.03, -80),
+    ],
 )
 def test_truncated_normal_numbers(lower, upper):
     numbers = array(random.truncated_normal(KEY, lower, upper, SAMPLE))
@@ -340,7 +352,9 @@ def test_numbers_are_differentiable_in_their_parameters():
     assert_allclose([loc, scale], [1, z])
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(-1.0, 2.0), (1.0, 2.5), (-9.0, -8.0), (8.0, 9.0)])
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(-1.0, 2.0), (1.0, 2.5), (-9.0, -8.0), (8.0, 9.0), (50.0, 50.03)]
+)
 def test_truncated_normal_is_differentiable_in_its_bounds(lower, upper):
     def draw(lower, upper):
         return random.truncated_normal(KEY, lower, upper)
@@ -352,6 +366,25 @@ def test_truncated_normal_is_differentiable_in_its_bounds(lower, upper):
         (draw(lower, upper + step) - draw(lower, upper - step)) / (2 * step),
     )
     assert_allclose(gradient, differences, rtol=1e-5, atol=1e-9)
+
+
+def test_truncated_normal_numbers_far_from_the_centre():
+    # Solutions of erfc(z / sqrt(2)) = u erfc(lower / sqrt(2)), computed with 60 digits.
+    exact = {
+        37.5: [37.52842914814599488, 37.50267722553238941, 37.50050929830603664],
+        1e3: [1000.00106725227717, 1000.000100470724681, 1000.000019112358823],
+    }
+    for lower, expected in exact.items():
+        assert_allclose(random.truncated_normal(KEY, lower, np.inf, 3), expected, rtol=4e-16)
+    for lower in (1e10, 1e300):
+        assert_allclose(random.truncated_normal(KEY, lower, np.inf, 3), lower, rtol=1e-15)
+        assert_allclose(random.truncated_normal(KEY, -np.inf, -lower, 3), -lower, rtol=1e-15)
+    slopes = fg.vmap(fg.grad(lambda low: random.truncated_normal(KEY, low, np.inf)))
+    assert_allclose(slopes(np.array([40.0, 1e10, 1e300])), 1.0, rtol=1e-2)
+    staged = fg.jit(lambda low: random.truncated_normal(KEY, low, np.inf, 2))
+    for low in (np.array([0.5, 50.0]), np.array([-1.0, 2.0])):
+        eager = random.truncated_normal(KEY, low, np.inf, 2)
+        assert array(staged(low)).tolist() == array(eager).tolist()
 
 
 def test_chosen_elements_are_differentiable():
