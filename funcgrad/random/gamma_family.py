@@ -32,7 +32,14 @@ from funcgrad.primitives.special_functions.incomplete_gammas import (
     gammainc_in_shape,
 )
 from funcgrad.primitives.structural import cast
-from funcgrad.random.parameters import drawn_shape, exponential_of, parameter, require, scaled
+from funcgrad.random.parameters import (
+    drawn_shape,
+    exponential_of,
+    may_hold,
+    parameter,
+    require,
+    scaled,
+)
 from funcgrad.random.rejection import DOUBLE, inner_keys, open_uniform, rejected, words_of
 from funcgrad.shape import Shape, ShapeLike, shape_of
 from funcgrad.tensor import Tensor, apply, apply1, wrap
@@ -99,13 +106,15 @@ def _slopes(a: Tensor, y: Tensor) -> _Pair:
     ratio = -apply(gammainc_in_shape, shape, x, order=1) / density
     ratio = fnp.where(tiny, apply1(psi, shape + 1) - fnp.where(tiny, y, 0.0), ratio)
 
-    root = fnp.sqrt(fnp.where(large, a, 1.0))
-    above = fnp.where(large, y, 0.0) - fnp.log(fnp.where(large, a, 1.0))
-    deviation = fnp.clip(fnp.expm1(above) * root, -_FARTHEST, _FARTHEST)
-    z = deviation - (deviation * deviation - 1) / (3 * root)
-    whole = 1 + deviation / root
-    ratio = fnp.where(large, (1 + z / (2 * root)) / whole, ratio)
-    excess = fnp.where(large, (deviation - z / 2) / root / whole, 1 - ratio)
+    excess = 1 - ratio
+    if may_hold(large):
+        root = fnp.sqrt(fnp.where(large, a, 1.0))
+        above = fnp.where(large, y, 0.0) - fnp.log(fnp.where(large, a, 1.0))
+        deviation = fnp.clip(fnp.expm1(above) * root, -_FARTHEST, _FARTHEST)
+        z = deviation - (deviation * deviation - 1) / (3 * root)
+        whole = 1 + deviation / root
+        ratio = fnp.where(large, (1 + z / (2 * root)) / whole, ratio)
+        excess = fnp.where(large, (deviation - z / 2) / root / whole, excess)
     divisor = fnp.where(positive, a, 1.0)
     bounded = [fnp.clip(slope / divisor, -_GREATEST, _GREATEST) for slope in (ratio, excess)]
     return fnp.where(positive, bounded[0], 0.0), fnp.where(positive, bounded[1], 0.0)
