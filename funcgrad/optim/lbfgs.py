@@ -4,11 +4,9 @@
 >>> def loss(x):
 ...     return (x - 3.0) ** 4
 >>> optimizer = lbfgs()
->>> value, grads = fg.value_and_grad(loss)(fg.tensor(1.0))
->>> x, state = optimizer.step(
-...     grads, optimizer.init(1.0), fg.tensor(1.0), value=value, objective=loss
-... )
->>> loss(x) < value, loss(x) == state.value
+>>> x, state = fg.tensor(1.0), optimizer.init(1.0)
+>>> x, state = optimizer.step(state.grads, state, x, value=state.value, objective=loss)
+>>> loss(x) < loss(1.0), loss(x) == state.value
 (Tensor(True), Tensor(True))
 """
 
@@ -20,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
+from funcgrad.control.whiles import while_loop
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
@@ -34,6 +32,7 @@ from funcgrad.optim.base import (
     in_dtype,
     widened,
 )
+from funcgrad.optim.lbfgs_memory import PairMemory
 from funcgrad.optim.lbfgs_search import Conditions, LinePlace, searched
 from funcgrad.primitives.complexes import join_parts
 from funcgrad.quick_dataclasses import dataclass
@@ -45,11 +44,6 @@ from funcgrad.users_values import ArrayLike, operand
 
 Objective: TypeAlias = Callable[[Any], ArrayLike]
 """From parameters to a real number."""
-
-Memory: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""Steps, changes of the gradient, and the inverses of their products."""
-
-_NAMES = ("steps", "changes", "rho")
 
 _SCALAR = np.dtype(np.float64)
 
@@ -68,15 +62,13 @@ class LbfgsState:
     value : Tensor of float64
         The objective at the parameters after the step; infinite before the first.
     grads : pytree of tensors
-        Its gradient there: pass both to the next step, and nothing is evaluated twice.
+        Its gradient there, infinite before the first step. Pass both to the next step, so that
+        nothing is evaluated twice.
     evaluations : Tensor of int64
         How often all steps so far have evaluated the objective and its gradient.
-    steps : Tensor of shape (memory_size, n)
-        The last steps; the latest is the last row, and what is not yet used is zero.
-    changes : Tensor of shape (memory_size, n)
-        By how much the gradient changed at each.
-    rho : Tensor of shape (memory_size,)
-        The inverse of the product of each step and change.
+    memory : PairMemory
+        The last ``steps`` and ``changes`` of the gradient, each of shape (memory_size, n), and
+        their products.
     rate : Tensor of float64
         The last step's multiple of the direction; 0 before the first step, and where no rate was
         found at which the objective is less.
@@ -86,9 +78,7 @@ class LbfgsState:
     value: Tensor
     grads: Pytree
     evaluations: Tensor
-    steps: Tensor
-    changes: Tensor
-    rho: Tensor
+    memory: PairMemory
     rate: Tensor
 
 
@@ -104,7 +94,8 @@ def lbfgs(
 
     For smooth objectives without noise, such as that of all data. ``update`` and ``step`` take two
     arguments by name: ``objective``, a function from parameters to a real number, and ``value``,
-    its value at ``params``; ``grads`` is its gradient there.
+    its value at ``params``; ``grads`` is its gradient there. Where the value is not finite, as
+    ``state.value`` is not before the first step, both are evaluated first.
 
     Parameters
     ----------
@@ -147,18 +138,14 @@ def lbfgs(
     >>> def rosenbrock(p):
     ...     return (1.0 - p["x"]) ** 2 + 100.0 * (p["y"] - p["x"] ** 2) ** 2
     >>> optimizer = lbfgs()
+    >>> def is_steep(carry):
+    ...     return fg.tree.norm(carry[1].grads) > 1e-8
+    >>> def step(carry):
+    ...     x, state = carry
+    ...     return optimizer.step(state.grads, state, x, value=state.value, objective=rosenbrock)
     >>> def minimized(params):
-    ...     value, grads = fg.value_and_grad(rosenbrock)(params)
-    ...     def is_steep(carry):
-    ...         return fg.tree.norm(carry[3]) > 1e-8
-    ...     def step(carry):
-    ...         params, state, value, grads = carry
-    ...         params, state = optimizer.step(
-    ...             grads, state, params, value=value, objective=rosenbrock
-    ...         )
-    ...         return params, state, state.value, state.grads
-    ...     return fg.while_loop(is_steep, step, (params, optimizer.init(params), value, grads))
-    >>> params, state, *_ = fg.jit(minimized)({"x": fg.tensor(-1.2), "y": fg.tensor(1.0)})
+    ...     return fg.while_loop(is_steep, step, (params, optimizer.init(params)))
+    >>> params, state = fg.jit(minimized)({"x": fg.tensor(-1.2), "y": fg.tensor(1.0)})
     >>> fg.tree.map(lambda x: x.round(6), params), state.count < 40
     ({'x': Tensor(1.0), 'y': Tensor(1.0)}, Tensor(True))
     """
@@ -184,14 +171,9 @@ class _Lbfgs:
         def init(params: Pytree) -> LbfgsState:
             leaves, structure = flatten_params(params, "lbfgs.init")
             vector, restored = _numbers([widened(leaf, leaf.dtype) for leaf in leaves])
-            start = fnp.zeros_like(vector)
-            empty = fnp.zeros((self.memory_size, *vector.shape), vector.dtype)
-            rho, grads = (
-                fnp.zeros(self.memory_size, vector.dtype),
-                unflatten(structure, restored(start)),
-            )
-            no = tensor(0)
-            return LbfgsState(no, tensor(np.inf), grads, no, empty, empty, rho, tensor(0.0))
+            grads = unflatten(structure, restored(fnp.full_like(vector, np.inf)))
+            memory = PairMemory.empty(self.memory_size, vector)
+            return LbfgsState(tensor(0), tensor(np.inf), grads, tensor(0), memory, tensor(0.0))
 
         def update(
             grads: Pytree,
@@ -215,19 +197,30 @@ class _Lbfgs:
         operation = "lbfgs.update"
         check_state(state, LbfgsState, operation)
         leaves, structure = flatten_params(params, operation)
-        before, restored = _numbers(aligned(grads, "grads", leaves, structure, operation))
-        memory = _checked_memory(state, self.memory_size, before)
-        direction, memory = _direction(before, memory)
+
+        def evaluated(places: list[Tensor]) -> tuple[Tensor, Tensor]:
+            value, grads = value_and_grad(objective)(unflatten(structure, places))
+            gradient, _ = _numbers(aligned(grads, "gradient", leaves, structure, operation))
+            return in_dtype(value, _SCALAR), gradient
+
+        gradient, restored = _numbers(aligned(grads, "grads", leaves, structure, operation))
+        # A choice would evaluate at every step in a batch; and the loop carries the leaves, since
+        # what does not change in a loop is computed before it, even if it has no steps.
+        value, before, first, _ = while_loop(
+            lambda start: ~fnp.isfinite(start[0]) & (start[2] < 1),
+            lambda start: (*evaluated(start[3]), start[2] + 1, start[3]),
+            (value, gradient, tensor(0), leaves),
+        )
+        _check_memory(state.memory, self.memory_size, before)
+        direction, is_newton = state.memory.direction(before)
 
         def updates_at(rate: Tensor) -> list[Tensor]:
             updates = restored(in_dtype(rate, direction.dtype) * direction)
             return [in_dtype(x, leaf.dtype) for x, leaf in zip(updates, leaves, strict=True)]
 
         def along(rate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            moved = apply_updates(leaves, updates_at(rate))
-            value, grads = value_and_grad(objective)(unflatten(structure, moved))
-            gradient, _ = _numbers(aligned(grads, "gradient", leaves, structure, operation))
-            return in_dtype(value, _SCALAR), _product(gradient, direction), gradient
+            value, gradient = evaluated(apply_updates(leaves, updates_at(rate)))
+            return value, _product(gradient, direction), gradient
 
         noise = 10.0 * max([float(np.finfo(leaf.dtype).eps) for leaf in leaves], default=0.0)
         start = LinePlace(tensor(0.0), value, _product(before, direction))
@@ -235,13 +228,14 @@ class _Lbfgs:
         low, gradient, evaluations = searched(along, start, before, conditions)
         updates = updates_at(low.rate)
         step, _ = _numbers([widened(update, update.dtype) for update in updates])
-        memory = _remembered(memory, low.rate, step, gradient - before, -start.slope * low.rate)
+        memory = state.memory.kept(is_newton & (low.rate > 0.0))
+        least = float(np.finfo(step.dtype).eps) * -start.slope * low.rate
         following = LbfgsState(
             state.count + 1,
             low.value,
             unflatten(structure, restored(gradient)),
-            state.evaluations + evaluations,
-            *memory,
+            state.evaluations + first + evaluations,
+            memory.with_pair(step, gradient - before, least),
             low.rate,
         )
         return unflatten(structure, updates), following
@@ -252,14 +246,14 @@ def _checked(value: ArrayLike | None, objective: Objective | None) -> tuple[Tens
 
     Raises
     ------
-    ArgumentError, DtypeError, FunctionError, ShapeError, DtypeError
+    ArgumentError, FunctionError, ShapeError, DtypeError
         One is missing, or no function, or not one real number.
     """
     for name, argument in (("value", value), ("objective", objective)):
         if argument is None:
             raise ArgumentError(
-                f"lbfgs.update: {name}= is missing. Call step(grads, state, params, value=value,"
-                " objective=loss) with value, grads = fg.value_and_grad(loss)(params)."
+                f"lbfgs.update: {name}= is missing. Call step(state.grads, state, params,"
+                " value=state.value, objective=loss)."
             )
     if not callable(objective):
         raise FunctionError(
@@ -274,22 +268,23 @@ def _checked(value: ArrayLike | None, objective: Objective | None) -> tuple[Tens
     return in_dtype(start, _SCALAR), objective
 
 
-def _checked_memory(state: LbfgsState, memory_size: int, gradient: Tensor) -> Memory:
-    """The memory of a state, if it is one of as many parameters.
+def _check_memory(memory: PairMemory, memory_size: int, gradient: Tensor) -> None:
+    """Check that a memory is one of as many pairs and parameters.
 
     Raises
     ------
     ShapeError
         It is not.
     """
-    memory, shape = (state.steps, state.changes, state.rho), (memory_size, *gradient.shape)
-    for name, array, expected in zip(_NAMES, memory, (shape, shape, shape[:1]), strict=True):
-        if array.shape != expected:
+    rows, square = (memory_size, *gradient.shape), (memory_size, memory_size)
+    shapes = {"steps": rows, "changes": rows, "inverse": square}
+    for name, expected in shapes.items():
+        shape = getattr(memory, name).shape
+        if shape != expected:
             raise ShapeError(
-                f"lbfgs.update: state.{name}: expected shape {expected}, as memory_size and the"
-                f" parameters give, got {array.shape}."
+                f"lbfgs.update: state.memory.{name}: expected shape {expected}, as memory_size and"
+                f" the parameters give, got {shape}."
             )
-    return memory
 
 
 def _numbers(leaves: list[Tensor]) -> tuple[Tensor, Callable[[Tensor], list[Tensor]]]:
@@ -309,49 +304,3 @@ def _numbers(leaves: list[Tensor]) -> tuple[Tensor, Callable[[Tensor], list[Tens
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
     return in_dtype(x @ y, _SCALAR)
-
-
-def _direction(gradient: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-    """Minus the product of the gradient and an inverse Hessian, by the two loops of Nocedal.
-
-    Where rounding makes that no direction of descent, it is minus the gradient, and the memory is
-    emptied.
-    """
-
-    def back(q: Tensor, pair: Memory) -> tuple[Tensor, Tensor]:
-        step, change, rho = pair
-        share = rho * (step @ q)
-        return q - share * change, share
-
-    def forth(q: Tensor, pair: tuple[Memory, Tensor]) -> tuple[Tensor, None]:
-        (step, change, rho), share = pair
-        return q + (share - rho * (change @ q)) * step, None
-
-    _, changes, rho = memory
-    plain = gradient / fnp.maximum(fnp.linalg.norm(gradient), 1.0)
-    q, shares = scan(back, gradient, memory, reverse=True)
-    is_empty, square = rho[-1] == 0.0, rho[-1] * (changes[-1] @ changes[-1])
-    q = fnp.where(is_empty, plain, q / fnp.where(is_empty, 1.0, square))
-    q, _ = scan(forth, q, (memory, shares))
-    slope = gradient @ q
-    is_down = fnp.isfinite(slope) & (slope > 0.0)
-    q = fnp.where(is_down, q, fnp.where(fnp.isfinite(plain), plain, 0.0))
-    steps, changes, rho = (fnp.where(is_down, x, 0.0) for x in memory)
-    return -q, (steps, changes, rho)
-
-
-def _remembered(
-    memory: Memory, rate: Tensor, step: Tensor, change: Tensor, promised: Tensor
-) -> Memory:
-    """The memory with one pair more, if its product is above 0; empty where there was no step."""
-    product = step @ change
-    least = float(np.finfo(product.dtype).eps) * promised
-    is_curved = (product > least) & (product > float(np.finfo(product.dtype).tiny))
-    inverse = 1.0 / fnp.where(is_curved, product, 1.0)
-    steps, changes, rho = (
-        fnp.where(
-            is_curved, fnp.concatenate([rows[1:], row[None]]), fnp.where(rate > 0.0, rows, 0.0)
-        )
-        for rows, row in zip(memory, (step, change, inverse), strict=True)
-    )
-    return steps, changes, rho

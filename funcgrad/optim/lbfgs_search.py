@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import funcgrad.numpy as fnp
+from funcgrad.control.choices import cond
 from funcgrad.control.whiles import while_loop
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.users_values import ArrayLike
@@ -68,7 +69,8 @@ def searched(
     along : callable
         From a rate to the value, the slope and the gradient there.
     start : LinePlace
-        Rate 0. Where its value is not finite or its slope not below 0, nothing is evaluated.
+        Rate 0. Where its value or slope is not finite or its slope not below 0, nothing is
+        evaluated.
     gradient : Tensor
         The gradient at the start.
     conditions : Conditions
@@ -108,20 +110,26 @@ def searched(
         nearest = _chosen(is_lower, trial, low)
         return _Search(
             nearest,
-            fnp.where(is_lower, gradient, search.gradient),
+            _either(is_lower, gradient, search.gradient),
             high,
             _next_rate(nearest, high, low),
             search.evaluations + 1,
             is_met,
         )
 
-    can_descend = fnp.isfinite(start.value) & (start.slope < 0.0)
+    can_descend = fnp.isfinite(start.value) & fnp.isfinite(start.slope) & (start.slope < 0.0)
     nowhere = LinePlace(tensor(fnp.inf), tensor(fnp.inf), tensor(0.0))
     first = _Search(start, gradient, nowhere, tensor(1.0), tensor(0), ~can_descend)
     last = while_loop(is_open, tried, first)
     is_better = last.is_met | (last.low.value < start.value)
-    gradient = fnp.where(is_better, last.gradient, gradient)
+    gradient = _either(is_better, last.gradient, gradient)
     return _chosen(is_better, last.low, start), gradient, last.evaluations
+
+
+def _either(which: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """One of two vectors, neither of which is copied as ``where`` would."""
+    chosen: Tensor = cond(which, lambda x, _: x, lambda _, y: y, first, second)
+    return chosen
 
 
 def _chosen(which: Tensor, first: LinePlace, second: LinePlace) -> LinePlace:

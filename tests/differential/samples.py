@@ -260,8 +260,9 @@ def _searched(optimizer: Any) -> Any:
     """Two steps of an optimizer that searches along lines."""
     state, params = optimizer.init(TREE), TREE
     for _ in range(2):
-        value, grads = fg.value_and_grad(_valley)(params)
-        params, state = optimizer.step(grads, state, params, value=value, objective=_valley)
+        params, state = optimizer.step(
+            state.grads, state, params, value=state.value, objective=_valley
+        )
     return params
 
 

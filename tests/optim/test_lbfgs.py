@@ -25,26 +25,21 @@ def bowl(params):
     return sum((abs(leaf - place) ** 2).sum() * place.real for leaf, place in pairs)
 
 
-def stepped(optimizer: Any, objective: Any, params: Any, *carried: Any) -> tuple[Any, ...]:
-    if not carried:
-        carried = optimizer.init(params), *fg.value_and_grad(objective)(params)
-    state, value, grads = carried
-    params, state = optimizer.step(grads, state, params, value=value, objective=objective)
-    return params, state, state.value, state.grads
+def stepped(optimizer: Any, objective: Any, params: Any, state: Any = None) -> tuple[Any, Any]:
+    state = optimizer.init(params) if state is None else state
+    return optimizer.step(state.grads, state, params, value=state.value, objective=objective)
 
 
 def minimized(objective, params, tolerance=1e-6, optimizer=None, most=500):
     optimizer = optimizer or optim.lbfgs()
-    value, grads = fg.value_and_grad(objective)(params)
 
     def is_steep(carry):
-        return (fg.tree.norm(carry[3]) > tolerance) & (carry[1].count < most)
+        return (fg.tree.norm(carry[1].grads) > tolerance) & (carry[1].count < most)
 
     def step(carry):
         return stepped(optimizer, objective, *carry)
 
-    carry = (params, optimizer.init(params), value, grads)
-    return fg.while_loop(is_steep, step, carry)[:2]
+    return fg.while_loop(is_steep, step, (params, optimizer.init(params)))
 
 
 def test_rosenbrock_takes_no_more_evaluations_than_scipy():
@@ -60,9 +55,9 @@ def test_rosenbrock_takes_no_more_evaluations_than_scipy():
 
 @pytest.mark.parametrize("backend", ["numpy", None])
 def test_staged_steps_are_the_eager_ones(backend):
-    optimizer, carry = optim.lbfgs(3), (fg.tensor([-1.2, 1.0]),)
+    optimizer = optim.lbfgs(3)
     step = fg.jit(lambda *carry: stepped(optimizer, rosenbrock, *carry), backend=backend)
-    staged = carry = stepped(optimizer, rosenbrock, *carry)
+    staged = carry = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
     for _ in range(6):
         carry, staged = stepped(optimizer, rosenbrock, *carry), step(*staged)
     pairs = zip(trees.leaves(carry), trees.leaves(staged), strict=True)
@@ -82,23 +77,22 @@ def test_nothing_is_evaluated_twice():
     carry = stepped(optimizer, counted, fg.tensor([-1.2, 1.0]))
     for _ in range(4):
         carry = stepped(optimizer, counted, *carry)
-    x, state, value, grads = carry
-    assert len(seen) == 1 + state.evaluations.item()
+    x, state = carry
+    assert len(seen) == state.evaluations.item()
     assert len({tuple(place) for place in seen}) == len(seen)
     expected, slope = fg.value_and_grad(rosenbrock)(x)
-    assert value.item() == expected.item()
-    assert_array_equal(grads, slope)
+    assert state.value.item() == expected.item()
+    assert_array_equal(state.grads, slope)
 
 
 def test_every_step_satisfies_wolfes_conditions():
-    optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
-    carry = (x, optimizer.init(x), *fg.value_and_grad(rosenbrock)(x))
+    optimizer = optim.lbfgs()
+    x, state = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
     for _ in range(30):
-        before, _, value, grads = carry
-        carry = stepped(optimizer, rosenbrock, *carry)
-        step = carry[0] - before
-        assert carry[2] <= value + 1e-4 * (grads @ step)
-        assert abs(carry[3] @ step) <= -0.9 * (grads @ step)
+        before, value, grads = x, state.value, state.grads
+        x, state = stepped(optimizer, rosenbrock, x, state)
+        assert state.value <= value + 1e-4 * (grads @ (x - before))
+        assert abs(state.grads @ (x - before)) <= -0.9 * (grads @ (x - before))
 
 
 @pytest.mark.parametrize(
@@ -118,10 +112,11 @@ def test_trees_of_every_dtype(dtypes):
     }
     optimizer = optim.lbfgs()
     step = fg.jit(lambda *carry: stepped(optimizer, bowl, *carry))
-    carry = (params, optimizer.init(params), *fg.value_and_grad(bowl)(params))
+    carry = (params, optimizer.init(params))
     for _ in range(12):
         carry = step(*carry)
-    found, state = carry[:2]
+    found: Any = carry[0]
+    state = carry[1]
     eps = max(float(np.finfo(dtype).eps) for dtype in (first, second, third))
     assert_allclose(found["a"][0], 1.0, rtol=4 * eps)
     assert_allclose(found["a"][1], 2.0 - 1j, rtol=max(4 * eps, 1e-6))
@@ -132,8 +127,8 @@ def test_trees_of_every_dtype(dtypes):
     widest = np.result_type(
         np.float32, *(np.finfo(dtype).dtype for dtype in (first, second, third))
     )
-    assert state.steps.shape == (10, 11)
-    assert state.steps.dtype == widest
+    assert state.memory.steps.shape == (10, 11)
+    assert {leaf.dtype for leaf in trees.leaves(state.memory)} == {widest}
     layouts = [
         [(x.shape, x.dtype) for x in trees.leaves(s)] for s in (state, optimizer.init(params))
     ]
@@ -170,8 +165,7 @@ def test_vmap_over_starts_is_the_loop(wrap):
         def step(carry, _):
             return stepped(optimizer, rosenbrock, *carry), None
 
-        carry = (x, optimizer.init(x), *fg.value_and_grad(rosenbrock)(x))
-        return fg.scan(step, carry, length=8)[0][:2]
+        return fg.scan(step, (x, optimizer.init(x)), length=8)[0]
 
     xs, states = wrap(fg.vmap(trained))(starts)
     for i in range(3):
@@ -186,8 +180,9 @@ def test_derivatives_of_a_run_are_those_of_its_minimum():
         def loss(x):
             return fnp.sum(fnp.asarray([1.0, 3.0]) * (x - target) ** 2)
 
-        optimizer, carry = optim.lbfgs(), (fg.tensor([0.0, 0.0]),)
-        for _ in range(6):
+        optimizer = optim.lbfgs()
+        carry = stepped(optimizer, loss, fg.tensor([0.0, 0.0]))
+        for _ in range(5):
             carry = stepped(optimizer, loss, *carry)
         return carry[0] @ fnp.asarray([1.0, 10.0])
 
@@ -212,32 +207,58 @@ def test_at_a_minimum_nothing_moves(start):
         return (x - start) ** 2 + 7.0
 
     optimizer, x = optim.lbfgs(), fg.tensor(start)
-    moved, state, value, _ = stepped(optimizer, loss, x)
+    moved, state = stepped(optimizer, loss, x)
     assert moved.item() == start
-    assert (state.rate.item(), state.evaluations.item(), value.item()) == (0.0, 0, 7.0)
+    assert (state.rate.item(), state.evaluations.item(), state.value.item()) == (0.0, 1, 7.0)
 
 
 def test_no_decrease_empties_the_memory():
     optimizer = optim.lbfgs()
-    x, state, _, grads = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
-    assert state.rho[-1] > 0.0
-    wrong = trees.map(lambda g: -g, grads)  # along which the objective rises
+    x, state = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
+    assert state.memory.inverse[-1, -1] > 0.0
+    wrong = -state.grads  # along which the objective rises
     moved, state = optimizer.step(wrong, state, x, value=rosenbrock(x), objective=rosenbrock)
     assert_array_equal(moved, x)
     assert (state.rate.item(), state.count.item()) == (0.0, 2)
-    assert not np.any(state.rho)
-    assert not np.any(state.steps)
+    assert not np.any(state.memory.inverse)
     assert_array_equal(state.grads, wrong)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_start_without_a_value_stays(value):
+def test_a_start_without_a_value_is_evaluated_and_stays_if_there_is_none(value):
     optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
-    grads = fg.grad(rosenbrock)(x)
-    for g in (grads, grads * np.nan):
-        moved, state = optimizer.step(g, optimizer.init(x), x, value=value, objective=rosenbrock)
+    state, wrong = optimizer.init(x), fg.tensor([5.0, np.nan])
+    moved, _ = optimizer.step(wrong, state, x, value=value, objective=rosenbrock)
+    assert_array_equal(moved, stepped(optimizer, rosenbrock, x)[0])
+    for _ in range(2):
+        moved, state = stepped(optimizer, lambda x: fnp.sum(x) * 0.0 + value, x, state)
         assert_array_equal(moved, x)
-        assert state.evaluations.item() == 0
+        assert state.rate.item() == 0.0
+    assert state.evaluations.item() == 2
+
+
+@pytest.mark.parametrize("slope", [np.nan, np.inf])
+def test_gradients_that_are_not_finite_move_nothing(slope):
+    optimizer, x = optim.lbfgs(), fg.tensor([-1.2, 1.0])
+    _, state = stepped(optimizer, rosenbrock, x)
+    evaluations = state.evaluations.item()
+    grads = fg.tensor([1.0, slope])
+    with np.errstate(invalid="ignore"):
+        moved, state = optimizer.step(grads, state, x, value=rosenbrock(x), objective=rosenbrock)
+    assert_array_equal(moved, x)
+    assert (state.rate.item(), state.evaluations.item()) == (0.0, evaluations)
+    moved, state = optimizer.step(
+        fg.grad(rosenbrock)(x), state, x, value=rosenbrock(x), objective=rosenbrock
+    )
+    assert state.value < rosenbrock(x)
+
+
+def test_the_first_step_is_along_the_gradient_and_no_longer_than_1():
+    optimizer = optim.lbfgs()
+    for start, length in ((0.3, 0.15), (3.0, 1.0)):  # of a function with the slope x / 2
+        x, state = stepped(optimizer, lambda x: x * x / 4.0, fg.tensor(start))
+        assert_allclose(x, start - length, rtol=1e-12)
+        assert state.rate.item() == 1.0
 
 
 def test_values_of_any_size_and_near_each_other_raise_no_warning():
@@ -254,18 +275,19 @@ def test_values_of_any_size_and_near_each_other_raise_no_warning():
 
 
 def test_the_memory_holds_the_last_pairs():
-    optimizer, start, pairs = optim.lbfgs(2), fg.tensor([-1.2, 1.0]), []
-    carry: Any = (start, optimizer.init(start), *fg.value_and_grad(rosenbrock)(start))
-    for _ in range(5):
-        x, _, _, grads = carry
-        carry = stepped(optimizer, rosenbrock, *carry)
-        pairs.append((carry[0] - x, carry[3] - grads))
-    state = carry[1]
-    for row, (step, change) in enumerate(pairs[-2:]):
-        assert_allclose(state.steps[row], step, rtol=1e-9)
-        assert_array_equal(state.changes[row], change)
-        assert_allclose(state.rho[row], 1.0 / (step @ change), rtol=1e-9)
-    assert (state.count.item(), state.steps.shape) == (5, (2, 2))
+    optimizer = optim.lbfgs(2)
+    x, state = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
+    steps, changes = [], []
+    for _ in range(4):
+        before, grads = x, state.grads
+        x, state = stepped(optimizer, rosenbrock, x, state)
+        steps.append(x - before)
+        changes.append(state.grads - grads)
+    assert_allclose(state.memory.steps, steps[-2:], rtol=1e-9)
+    assert_array_equal(state.memory.changes, changes[-2:])
+    triangle = np.triu(np.asarray(steps[-2:]) @ np.asarray(changes[-2:]).T)
+    assert_allclose(state.memory.inverse, np.linalg.inv(triangle), rtol=1e-9)
+    assert state.count.item() == 5
 
 
 def test_the_direction_is_that_of_the_dense_formula():
@@ -274,13 +296,14 @@ def test_the_direction_is_that_of_the_dense_formula():
     carry = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0, 0.5]))
     for _ in range(3):
         carry = stepped(optimizer, rosenbrock, *carry)
-    x, state, _, grads = carry
-    s, y, rho = (np.asarray(memory) for memory in (state.steps, state.changes, state.rho))
+    x, state = carry
+    s, y = np.asarray(state.memory.steps), np.asarray(state.memory.changes)
+    rho, grads = 1.0 / np.sum(s * y, 1), state.grads
     inverse = np.eye(3) / (rho[-1] * (y[-1] @ y[-1]))
     for row in range(3):
         left = np.eye(3) - rho[row] * np.outer(s[row], y[row])
         inverse = left @ inverse @ left.T + rho[row] * np.outer(s[row], s[row])
-    moved, state, *_ = stepped(optimizer, rosenbrock, *carry)
+    moved, state = stepped(optimizer, rosenbrock, *carry)
     assert_allclose(moved - x, -state.rate.item() * inverse @ grads, rtol=1e-9)
 
 
@@ -291,11 +314,11 @@ def test_it_pickles_and_stands_last_in_a_chain():
     x = fg.tensor([-1.2, 1.0])
     value, grads = fg.value_and_grad(rosenbrock)(x)
     moved, state = optimizer.step(grads, optimizer.init(x), x, value=value, objective=rosenbrock)
-    alone, expected, *_ = stepped(optim.lbfgs(4), rosenbrock, x)
+    alone, expected = stepped(optim.lbfgs(4), rosenbrock, x)
     assert_array_equal(moved, alone)
     assert state.lbfgs.value.item() == expected.value.item()
     again = pickle.loads(pickle.dumps(state))
-    assert_array_equal(again.lbfgs.steps, expected.steps)
+    assert_array_equal(again.lbfgs.memory.steps, expected.memory.steps)
 
 
 @pytest.mark.parametrize("params", [{}, {"a": np.zeros((0, 2))}])
@@ -333,7 +356,9 @@ def test_bad_input():
         optimizer.step(state, grads, x, value=value, objective=rosenbrock)
     with pytest.raises(ShapeError, match=r"grads: expected shape \(2,\), .* got \(\)"):
         optimizer.step(value, state, x, value=value, objective=rosenbrock)
-    with pytest.raises(ShapeError, match=r"state\.steps: expected shape \(10, 2\), .* \(3, 2\)"):
+    with pytest.raises(
+        ShapeError, match=r"state\.memory\.steps: expected shape \(10, 2\), .* \(3, 2\)"
+    ):
         optimizer.step(grads, optim.lbfgs(3).init(x), x, value=value, objective=rosenbrock)
     with pytest.raises(DtypeError, match="init: params is of dtype int64"):
         optimizer.init(fg.tensor([1, 2]))
