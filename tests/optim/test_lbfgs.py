@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import optim, trees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
+from funcgrad.optim.lbfgs_memory import PairMemory
 
 
 def rosenbrock(x):
@@ -305,6 +307,28 @@ def test_the_direction_is_that_of_the_dense_formula():
         inverse = left @ inverse @ left.T + rho[row] * np.outer(s[row], s[row])
     moved, state = stepped(optimizer, rosenbrock, *carry)
     assert_allclose(moved - x, -state.rate.item() * inverse @ grads, rtol=1e-9)
+
+
+def test_a_memory_that_gives_no_descent_is_left():
+    optimizer = optim.lbfgs(3)
+    x, state = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
+    upwards = replace(state, memory=replace(state.memory, scale=fg.tensor(-1.0)))
+    direction, is_newton = upwards.memory.direction(fg.tensor([3.0, 4.0]))
+    assert_allclose(direction, [-0.6, -0.8])
+    assert not is_newton
+    _, state = stepped(optimizer, rosenbrock, x, upwards)
+    assert np.count_nonzero(state.memory.inverse) == 1
+
+
+def test_pairs_without_curvature_are_not_remembered():
+    empty = PairMemory.empty(2, fg.tensor([0.0, 0.0]))
+    step, least = fg.tensor([1.0, 2.0]), fg.tensor(0.1)
+    for change in ([-1.0, -2.0], [0.0, 0.0], [0.1, -0.01], [1e200, 1e200], [np.nan, 1.0]):
+        with np.errstate(over="ignore"):
+            memory = empty.with_pair(step, fg.tensor(change), least)
+        assert not np.any(memory.inverse)
+        assert not np.any(memory.steps)
+    assert np.any(empty.with_pair(step, step, least).inverse)
 
 
 def test_it_pickles_and_stands_last_in_a_chain():
