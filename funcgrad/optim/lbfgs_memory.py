@@ -1,4 +1,4 @@
-"""What L-BFGS remembers: the last steps and changes of the gradient, and the direction they give.
+"""The memory of L-BFGS: the last steps and changes of the gradient, and their direction.
 
 >>> from funcgrad.tensor import tensor
 >>> memory = PairMemory.empty(2, tensor([0.0, 0.0]))
