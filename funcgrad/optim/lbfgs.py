@@ -228,7 +228,7 @@ class _Lbfgs:
         low, gradient, evaluations = searched(along, start, before, conditions)
         updates = updates_at(low.rate)
         step, _ = _numbers([widened(update, update.dtype) for update in updates])
-        memory = state.memory.kept(is_newton & (low.rate > 0.0))
+        memory = state.memory.emptied_unless(is_newton & (low.rate > 0.0))
         least = float(np.finfo(step.dtype).eps) * -start.slope * low.rate
         following = LbfgsState(
             state.count + 1,

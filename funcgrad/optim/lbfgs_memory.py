@@ -70,7 +70,7 @@ class PairMemory:
         product = cond(is_newton, lambda x, _: x, lambda _, g: _shortened(g), product, gradient)
         return -product, is_newton
 
-    def kept(self, which: Tensor) -> PairMemory:
+    def emptied_unless(self, which: Tensor) -> PairMemory:
         """The memory, or an empty one."""
         inverse = cond(which, lambda x: x, fnp.zeros_like, self.inverse)
         return PairMemory(self.steps, self.changes, inverse, self.scale)
