@@ -7,6 +7,8 @@
 Functions that are jitted without naming a backend have the default one, or the one that is named::
 
     python -m pytest --backend native
+
+``tests/jitting.py`` finds the tests for which that makes a difference.
 """
 
 import gc
@@ -28,6 +30,7 @@ from hypothesis import settings
 import funcgrad
 from funcgrad.backends import choice
 from funcgrad.staging.jit import JitWarning
+from tests.jitting import Jitting
 
 # No deadlines: the first call of a function may be slow, and machines differ.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -43,10 +46,16 @@ for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the backend of functions that name none."""
     parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
+    parser.addoption(
+        "--jitting",
+        action="store_true",
+        help="leave out the tests that passed before without jit's default backend",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the backend that the option names the default; raise if this machine lacks it."""
+    config.pluginmanager.register(Jitting(config))
     backend = config.getoption("backend")
     if backend is not None:
         with warnings.catch_warnings():
