@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from funcgrad.backends.native.bound_formulas import BoundFormula
 from funcgrad.backends.native.lanes import Lanes, Value
 from funcgrad.backends.native.plan_steps import Fill, Member, Nest
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
@@ -78,7 +78,7 @@ def _put(
         plan.views[before] = nest.reads[before] = place
         operands = (source, before)
     dtype = dtypes[1]
-    nest.members.append(Member(target, operands, partial(_sum, dtype)))
+    nest.members.append(Member(target, operands, BoundFormula(_sum, (dtype,))))
     nest.stores[target] = place
     plan.append(nest, range(place.buffer, place.buffer + 1))
     plan.made_at[target] = plan.made_at[place.buffer]

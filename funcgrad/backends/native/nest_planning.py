@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache
 from math import inf, prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.backends.native.function_text import FunctionText
-from funcgrad.backends.native.lanes import Lanes, NotEmitted
+from funcgrad.backends.native.bound_formulas import BoundFormula
+from funcgrad.backends.native.function_text import Arithmetic, FunctionText
+from funcgrad.backends.native.lanes import Lanes, NotEmitted, Value
 from funcgrad.backends.native.pairs import unknown
 from funcgrad.backends.native.plan_steps import Fill, Folded, Formula, Member, Nest
 from funcgrad.backends.native.registers import Registers
 from funcgrad.backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad.backends.native.views import View, whole
 from funcgrad.folds import SUM, Fold
-from funcgrad.programs.equation import Equation
+from funcgrad.programs.equation import Equation, Params
 from funcgrad.programs.structures import letters_of
-from funcgrad.shape import Shape, Spec
+from funcgrad.shape import Shape
 from funcgrad.structure import Reduction
+
+Operand: TypeAlias = "tuple[np.dtype[Any], bool] | tuple[type[Any], Any]"
+"""The dtype of what is not known, and whether it is a Python number; or a number and its type."""
 
 _MOST_MEMBERS: Final = 200
 """Members of a nest; with more, values wait in memory anyway."""
@@ -38,7 +42,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     structure: Any = equation.operation.structure
     if structure.formula is None or (structure.ulps and plan.arithmetic.exact):
         return False
-    formula = partial(with_params, structure.formula, dict(equation.params))
+    formula = BoundFormula(with_params, (structure.formula, equation.params))
     dtype, specs = (
         plan.specs[variable].dtype,
         [plan.specs[operand] for operand in equation.operands],
@@ -56,10 +60,10 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     return True
 
 
-def _operand(plan: UnfinishedPlan, variable: int) -> Any:
-    """A number, or the spec of what is not known."""
-    number = plan.number_of(variable)
-    return plan.specs[variable] if number is None else number
+def _operand(plan: UnfinishedPlan, variable: int) -> Operand:
+    """A number, or the dtype of what is not known."""
+    number, spec = plan.number_of(variable), plan.specs[variable]
+    return (spec.dtype, spec.weak) if number is None else (type(number), number)
 
 
 def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, variable: int) -> bool:
@@ -69,7 +73,7 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
         return False
     (operand,) = equation.operands
     shape, dtype = plan.specs[operand].shape, plan.specs[variable].dtype
-    formula = partial(_first_state, fold, dtype)
+    formula = BoundFormula(_first_state, (fold, dtype))
     if 0 in shape:
         return False
     if not _can_be_written(plan, formula, [_operand(plan, operand)], dtype):
@@ -127,12 +131,12 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
         plan.views[factor] = View(view.buffer, shape, along, view.offset)
         spread.append(factor)
     product = plan.new(shape, spec.dtype)
-    join(plan, Member(product, tuple(spread), lambda m, x, y: m.multiply(x, y)), shape)
+    join(plan, Member(product, tuple(spread), _PRODUCT), shape)
     if len(order) == len(out):
         plan.views[variable] = plan.views[product]
         return True
     folded = Folded(frozenset(range(len(out), len(order))), SUM, neutral_of(SUM, spec.dtype))
-    formula = partial(_first_state, SUM, spec.dtype)
+    formula = BoundFormula(_first_state, (SUM, spec.dtype))
     join(plan, Member(variable, (product,), formula, folded), shape)
     return True
 
@@ -159,7 +163,7 @@ def _sums(plan: UnfinishedPlan, operand: int, text: str, out: str, variable: int
         plan.views[source] = moved
         total = plan.new(tuple([sizes[letter] for letter in shown]), dtype)
         folded = Folded(frozenset(range(len(shown), len(order))), SUM, neutral_of(SUM, dtype))
-        member = Member(total, (source,), partial(_first_state, SUM, dtype), folded)
+        member = Member(total, (source,), BoundFormula(_first_state, (SUM, dtype)), folded)
         join(plan, member, moved.shape)
         moved = plan.views[total]
     strides = dict(zip(shown, moved.strides, strict=True))
@@ -205,26 +209,48 @@ def _fits(plan: UnfinishedPlan, views: Mapping[int, View], place: int, shape: Sh
     return True
 
 
-def with_params(formula: Formula, params: dict[str, Any], m: Lanes, *operands: Any) -> Any:
+def with_params(formula: Formula, params: Params, m: Lanes, *operands: Any) -> Any:
     """The value of a formula that has parameters."""
-    return formula(m, *operands, **params)
+    return formula(m, *operands, **dict(params))
+
+
+def _product(m: Lanes, x: Value, y: Value) -> Value:
+    return m.multiply(x, y)
+
+
+_PRODUCT: Final = BoundFormula(_product)
 
 
 def _can_be_written(
-    plan: UnfinishedPlan, formula: Formula, operands: Sequence[Any], dtype: np.dtype[Any]
+    plan: UnfinishedPlan, formula: BoundFormula, operands: Sequence[Operand], dtype: np.dtype[Any]
 ) -> bool:
-    """Whether there are instructions for a formula: it is written once, for nobody."""
-    lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
+    """Whether there are instructions for a formula."""
+    reason = _lack(formula, tuple(operands), dtype, plan.arithmetic)
+    plan.lack = reason or plan.lack
+    return reason is None
+
+
+@lru_cache(4096)
+def _lack(
+    formula: BoundFormula,
+    operands: tuple[Operand, ...],
+    dtype: np.dtype[Any],
+    arithmetic: Arithmetic,
+) -> str | None:
+    """Why there are no instructions for a formula, or None where there are: it is written once.
+
+    Planning a program takes 0.6 of the time, for most of its formulas have been asked for before.
+    """
+    lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
     values = [
-        unknown(lanes, operand.dtype, operand.weak) if isinstance(operand, Spec) else operand
-        for operand in operands
+        unknown(lanes, kind, operand) if isinstance(kind, np.dtype) else operand
+        for kind, operand in operands
     ]
     try:
         lanes.astype(formula(lanes, *values), dtype)
     except NotEmitted as error:
-        plan.lack = str(error)
-        return False
-    return True
+        return str(error)
+    return None
 
 
 def _first_state(fold: Fold, dtype: np.dtype[Any], m: Lanes, x: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from funcgrad.backends.native.bound_formulas import BoundFormula
 from funcgrad.backends.native.views import View
 from funcgrad.factorizations import Factorization
 from funcgrad.folds import Fold
@@ -52,7 +53,7 @@ class Member:
     variable : int
         Its result.
     operands : tuple of int
-    formula : callable
+    formula : BoundFormula
         ``(lanes, *operands)`` to the element, or to what a reduction begins with of one element.
     folded : Folded, optional
         How elements become one, if the operation is a reduction.
@@ -60,7 +61,7 @@ class Member:
 
     variable: int
     operands: tuple[int, ...]
-    formula: Formula
+    formula: BoundFormula
     folded: Folded | None = None
 
 

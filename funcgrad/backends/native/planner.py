@@ -13,17 +13,18 @@ nest, in which results that nothing else reads stay in registers. Movements are 
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 
 from funcgrad.backends.control_forms import form_of, in_form
+from funcgrad.backends.native.bound_formulas import BoundFormula
 from funcgrad.backends.native.cpython import inner_loop
 from funcgrad.backends.native.factor_planning import factorizes
 from funcgrad.backends.native.fold_planning import folds_in_order, scans
 from funcgrad.backends.native.function_text import PLAIN, Arithmetic, FunctionText
 from funcgrad.backends.native.index_planning import gathers, scatters
-from funcgrad.backends.native.lanes import NotEmitted, Value
+from funcgrad.backends.native.lanes import Lanes, NotEmitted, Value
 from funcgrad.backends.native.movement_planning import moves
 from funcgrad.backends.native.nest_planning import computes, contracts, join, reduces, with_params
 from funcgrad.backends.native.plan_steps import (
@@ -133,7 +134,7 @@ def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable
     if 0 in plan.specs[variable].shape:
         plan.append(Fill(variable), range(variable, variable + 1))
         return True
-    block = partial(with_params, structure.block, dict(equation.params))
+    block = BoundFormula(with_params, (structure.block, equation.params))
     try:
         lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
         size = len(block(lanes, *[Value("%x", key.dtype, lanes) for _ in range(3)]))
@@ -186,11 +187,15 @@ def _runs_along_axis(
         return False
     if spec.dtype != dtypes[0]:
         source, operand = operand, plan.new(spec.shape, dtypes[0])
-        member = Member(operand, (source,), lambda m, x: m.astype(x, dtypes[0]))
+        member = Member(operand, (source,), BoundFormula(_converted, (dtypes[0],)))
         join(plan, member, spec.shape)
     plan.prepare([operand])
     plan.append(AxisSweep(loop, dtypes, operand, variable), results)
     return True
+
+
+def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:
+    return m.astype(x, dtype)
 
 
 def _runs(plan: UnfinishedPlan, equation: Equation, results: range) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from funcgrad.backends.native.bound_formulas import BoundFormula
 from funcgrad.backends.native.function_text import Arithmetic
-from funcgrad.backends.native.lanes import NotEmitted, element_type
+from funcgrad.backends.native.lanes import Lanes, NotEmitted, Value, element_type
 from funcgrad.backends.native.pairs import part_of
 from funcgrad.backends.native.plan_steps import (
     Fill,
@@ -166,7 +167,7 @@ class UnfinishedPlan:
         self.views[source] = _in_words(view, count)
         nest = Nest((*view.shape, count))
         nest.reads[source] = self.views[source]
-        nest.members.append(Member(target, (source,), lambda lanes, x: x))
+        nest.members.append(Member(target, (source,), _COPY))
         nest.stores[target] = _in_words(place, count)
         buffer = place.buffer
         self.append(nest, range(buffer, buffer + 1))
@@ -188,3 +189,10 @@ def _in_words(view: View, count: int) -> View:
     """A view of elements, each of which is so many words side by side."""
     strides = (*[stride * count for stride in view.strides], 1)
     return View(view.buffer, (*view.shape, count), strides, view.offset * count)
+
+
+def _itself(_: Lanes, x: Value) -> Value:
+    return x
+
+
+_COPY: Final = BoundFormula(_itself)
