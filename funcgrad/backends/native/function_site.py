@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from typing import Final
 
@@ -88,6 +88,8 @@ class FunctionSite:
         Whether threads share some of its work.
     stacks : dict
         Stacks that grow, by their variables.
+    nests : dict
+        From steps, by ``id``, to what tells which nests are alike.
     """
 
     def __init__(self, module: NativeModule, plan: NativePlan, number: int) -> None:
@@ -104,6 +106,7 @@ class FunctionSite:
         self.position = self.work = self.unknown = self.calls = 0
         self.leaves = self.shares = False
         self.stacks: dict[int, GrowingStack] = {}
+        self.nests: dict[int, Hashable] = {}
         self._status = ""
         self._held: list[str] = []
         self._shared = -1, 0, 0

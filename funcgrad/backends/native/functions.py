@@ -14,6 +14,7 @@ import numpy as np
 
 from funcgrad.backends.native.arena import LARGE
 from funcgrad.backends.native.call_text import write_axis_sweep, write_callback, write_sweep
+from funcgrad.backends.native.equal_nests import note_nests, write_nest
 from funcgrad.backends.native.factor_text import (
     write_elimination,
     write_factor_use,
@@ -26,7 +27,6 @@ from funcgrad.backends.native.indexed_text import write_gathering, write_scatter
 from funcgrad.backends.native.lanes import Lanes, memory_type
 from funcgrad.backends.native.loop_text import write_run
 from funcgrad.backends.native.native_module import Function, NativeModule
-from funcgrad.backends.native.nest_ranges import write_nest
 from funcgrad.backends.native.plan_steps import (
     AxisSweep,
     Callback,
@@ -63,6 +63,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     _place_constants(site)
     _place_intermediates(site)
     _check(site, site.plan.guards.get(-1, ()))
+    note_nests(site)
     looked = 0
     for position, step in enumerate(site.plan.steps):
         site.position = position

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from funcgrad.backends.native.function_text import (
@@ -88,6 +89,10 @@ class NativeModule:
         The names of those that this module calls.
     callbacks : list of str
         The names of the operations that NumPy evaluates, and why.
+    nests : Counter
+        How many nests there are of each kind.
+    nest_names : dict
+        The names of functions of nests.
 
     Parameters
     ----------
@@ -117,6 +122,8 @@ class NativeModule:
         self.recipes: dict[str, Recipe] = {}
         self.origins: list[Sequence[int]] = []
         self.callbacks: list[str] = []
+        self.nests: Counter[Hashable] = Counter()
+        self.nest_names: dict[Hashable, str] = {}
         self._functions: dict[int, Function] = {}
         self._places: dict[int, Sequence[int]] = {}
         self._users = [self.uses]  # the module, or the shared functions that are being written

@@ -1,0 +1,92 @@
+"""Nests that differ in their arrays alone are one function, and formulas are asked for once."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+pytest.importorskip("llvmlite")
+
+from funcgrad.backends.native import nest_planning
+from funcgrad.backends.native.bound_formulas import BoundFormula
+
+X = np.random.default_rng(0).standard_normal((16, 37))
+
+
+W = X.T @ X / 37.0
+
+
+def natively(f: Any) -> Any:
+    return fg.jit(f, backend="native")
+
+
+def functions_of_nests(f: Any) -> int:
+    return len(re.findall(r"define internal void @nest\d", natively(f).lower(X).source))
+
+
+@pytest.mark.parametrize(
+    ("step", "functions"),
+    [
+        (lambda x, k: fnp.tanh(x) * 0.5 + 1.0, 1),
+        (lambda x, k: fnp.tanh(x) * (0.5 + k), 0),
+        (lambda x, k: x - fnp.max(x, axis=k % 2, keepdims=True), 2),
+        (lambda x, k: fnp.arctan2((0.0, -0.0, 0.0)[k], x), 1),
+        (lambda x, k: (fnp.sinh, fnp.cosh, fnp.sinh)[k](x), 1),
+        (lambda x, k: fnp.tanh(x[:, :: (1, -1, 1)[k]]), 1),
+        (lambda x, k: fnp.astype(x * 99.0, (np.int32, np.int64, np.int8)[k]) * 0.5, 0),
+        (lambda x, k: fnp.cumsum(x, axis=k % 2) * x[:, ::-1], 1),
+    ],
+)
+def test_equal_nests_are_one_function(step: Any, functions: int) -> None:
+    def steps(x: Any) -> Any:
+        for k in range(3):  # with products between them, which are steps of their own
+            x = step(x, k) @ W
+        return x
+
+    assert functions_of_nests(steps) == functions
+    expected: Any = X
+    for k in range(3):
+        alone = natively(lambda x, k=k: step(x, k))
+        expected = natively(lambda x: x @ W)(alone(expected))
+    assert_array_equal(natively(steps)(X), expected)
+
+
+def test_nests_inside_of_loops_and_around_them_are_one_function() -> None:
+    def f(x: Any) -> Any:
+        ends = fg.scan(lambda c, _: (fnp.tanh(c) * 0.5 + 1.0, None), x, None, length=3)[0]
+        return fnp.tanh(ends @ W) * 0.5 + 1.0
+
+    assert functions_of_nests(f) == 1
+    expected: Any = X
+    for _ in range(3):
+        expected = natively(lambda x: fnp.tanh(x) * 0.5 + 1.0)(expected)
+    expected = natively(lambda x: fnp.tanh(x @ W) * 0.5 + 1.0)(expected)
+    assert_array_equal(natively(f)(X), expected)
+
+
+def test_a_formula_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafts: list[object] = []
+    registers = nest_planning.Registers
+    monkeypatch.setattr(
+        nest_planning, "Registers", lambda *args: drafts.append(args) or registers(*args)
+    )
+    nest_planning._lack.cache_clear()
+    source = natively(lambda x: fnp.sin(x) + fnp.sin(x[::-1])).lower(X).source
+    assert source.startswith("; called back: nothing")
+    assert len(drafts) == 2  # a sine and a sum
+    assert natively(lambda x: fnp.sin(x * 1.5) + 2.5).lower(X).source
+    assert len(drafts) == 4  # numbers may have instructions where others have none
+
+
+def test_formulas_are_told_apart_by_their_settings() -> None:
+    def settled(value: Any) -> BoundFormula:
+        return BoundFormula(max, (("base", value),))
+
+    assert settled(2) == settled(2)
+    for first, second in ((2, 2.0), (0.0, -0.0), (1, True), (np.float32(1.0), 1.0)):
+        assert settled(first) != settled(second)
