@@ -29,7 +29,7 @@ def note_nests(site: FunctionSite) -> None:
 def write_nest(site: FunctionSite, nest: Nest) -> None:
     """Write a nest, or a call of the function for all of its kind.
 
-    The first call of an unrolled recurrent net takes 0.75 of the time so. LLVM puts the function
+        The first call of an unrolled recurrent net takes 0.75 of the time so. LLVM puts the function
     into those that call it where it optimizes.
     """
     module, lines, key = site.module, site.lines, site.nests[id(nest)]
@@ -68,13 +68,13 @@ def _function(site: FunctionSite, nest: Nest, name: str) -> str:
     return name
 
 
-def _beginning(site: FunctionSite, view: View) -> tuple[str, int]:
-    """What arrays share that begin at one place."""
-    return site.pointer(view.buffer), view.offset
+def _beginning(site: FunctionSite, view: View) -> Hashable:
+    """What arrays share that begin at one place; stacks that grow have none yet."""
+    return site.pointers.get(view.buffer, view.buffer), view.offset
 
 
 def _key(site: FunctionSite, nest: Nest) -> Hashable:
-    """Everything that a nest's lines depend on: which of its arrays begin at one place, not where."""
+    """Everything that a nest's lines depend on: not where its arrays begin, but which together."""
     plan = site.plan
     places: dict[int, int] = {}
 
