@@ -29,8 +29,8 @@ def note_nests(site: FunctionSite) -> None:
 def write_nest(site: FunctionSite, nest: Nest) -> None:
     """Write a nest, or a call of the function for all of its kind.
 
-        The first call of an unrolled recurrent net takes 0.75 of the time so. LLVM puts the function
-    into those that call it where it optimizes.
+    The first call of an unrolled recurrent net takes 0.75 of the time so. LLVM puts functions of
+    nests into those that call them where it optimizes.
     """
     module, lines, key = site.module, site.lines, site.nests[id(nest)]
     if module.nests[key] == 1 or module.threads > 1:
@@ -49,32 +49,34 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
 def _function(site: FunctionSite, nest: Nest, name: str) -> str:
     """Write the function of a nest, of the places where its arrays begin; returns its name."""
     plan, module, views = site.plan, site.module, {**nest.reads, **nest.stores}
-    first = {_beginning(site, view): f"%a{k}" for k, view in reversed([*enumerate(views.values())])}
+    names = {variable: f"%a{k}" for k, variable in enumerate(views)}
+    for operand, result in _overwritten(site, nest):
+        names[operand] = names[result]
     moved = {v: View(v, view.shape, view.strides, 0) for v, view in views.items()}
     reads, stores = [{v: moved[v] for v in some} for some in (nest.reads, nest.stores)]
     lines = FunctionText(module.arithmetic, module.definitions)
     alike = Nest(nest.shape, nest.members, reads, stores)
-    NestWriter(
-        lines,
-        alike,
-        plan.specs,
-        lambda variable: first[_beginning(site, views[variable])],
-        plan.number,
-        module.bits,
-    ).write()
+    place = names.__getitem__
+    NestWriter(lines, alike, plan.specs, place, plan.number, module.bits).write()
     lines.emit("ret void")
     parameters = ", ".join([f"ptr %a{k}" for k in range(len(views))])
     module.add(f"define internal void @{name}({parameters}) alwaysinline nounwind", lines)
     return name
 
 
-def _beginning(site: FunctionSite, view: View) -> Hashable:
-    """What arrays share that begin at one place; stacks that grow have none yet."""
-    return site.pointers.get(view.buffer, view.buffer), view.offset
+def _overwritten(site: FunctionSite, nest: Nest) -> list[tuple[int, int]]:
+    """The operands that lie where results are stored, with these: they are read before."""
+
+    def beginning(view: View) -> tuple[str | int, int]:
+        return site.pointers.get(view.buffer, view.buffer), view.offset
+
+    places = {beginning(view): variable for variable, view in nest.stores.items()}
+    pairs = [(variable, places.get(beginning(view))) for variable, view in nest.reads.items()]
+    return [(operand, result) for operand, result in pairs if result is not None]
 
 
 def _key(site: FunctionSite, nest: Nest) -> Hashable:
-    """Everything that a nest's lines depend on: not where its arrays begin, but which together."""
+    """Everything that a nest's lines depend on, but for where its arrays begin."""
     plan = site.plan
     places: dict[int, int] = {}
 
@@ -92,5 +94,5 @@ def _key(site: FunctionSite, nest: Nest) -> Hashable:
         for views in (nest.reads, nest.stores)
     ]
     values = [(plan.specs[variable], exact_key(plan.number(variable))) for variable in places]
-    begins = [_beginning(site, view) for view in {**nest.reads, **nest.stores}.values()]
-    return nest.shape, members, *arrays, tuple(values), tuple(map(begins.index, begins))
+    pairs = tuple([(place(v), place(result)) for v, result in _overwritten(site, nest)])
+    return nest.shape, members, *arrays, tuple(values), pairs

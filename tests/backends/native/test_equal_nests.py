@@ -15,10 +15,10 @@ pytest.importorskip("llvmlite")
 from funcgrad.backends.native import nest_planning
 from funcgrad.backends.native.bound_formulas import BoundFormula
 
-X = np.random.default_rng(0).standard_normal((16, 37))
+X = np.random.default_rng(0).standard_normal((8, 16))
 
 
-W = X.T @ X / 37.0
+W = X.T @ X / 16.0
 
 
 def natively(f: Any) -> Any:
@@ -67,6 +67,26 @@ def test_nests_inside_of_loops_and_around_them_are_one_function() -> None:
         expected = natively(lambda x: fnp.tanh(x) * 0.5 + 1.0)(expected)
     expected = natively(lambda x: fnp.tanh(x @ W) * 0.5 + 1.0)(expected)
     assert_array_equal(natively(f)(X), expected)
+
+
+@pytest.mark.parametrize("is_crossed", [False, True])
+def test_operands_are_read_before_they_are_overwritten(is_crossed: bool) -> None:
+    """Large results may lie where operands do; one nest of three does not overwrite any."""
+    w = np.random.default_rng(1).standard_normal((64, 64)) / 8.0
+
+    def step(p: Any, q: Any) -> tuple[Any, Any]:
+        p, q = p @ w, w @ q
+        return (q * 2.0 + p, p * 3.0 + 1.0) if is_crossed else (p * 2.0 + 1.0, q * 3.0)
+
+    def steps(x: Any) -> Any:
+        p, q = x, x
+        for _ in range(3):
+            p, q = step(p, q)
+        return p @ w, w @ q
+
+    x = np.random.default_rng(2).standard_normal((64, 64))
+    for found, expected in zip(natively(steps)(x), steps(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_formula_is_asked_for_once() -> None:
