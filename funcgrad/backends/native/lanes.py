@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -233,10 +232,12 @@ class Lanes:
         The number of lanes of each vector; with one, values are scalars.
     """
 
-    __slots__ = ("lines", "width")
+    __slots__ = ("_resolved", "lines", "width")
 
     def __init__(self, lines: FunctionText, width: int) -> None:
-        self.lines, self.width = lines, width
+        self.lines = lines
+        self.width = width
+        self._resolved: dict[Any, tuple[np.dtype[Any], ...]] = {}
 
     # ------------------------------------------------------------------------- types and constants
 
@@ -271,8 +272,17 @@ class Lanes:
 
     def converted(self, ufunc: np.ufunc, *operands: Scalar) -> list[Value]:
         """The operands in the dtypes in which a ufunc takes them; Python numbers are weak."""
-        known = _operand_dtypes(ufunc, tuple(map(_kind_of, operands)))
-        return list(map(self.astype, operands, known))
+        kinds = tuple([_kind_of(operand) for operand in operands])
+        known = self._resolved.get((ufunc, kinds))
+        if known is None:
+            all_weak = all(isinstance(kind, type) for kind in kinds)
+            asked = [np.dtype(kind) if all_weak else kind for kind in kinds]
+            try:
+                dtypes = ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout))
+            except TypeError as error:
+                raise NotEmitted(f"{ufunc.__name__}: {error}") from None
+            known = self._resolved[ufunc, kinds] = tuple(dtypes[: len(operands)])
+        return [self.astype(operand, dtype) for operand, dtype in zip(operands, known, strict=True)]
 
     def astype(self, x: Scalar, dtype: np.dtype[Any]) -> Value:
         """A value in another dtype, converted as C does."""
@@ -476,22 +486,11 @@ _HALF: Final = np.dtype(np.float16)
 def _kind_of(operand: Scalar) -> Any:
     """The dtype of an operand, or the Python type of a weak one; a truth value is never weak."""
     if isinstance(operand, Value):
-        is_weak = operand.weak and operand.dtype.kind != "b"
-        return _PYTHON[operand.dtype.kind] if is_weak else operand.dtype
+        weak = operand.weak and operand.dtype.kind != "b"
+        return _PYTHON[operand.dtype.kind] if weak else operand.dtype
     if type(operand) in (int, float, complex):
         return type(operand)
     return np.dtype(type(operand))
-
-
-@lru_cache(4096)
-def _operand_dtypes(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
-    """The dtypes in which a ufunc takes operands of such kinds."""
-    asked = map(np.dtype, kinds) if all(isinstance(kind, type) for kind in kinds) else kinds
-    try:
-        dtypes = ufunc.resolve_dtypes((*asked, *(None,) * ufunc.nout))
-    except TypeError as error:
-        raise NotEmitted(f"{ufunc.__name__}: {error}") from None
-    return tuple(dtypes[: len(kinds)])
 
 
 def example(operand: Scalar) -> Any:

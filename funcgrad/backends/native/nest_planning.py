@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from math import inf, prod
 from typing import Any, Final, TypeAlias
 
@@ -225,22 +224,21 @@ def _can_be_written(
     plan: UnfinishedPlan, formula: BoundFormula, operands: Sequence[Operand], dtype: np.dtype[Any]
 ) -> bool:
     """Whether there are instructions for a formula."""
-    reason = _lack(formula, tuple(operands), dtype, plan.arithmetic)
+    question = formula, tuple(operands), dtype
+    if question not in plan.lacks:
+        plan.lacks[question] = _lack(*question, plan.arithmetic)
+    reason = plan.lacks[question]
     plan.lack = reason or plan.lack
     return reason is None
 
 
-@lru_cache(4096)
 def _lack(
     formula: BoundFormula,
     operands: tuple[Operand, ...],
     dtype: np.dtype[Any],
     arithmetic: Arithmetic,
 ) -> str | None:
-    """Why there are no instructions for a formula, or None where there are: it is written once.
-
-    Planning a program takes 0.6 of the time, for most of its formulas have been asked for before.
-    """
+    """Why there are no instructions for a formula, or None where there are: it is written once a program."""
     lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
     values = [
         unknown(lanes, kind, operand) if isinstance(kind, np.dtype) else operand

@@ -59,6 +59,7 @@ class UnfinishedPlan:
         self.steps: list[Step] = []
         self.eliminations: dict[View, int] = {}
         self.lack = ""
+        self.lacks: dict[object, str | None] = {}
 
     def finished(self) -> NativePlan:
         """The plan, with its outputs in buffers of their own."""

@@ -1,4 +1,4 @@
-"""Nests that differ in their arrays alone are one function, and formulas are asked for once."""
+"""Nests that differ in their arrays alone are one function."""
 
 import re
 from typing import Any
@@ -12,7 +12,6 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import nest_planning
 from funcgrad.backends.native.bound_formulas import BoundFormula
 
 X = np.random.default_rng(0).standard_normal((8, 16))
@@ -87,20 +86,6 @@ def test_operands_are_read_before_they_are_overwritten(is_crossed: bool) -> None
     x = np.random.default_rng(2).standard_normal((64, 64))
     for found, expected in zip(natively(steps)(x), steps(x), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-
-
-def test_a_formula_is_asked_for_once() -> None:
-    nest_planning._lack.cache_clear()
-
-    def formulas() -> int:
-        return nest_planning._lack.cache_info().misses
-
-    assert natively(lambda x: fnp.sin(x) + fnp.sin(x[::-1])).lower(X).source
-    assert formulas() == 2  # a sine and a sum
-    assert natively(lambda x: fnp.sin(x + x)).lower(X).source
-    assert formulas() == 2
-    assert natively(lambda x: fnp.sin(x) + 2.5).lower(X).source
-    assert formulas() == 3  # a number may have instructions where another has none
 
 
 def test_formulas_are_told_apart_by_their_settings() -> None:
