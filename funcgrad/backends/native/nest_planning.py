@@ -238,7 +238,7 @@ def _lack(
     dtype: np.dtype[Any],
     arithmetic: Arithmetic,
 ) -> str | None:
-    """Why there are no instructions for a formula, or None where there are: it is written once a program."""
+    """Why there are no instructions for a formula, or None where there are."""
     lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
     values = [
         unknown(lanes, kind, operand) if isinstance(kind, np.dtype) else operand

@@ -43,6 +43,8 @@ class UnfinishedPlan:
     steps : list of steps
     eliminations : dict
         From matrices to their factors.
+    lacks : dict
+        From formulas that have been asked for to why there are no instructions, or None.
     lack : str
         Why there are no instructions for the equation that is being planned, if that was found out.
     """
