@@ -30,7 +30,7 @@ class BoundFormula:
         self._formula, self._settings = formula, settings
         self._key = formula, exact_key(settings)
 
-    def __call__(self, lanes: object, *operands: Any) -> Any:
+    def __call__(self, lanes: object, *operands: object) -> Any:
         return self._formula(*self._settings, lanes, *operands)
 
     def __eq__(self, other: object) -> bool:
