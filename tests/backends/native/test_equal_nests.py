@@ -5,18 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
+from funcgrad.backends.native.arena import LARGE
 from funcgrad.backends.native.bound_formulas import BoundFormula
 
 X = np.random.default_rng(0).standard_normal((8, 16))
-
-
 W = X.T @ X / 16.0
 
 
@@ -68,24 +67,26 @@ def test_nests_inside_of_loops_and_around_them_are_one_function() -> None:
     assert_array_equal(natively(f)(X), expected)
 
 
-@pytest.mark.parametrize("is_crossed", [False, True])
-def test_operands_are_read_before_they_are_overwritten(is_crossed: bool) -> None:
-    """Large results may lie where operands do; one nest of three does not overwrite any."""
-    w = np.random.default_rng(1).standard_normal((64, 64)) / 8.0
+def test_operands_are_read_before_they_are_overwritten() -> None:
+    """The first result of the later nests lies on an operand that their second member reads.
 
-    def step(p: Any, q: Any) -> tuple[Any, Any]:
-        p, q = p @ w, w @ q
-        return (q * 2.0 + p, p * 3.0 + 1.0) if is_crossed else (p * 2.0 + 1.0, q * 3.0)
+    In the first nest nothing is overwritten, so its lines would not do for the others.
+    """
+    x = np.random.default_rng(2).standard_normal((64, 64))
+    w = np.random.default_rng(1).standard_normal((64, 64)) / 32.0
 
     def steps(x: Any) -> Any:
         p, q = x, x
-        for _ in range(3):
-            p, q = step(p, q)
-        return p @ w, w @ q
+        for k in range(4):
+            p, q = p @ w, w @ q
+            first, second = q * 2.0 + 1.0, p * 3.0 + 1.0
+            p, q = first, second @ (q if k else q @ p)
+        return p, q
 
-    x = np.random.default_rng(2).standard_normal((64, 64))
-    for found, expected in zip(natively(steps)(x), steps(x), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert x.nbytes >= LARGE
+    assert natively(steps).lower(x).source.count("call void @nest0(") == 3
+    for result, expected in zip(natively(steps)(x), steps(x), strict=True):
+        assert_allclose(result, expected, rtol=1e-9)
 
 
 def test_formulas_are_told_apart_by_their_settings() -> None:
