@@ -35,9 +35,9 @@ class PairMemory:
     -----
     The two loops of Nocedal, "Updating quasi-Newton matrices with limited storage", Math. Comp. 35,
     1980, are substitutions in this triangle, so its inverse makes them products of matrices and
-    vectors, of which the NumPy backend takes a third of the time. The inverse of a triangle without
-    its first row and column is that of its inverse: one more pair adds a column, and nothing is
-    solved.
+    vectors: on the NumPy backend a minimization takes half of the time. The inverse of a triangle
+    without its first row and column is that of its inverse, so one more pair adds a column, and
+    nothing is solved.
     """
 
     steps: Tensor
