@@ -59,8 +59,10 @@ from funcgrad.nn.norm_layers import BatchNorm, BatchStatistics, GroupNorm, Layer
 from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm
 from funcgrad.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from funcgrad.nn.positions import rotary, sinusoidal_positions
+from funcgrad.nn.recipes import build, dense, recipe, sequential
 from funcgrad.nn.recurrent import GRUCell, LSTMCell, RNNCell, bidirectional, run
 from funcgrad.nn.smooth_activations import celu, mish, selu, softsign, squareplus
+from funcgrad.nn.summaries import summary
 from funcgrad.numpy import logsumexp, tanh
 
 __all__ = [
@@ -88,10 +90,12 @@ __all__ = [
     "attention",
     "avg_pool",
     "bidirectional",
+    "build",
     "celu",
     "conv",
     "conv_transpose",
     "cross_entropy",
+    "dense",
     "dropout",
     "elu",
     "gelu",
@@ -117,12 +121,14 @@ __all__ = [
     "one_hot",
     "ones",
     "orthogonal",
+    "recipe",
     "relu",
     "relu6",
     "rms_norm",
     "rotary",
     "run",
     "selu",
+    "sequential",
     "sigmoid",
     "silu",
     "sinusoidal_positions",
@@ -132,6 +138,7 @@ __all__ = [
     "sparsemax",
     "squared_error",
     "squareplus",
+    "summary",
     "swish",
     "tanh",
     "truncated_normal",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,8 @@ class MultiHeadAttention:
     output: Linear
     heads: int = static_field()
     rotary_base: float | None = static_field(default=None)
+
+    sizes_by_axis = MappingProxyType({"features": -1})
 
     def __post_init__(self) -> None:
         check_leaves(self)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -50,6 +51,8 @@ class Conv:
     padding: Padding = static_field(default=0)
     dilation: int | tuple[int, ...] = static_field(default=1)
     groups: int = static_field(default=1)
+
+    sizes_by_axis = MappingProxyType({"channels": 1})
 
     def __post_init__(self) -> None:
         check_leaves(self)
@@ -114,6 +117,8 @@ class ConvTranspose:
     output_padding: int | tuple[int, ...] = static_field(default=0)
     dilation: int | tuple[int, ...] = static_field(default=1)
     groups: int = static_field(default=1)
+
+    sizes_by_axis = MappingProxyType({"channels": 1})
 
     def __post_init__(self) -> None:
         check_leaves(self)

@@ -13,6 +13,7 @@ All axes of an input before the last are batches. Constructors take arrays; ``in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ class Linear:
 
     weight: Tensor
     bias: Tensor | None = None
+
+    sizes_by_axis = MappingProxyType({"inputs": -1})
 
     def __post_init__(self) -> None:
         check_leaves(self, weight="inputs outputs", bias="outputs")

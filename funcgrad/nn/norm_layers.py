@@ -9,6 +9,8 @@ Nothing is drawn, so ``init`` takes no key.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -49,6 +51,8 @@ class LayerNorm:
     bias: Tensor | None = None
     epsilon: float = static_field(default=1e-5)
 
+    sizes_by_axis = MappingProxyType({"features": -1})
+
     def __post_init__(self) -> None:
         check_leaves(self, scale="features", bias="features")
 
@@ -78,6 +82,8 @@ class RMSNorm:
 
     scale: Tensor | None = None
     epsilon: float = static_field(default=1e-6)
+
+    sizes_by_axis = MappingProxyType({"features": -1})
 
     def __post_init__(self) -> None:
         check_leaves(self, scale="features")
@@ -111,6 +117,8 @@ class GroupNorm:
     groups: int = static_field(default=1)
     epsilon: float = static_field(default=1e-5)
     axis: int = static_field(default=1)
+
+    sizes_by_axis = MappingProxyType({"channels": "axis"})
 
     def __post_init__(self) -> None:
         check_leaves(self, scale="channels", bias="channels")
@@ -184,6 +192,8 @@ class BatchNorm:
     momentum: float = static_field(default=0.1)
     epsilon: float = static_field(default=1e-5)
     axis: int = static_field(default=1)
+
+    sizes_by_axis = MappingProxyType({"channels": "axis"})
 
     def __post_init__(self) -> None:
         check_leaves(self, scale="channels", bias="channels")

@@ -11,6 +11,7 @@ Weights are stored for ``x @ weight``: the transposes of PyTorch's, with the gat
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +41,8 @@ class _Cell:
     bias: Tensor
 
     gates = 1
+
+    sizes_by_axis = MappingProxyType({"inputs": -1})
 
     def __post_init__(self) -> None:
         wide = f"{self.gates}*units"

@@ -159,7 +159,7 @@ def costs(program: Program) -> Costs:
     specs = program.specs()
     rows: dict[str, OperationCosts] = {}
     for equation in program.equations:
-        row = _of_equation(equation, specs)
+        row = equation_costs(equation, specs)
         rows[row.name] = _together(rows[row.name], row) if row.name in rows else row
     return Costs(
         name=program.name,
@@ -184,7 +184,8 @@ def bytes_of(spec: Spec) -> int:
     return prod(spec.shape) * spec.dtype.itemsize
 
 
-def _of_equation(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
+def equation_costs(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
+    """The costs of one equation, for the specs of a program's variables."""
     operation, name = equation.operation, equation.name
     if _is_view(equation):
         return OperationCosts(name, 1, 0, 0, 0, 0)

@@ -33,6 +33,11 @@ def layers() -> dict[str, Sample]:
         **_sequences(key),
         **{name: Sample(getattr(nn, name), (X,)) for name in ACTIVATIONS.split()},
         **{name: Sample(getattr(nn, name), (key, (2, 3))) for name in INITIALIZERS.split()},
+        "build": Sample(nn.build, (nn.dense(3), key, (3, 2)), then=_applied),
+        "dense": Sample(nn.dense, (3,), then=_built),
+        "recipe": Sample(nn.recipe, (nn.Linear, 3), then=_built),
+        "sequential": Sample(nn.sequential, (nn.dense(3), nn.relu, nn.dense(1)), then=_built),
+        "summary": Sample(nn.summary, (nn.Linear(fg.tensor([[1.0], [2.0]])), (3, 2)), then=str),
         "dropout": Sample(nn.dropout, (X, 0.5, key)),
         "group_norm": Sample(nn.group_norm, (X, 2)),
         "sinusoidal_positions": Sample(nn.sinusoidal_positions, (3, 4)),
@@ -112,6 +117,14 @@ def _sequences(key: Any) -> dict[str, Sample]:
 def _used(make: Callable[..., Any], *args: Any, x: Any = X, **options: Any) -> Sample:
     """A sample of a layer, which is called."""
     return Sample(make, args, then=lambda layer: layer(x, **options))
+
+
+def _applied(layer: Any) -> Any:
+    return layer(X)
+
+
+def _built(recipe: Any) -> Any:
+    return nn.build(recipe, fg.random.key(0), X)
 
 
 def _trained(norm: Any) -> Any:

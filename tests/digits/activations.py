@@ -22,7 +22,7 @@ APART: Final = frozenset(
     variance_scaling
     Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell GroupNorm
     KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell Residual Sequential
-    bidirectional run""".split()
+    bidirectional build dense recipe run sequential summary""".split()
 )
 """What adds, multiplies and selects, and what draws numbers: no digits are lost there. Layers apply
 functions that have twins."""

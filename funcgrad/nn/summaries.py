@@ -1,0 +1,172 @@
+"""Summaries of models: their arrays, how many numbers these hold, and what applying them costs.
+
+>>> import funcgrad as fg
+>>> from funcgrad import nn
+>>> model = nn.MLP.init(fg.random.key(0), (3, 8, 2))
+>>> print(summary(model, (5, 3)))
+MLP: 50 numbers in 4 arrays, 490 operations
+<BLANKLINE>
+  path              shape   dtype    count  operations
+  layers[0].weight  (3, 8)  float64     24         240
+  layers[0].bias    (8,)    float64      8          40
+  layers[1].weight  (8, 2)  float64     16         160
+  layers[1].bias    (2,)    float64      2          10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.nn.layer_parts import function_option
+from funcgrad.nn.recipes import applied_program, call_layer, spec_of_input
+from funcgrad.passes.costs import equation_costs
+from funcgrad.programs.inline import inlined
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import Shape, Spec, dtype_of, shape_of
+from funcgrad.structure import Movement
+from funcgrad.users_values import ArrayLike, operand
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One array of a model.
+
+    Attributes
+    ----------
+    path : str
+    shape : tuple of int
+    dtype : numpy.dtype
+    count : int
+        How many numbers it holds.
+    operations : int or None
+        The arithmetic of the operations that take it, as ``jit(f).lower(...).costs`` counts; None
+        without specs, and where it is unknown, as for convolutions.
+    """
+
+    path: str
+    shape: Shape
+    dtype: np.dtype[Any]
+    count: int
+    operations: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A table of a model, which prints as one.
+
+    Attributes
+    ----------
+    name : str
+    rows : tuple of SummaryRow
+    operations : int or None
+        All arithmetic of a call; None without specs.
+    """
+
+    name: str
+    rows: tuple[SummaryRow, ...]
+    operations: int | None
+
+    @property
+    def count(self) -> int:
+        """How many numbers the model holds."""
+        return sum([row.count for row in self.rows])
+
+    def __str__(self) -> str:
+        least = "at least " * any(row.operations is None for row in self.rows)
+        total = "" if self.operations is None else f", {least}{self.operations:,} operations"
+        head = f"{self.name}: {self.count:,} numbers in {len(self.rows)} arrays{total}"
+        table = [("path", "shape", "dtype", "count", "operations")]
+        for row in self.rows:
+            unknown = "" if self.operations is None else "?"
+            costs = unknown if row.operations is None else f"{row.operations:,}"
+            table.append((row.path, str(row.shape), str(row.dtype), f"{row.count:,}", costs))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  ".join(
+                [
+                    cell.ljust(width) if place < 3 else cell.rjust(width)
+                    for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+                ]
+            )
+            for row in table
+        ]
+        return "\n".join([head, "", *[f"  {line}".rstrip() for line in lines]])
+
+
+def summary(model: Callable[..., Any], *specs: ArrayLike) -> Summary:
+    """List the arrays of a model, with what it costs to apply it.
+
+    Parameters
+    ----------
+    model : layer
+        Any pytree; with specs, one that is called with arrays.
+    *specs : tuple of int, or array_like
+        Shapes of the inputs, as for ``build``. Nothing is computed for them. Without specs there
+        are no operations in the table.
+
+    Returns
+    -------
+    Summary
+        ``print`` shows a table; its ``rows``, ``count`` and ``operations`` are numbers.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> from funcgrad import nn
+    >>> summary(nn.Linear.init(fg.random.key(0), 784, 10)).count
+    7850
+    """
+    leaves = trees.leaves_with_path(model)
+    for path, leaf in leaves:
+        operand(leaf, f"summary: model{trees.key_path_text(path)}")
+    if specs:
+        function_option(model, "summary", "a model that is applied to specs")
+    costs: list[int | None] = [None] * len(leaves)
+    total = None
+    if specs:
+        inputs = tuple([spec_of_input(x, "summary") for x in specs])
+        costs, total = _operations(model, [leaf for _, leaf in leaves], inputs)
+    rows = [
+        SummaryRow(
+            trees.key_path_text(path).removeprefix("."),
+            shape_of(leaf),
+            dtype_of(leaf),
+            prod(shape_of(leaf)),
+            cost,
+        )
+        for (path, leaf), cost in zip(leaves, costs, strict=True)
+    ]
+    return Summary(type(model).__name__, tuple(rows), total)
+
+
+def _operations(
+    model: Callable[..., Any], leaves: list[Any], inputs: tuple[Spec, ...]
+) -> tuple[list[int | None], int]:
+    """The arithmetic of operations that take each leaf or a view of it, and that of all."""
+    form = trees.structure(model)
+
+    def applied(*arrays: ArrayLike) -> Any:
+        return call_layer(trees.unflatten(form, arrays[: len(leaves)]), *arrays[len(leaves) :])
+
+    specs = (*[Spec(shape_of(leaf), dtype_of(leaf)) for leaf in leaves], *inputs)
+    program = inlined(applied_program(applied, specs, "summary"))
+    sources = {variable: variable for variable in range(len(leaves))}
+    costs: list[int | None] = [0] * len(leaves)
+    total, known = 0, program.specs()
+    for equation, results in zip(program.equations, program.index.results, strict=True):
+        operations = equation_costs(equation, known).arithmetic
+        total += operations or 0
+        for variable in {*equation.operands} & {*sources}:
+            if isinstance(equation.operation.structure, Movement):
+                sources.update(dict.fromkeys(results, sources[variable]))
+            else:
+                before = costs[sources[variable]]
+                costs[sources[variable]] = (
+                    None if operations is None or before is None else before + operations
+                )
+    return costs, total
