@@ -291,8 +291,8 @@ def leaf_remedy(leaf: object) -> str:
             " whose fields are leaves. Or pass its numbers, in a dict."
         )
     return (
-        "Keep what is no number out of the tree: close over it, or make it a static field of a"
-        " dataclass."
+        "Keep what is no number out of the tree: close over it, or declare it by fg.static_field()"
+        " in its class."
     )
 
 

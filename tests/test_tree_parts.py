@@ -107,6 +107,8 @@ def test_what_is_left_out_is_not_differentiated_nor_trained():
 
 
 def test_bad_choices():
+    with pytest.raises(TreeError, match=r"Near it are [a-z0-9.]*bias, [a-z0-9.]*bias"):
+        tree.partition(model(), "*.bais")
     with pytest.raises(TreeError, match=r"'layers\.0\.wieght' names nothing.*layers\.0\.weight"):
         tree.partition(model(), "layers.0.wieght")
     with pytest.raises(TreeError, match="the tree is one leaf or empty"):

@@ -77,7 +77,9 @@ class KVCache:
         Raises
         ------
         ShapeError
-            There is no room, or the shapes do not fit. (A traced length is not checked.)
+            There is no room, or the shapes do not fit.
+        AxisError
+            There is no room, and the length was not known before the program ran.
         """
         new, more = [wrap(operand(x, "KVCache.append")) for x in (keys, values)]
         *lead, capacity, features = self.keys.shape
@@ -88,8 +90,10 @@ class KVCache:
                 f" {more.shape}."
             )
         count, length = new.shape[-2], concrete(self.length)
-        filled = int(length) if type(length) in RAW else 0
-        if filled + count > capacity:
+        filled = int(length) if type(length) in RAW else None
+        if filled is None and count > capacity:
+            raise ShapeError(f"KVCache.append: {count} positions are more than all {capacity}.")
+        if filled is not None and not 0 <= filled <= capacity - count:
             raise ShapeError(
                 f"KVCache.append: {filled} of {capacity} positions are filled, and there is no room"
                 f" for {count} more. Make a cache with a greater capacity."

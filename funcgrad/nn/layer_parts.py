@@ -20,7 +20,7 @@ from funcgrad.philox import folded_key, random_words
 from funcgrad.primitives.random_bits import SPLIT
 from funcgrad.shape import Shape, dtype_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trees import leaves
+from funcgrad.trees import key_path_text, leaves, leaves_with_path
 from funcgrad.users_values import ArrayLike, operand
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -52,20 +52,22 @@ def check_leaves(layer: object, *counts: str, **axes: str) -> None:
         value, whole = getattr(layer, field.name), field.name in counts
         if value is None and field.default is None:
             continue
-        for leaf in leaves(value) or [value] * (value is None or field.name in axes):
-            _check_leaf(leaf, kind, field.name, "iu" if whole else "fc")
+        is_missing = value is None or (field.name in axes and not leaves(value))
+        for path, leaf in [((), value)] if is_missing else leaves_with_path(value):
+            _check_leaf(leaf, layer, field.name + key_path_text(path), "iu" if whole else "fc")
         if field.name in axes:
             array = wrap(operand(value, kind))
             _check_axes(array.shape, axes[field.name].split(), sizes, f"{kind}: {field.name}")
             object.__setattr__(layer, field.name, array)
 
 
-def _check_leaf(leaf: object, kind: str, name: str, kinds: str) -> None:
+def _check_leaf(leaf: object, layer: object, name: str, kinds: str) -> None:
+    kind = type(layer).__name__
     if not (isinstance(getattr(leaf, "dtype", None), np.dtype) and hasattr(leaf, "__array__")):
+        makes = f" {kind}.init(key, ...) makes arrays from sizes." * hasattr(layer, "init")
         raise LeafError(
-            f"{kind}: {name} has to be an array, got {leaf!r}. {kind}.init(key, ...)"
-            " makes arrays from sizes; in a layer of your own, functions and sizes are"
-            " fields declared by fg.static_field()."
+            f"{kind}: {name} has to be an array, got {leaf!r}.{makes} In a layer of your own,"
+            " functions and sizes are fields declared by fg.static_field()."
         )
     if dtype_of(leaf).kind not in kinds:
         words = ("floating-point", ", as it is trained") if kinds == "fc" else ("integer", "")

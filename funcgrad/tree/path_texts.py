@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from fnmatch import translate
 
 from funcgrad.errors import TreeError
@@ -54,7 +54,16 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def no_such_path(operation: str, wanted: str, paths: Iterable[str]) -> TreeError:
     """The error for a path or a pattern that names nothing; it shows the nearest paths."""
     known = list(dict.fromkeys(path for path in paths if path))
-    nearest = get_close_matches(wanted, known, 3, 0.5) or known[:3]
+    nearness = {path: _nearness(wanted, path) for path in known}
+    near = [path for path in known if nearness[path] >= 0.5]
+    nearest = sorted(near, key=lambda path: (nearness[path], path), reverse=True)[:3] or known[:3]
     if not nearest:
         return TreeError(f"{operation}: {wanted!r} names nothing: the tree is one leaf or empty.")
     return TreeError(f"{operation}: {wanted!r} names nothing. Near it are {', '.join(nearest)}.")
+
+
+def _nearness(wanted: str, path: str) -> float:
+    """How alike two paths are, from 0 to 1: as a whole, or, counted a little less, at their end."""
+    ends = wanted.rpartition(".")[2], path.rpartition(".")[2]
+    whole, end = [SequenceMatcher(None, *pair).ratio() for pair in ((wanted, path), ends)]
+    return max(whole, 0.95 * end)

@@ -234,6 +234,55 @@ def test_attention_between_two_sequences():
 # -------------------------------------------------------------------------------------- bad input
 
 
+@fg.pytree
+class Scaled:
+    """A layer of a user's, who forgot to say what is static."""
+
+    weight: Any
+    function: Any
+
+    def __call__(self, x):
+        return self.function(self.weight * x)
+
+
+def test_a_layer_of_a_users_is_refused_with_the_fix():
+    model = Scaled(fnp.ones(6), nn.relu)
+    for call, place in (
+        (lambda: nn.Sequential(abs, model), r"Sequential: layers\[1\]\.function"),
+        (lambda: nn.Residual(model), r"Residual: layer\.function"),
+        (lambda: fg.grad(lambda m: m(X).sum())(model), r"grad: m\.function"),
+        (lambda: fg.optim.adam(0.1).init(model), r"adam\.init: params\.function"),
+        (lambda: fg.jit(lambda m: m(X))(model), r"jit: m\.function"),
+    ):
+        with pytest.raises(LeafError, match=rf"{place}.* fg\.static_field\(\)"):
+            call()
+    with pytest.raises(fg.errors.DifferentiationError, match=r"m\.function.* fg\.static_field\(\)"):
+        fg.grad(lambda m: m.weight.sum())(Scaled(fnp.ones(6), 3))
+
+
+def test_a_full_cache_is_refused_in_every_mode():
+    full = nn.KVCache(fnp.zeros((1, 2, 3)), fnp.zeros((1, 2, 3)), fg.tensor(2))
+    row = fnp.ones((1, 1, 3))
+    append = lambda n: nn.KVCache(full.keys, full.values, n).append(row, row).keys  # noqa: E731
+    for call in (
+        lambda: append(fg.tensor(2)),
+        lambda: fg.vmap(append)(fg.tensor([0, 2])),
+        lambda: fg.scan(lambda n, _: (n + 1, append(n)), fg.tensor(0), None, length=3),
+        fg.jit(lambda: fg.scan(lambda n, _: (n + 1, append(n)), fg.tensor(0), None, length=3)),
+    ):
+        with pytest.raises((ShapeError, fg.errors.AxisError)):
+            call()
+    with pytest.raises(ShapeError, match="3 positions are more than all 2"):
+        fg.jit(lambda n: fg.fori_loop(0, n, lambda i, x: append_many(full, i, x), row))(1)
+    with pytest.raises(LeafError, match="length has to be of integer dtype"):
+        nn.KVCache(full.keys, full.values, fg.tensor(2.0))
+
+
+def append_many(cache, number, row):
+    rows = fnp.ones((1, 3, 3))
+    return nn.KVCache(cache.keys, cache.values, number).append(rows, rows).keys[:, :1] + row
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
