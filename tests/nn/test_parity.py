@@ -1,0 +1,75 @@
+"""Layers have PyTorch's values and gradients, with the same weights: ``parity.json``, to 1e-12."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import nn
+from tests.nn.parity import SHAPES, TABLE, mask, numbers, projected
+
+RUNNING = nn.BatchStatistics(fg.tensor([0.5] * 3), fg.tensor([2.0] * 3))
+
+
+def heads(x: Any, parts: dict[str, Any], **options: Any) -> Any:
+    names = ("query", "key", "value", "output")
+    linear = [nn.Linear(parts[f"{name}.weight"], parts[f"{name}.bias"]) for name in names]
+    return nn.MultiHeadAttention(linear[0], linear[1], linear[2], linear[3], 2)(x, **options)
+
+
+def both_ways(x: Any, w: Any, u: Any, b: Any, **back: Any) -> Any:
+    backward = nn.LSTMCell(back["weight_back"], back["state_weight_back"], back["bias_back"])
+    return nn.bidirectional(nn.LSTMCell(w, u, b), backward, x)[1]
+
+
+LAYERS: dict[str, Callable[..., Any]] = {
+    "linear": lambda x, weight, bias: nn.Linear(weight, bias)(x),
+    "embedding": lambda weight: nn.Embedding(weight)([[1, 4], [1, 0]]),
+    "conv": lambda x, weight, bias: nn.Conv(
+        weight, bias, stride=2, padding=1, dilation=(1, 2), groups=2
+    )(x),
+    "conv_transpose": lambda x, weight, bias: nn.ConvTranspose(
+        weight, bias, stride=3, padding=1, output_padding=2, groups=2
+    )(x),
+    "layer_norm": lambda x, scale, bias: nn.LayerNorm(scale, bias)(x),
+    "rms_norm": lambda x, scale: nn.RMSNorm(scale)(x),
+    "group_norm": lambda x, scale, bias: nn.GroupNorm(scale, bias, 3)(x),
+    "batch_norm": lambda x, scale, bias: nn.BatchNorm(scale, bias).train(x, None)[0],
+    "batch_norm, used": lambda x, scale, bias: nn.BatchNorm(scale, bias)(x, RUNNING),
+    "rnn": lambda x, weight, state_weight, bias: nn.run(nn.RNNCell(weight, state_weight, bias), x)[
+        1
+    ],
+    "lstm": lambda x, weight, state_weight, bias: nn.run(
+        nn.LSTMCell(weight, state_weight, bias), x
+    )[1],
+    "gru": lambda x, weight, state_weight, bias, state_bias: nn.run(
+        nn.GRUCell(weight, state_weight, bias, state_bias), x
+    )[1],
+    "lstm, both ways": lambda x, weight, state_weight, bias, **back: both_ways(
+        x, weight, state_weight, bias, **back
+    ),
+    "heads": lambda x, **parts: heads(x, parts),
+    "heads, causal": lambda x, **parts: heads(x, parts, causal=True),
+    "heads, masked": lambda x, **parts: heads(x, parts, mask=mask()[[0, 1, 2, 3, 0], :5]),
+    "attention": nn.attention,
+    "attention, masked": lambda query, key, value: nn.attention(query, key, value, mask=mask()),
+    "attention, biased": lambda query, key, value, bias: nn.attention(query, key, value, bias=bias),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_layers_agree_with_pytorch(case: str) -> None:
+    expected = json.loads(TABLE.read_text())[case]
+    arrays = fg.tree.map(fg.tensor, numbers(case))
+    layer = LAYERS[case]
+    slopes = fg.grad(lambda arrays: fnp.sum(fnp.sin(layer(**arrays))))(arrays)
+    found = {"value": layer(**arrays), **slopes}
+    assert set(found) == set(expected)
+    for name, array in found.items():
+        size = float(np.abs(np.asarray(array)).sum())
+        assert_allclose(projected(array), expected[name], rtol=0, atol=1e-12 * max(size, 1))
