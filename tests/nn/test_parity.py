@@ -73,3 +73,13 @@ def test_layers_agree_with_pytorch(case: str) -> None:
     for name, array in found.items():
         size = float(np.abs(np.asarray(array)).sum())
         assert_allclose(projected(array), expected[name], rtol=0, atol=1e-12 * max(size, 1))
+
+
+@pytest.mark.parametrize("case", ["layer_norm", "batch_norm", "gru", "heads, masked", "conv"])
+def test_layers_in_machine_code(case: str) -> None:
+    """A value and all gradients in one program, where there is a compiler."""
+    arrays, layer = fg.tree.map(fg.tensor, numbers(case)), LAYERS[case]
+    step = fg.value_and_grad(lambda arrays: fnp.sum(fnp.sin(layer(**arrays))))
+    found, expected = fg.jit(step)(arrays), step(arrays)
+    for one, other in zip(fg.tree.leaves(found), fg.tree.leaves(expected), strict=True):
+        assert_allclose(one, other, rtol=1e-12, atol=1e-13)
