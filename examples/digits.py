@@ -2,19 +2,17 @@
 
 The data are the 1,797 images of 8 x 8 pixels that come with scikit-learn (from the UCI repository);
 a fifth of them is held out for the test. The network is a frozen dataclass, the optimizer's state a
-value, randomness an explicit key: the same seed gives the same network.
+value, randomness an explicit key: the same seed gives the same network. A step is compiled once.
 
 Run it with ``python examples/digits.py``. It prints the test accuracy, and writes the curve of the
 loss and the digits that it got wrong to ``digits-loss.png`` and ``digits-errors.png``.
 """
 
 import argparse
-import math
 import os
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 if __name__ == "__main__":
     # NumPy's OpenBLAS reads this once, when it is loaded. A batch of 64 makes matrix products of a
@@ -37,49 +35,6 @@ DROPPED = 0.2
 WIDTHS = (64, 256, 128, 10)
 LEARNING_RATE = 3e-3
 
-# ------------------------------------------------------------------------------------ the network
-
-
-@fg.pytree
-class Layer:
-    """An affine map."""
-
-    weight: fg.Tensor
-    bias: fg.Tensor
-
-    def __call__(self, x: fg.Tensor) -> fg.Tensor:
-        return x @ self.weight + self.bias
-
-
-@fg.pytree
-class Network:
-    """Affine maps with relu between them; returns logits."""
-
-    layers: tuple[Layer, ...]
-
-    def __call__(self, x: fg.Tensor) -> fg.Tensor:
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = nn.relu(layer(x))
-        return last(x)
-
-
-def initialized(key: fg.Tensor, widths: Sequence[int]) -> Network:
-    keys = random.split(key, len(widths) - 1)
-    return Network(
-        tuple(
-            Layer(nn.he_normal(key, shape), fnp.zeros(shape[1]))
-            for key, shape in zip(keys, pairwise(widths), strict=True)
-        )
-    )
-
-
-def loss(network: Network, images: fg.Tensor, labels: fg.Tensor) -> fg.Tensor:
-    return fnp.mean(nn.cross_entropy(network(images), labels))
-
-
-# --------------------------------------------------------------------------------------- the data
-
 
 class Data(NamedTuple):
     """Images as rows of 64 numbers from 0 to 1, and the digits that they show."""
@@ -91,40 +46,23 @@ class Data(NamedTuple):
 def load(seed: int) -> tuple[Data, Data]:
     """The training data and the test data."""
     images, labels = load_digits(return_X_y=True)
-    train_x, test_x, train_y, test_y = train_test_split(
-        images / 16, labels, test_size=0.2, random_state=seed, stratify=labels
+    train_x, test_x, train_y, test_y = map(
+        fg.tensor,
+        train_test_split(images / 16, labels, test_size=0.2, random_state=seed, stratify=labels),
     )
-    return Data(fg.tensor(train_x), fg.tensor(train_y)), Data(fg.tensor(test_x), fg.tensor(test_y))
+    return Data(train_x, train_y), Data(test_x, test_y)
 
 
-def thinned(key: fg.Tensor, images: fg.Tensor) -> fg.Tensor:
-    """The images without some of their pixels, so that no single pixel decides (dropout).
-
-    Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", Journal
-    of Machine Learning Research 15, 2014. The rest is scaled so that the mean stays.
-    """
-    kept = random.bernoulli(key, 1 - DROPPED, images.shape)
-    return images * kept / (1 - DROPPED)
-
-
-def batches(key: fg.Tensor, data: Data) -> Iterator[Data]:
-    """The data in random order, a batch at a time; a rest that fills no batch is left out."""
-    order_key, thin_key = random.split(key)
-    order = random.permutation(order_key, len(data.labels))
-    for start in range(0, len(order) - BATCH + 1, BATCH):
-        chosen = order[start : start + BATCH]
-        yield Data(
-            thinned(random.fold_in(thin_key, start), data.images[chosen]), data.labels[chosen]
-        )
-
-
-# --------------------------------------------------------------------------------------- training
+def loss(network: nn.MLP, images: fg.Tensor, labels: fg.Tensor, key: fg.Tensor) -> fg.Tensor:
+    """The cross-entropy on images without some of their pixels, so that no single one decides."""
+    thinned = nn.dropout(images, DROPPED, key)
+    return nn.cross_entropy(network(thinned), labels).mean()
 
 
 class Result(NamedTuple):
     """What training led to."""
 
-    network: Network
+    network: nn.MLP
     losses: tuple[float, ...]
     test: Data
     predictions: fg.Tensor
@@ -138,33 +76,34 @@ def train(seed: int, epochs: int) -> Result:
     """Minimize the loss on the training data; the test data are looked at once, at the end."""
     train_data, test_data = load(seed)
     network_key, data_key = random.split(random.key(seed))
-    network = initialized(network_key, WIDTHS)
+    network = nn.MLP.init(network_key, WIDTHS, initializer=nn.he_normal)
 
-    steps = epochs * (len(train_data.labels) // BATCH)
-
-    def learning_rate(count: fg.Tensor) -> fg.Tensor:
-        """Half a cosine, from ``LEARNING_RATE`` down to 0."""
-        return LEARNING_RATE * (1 + fnp.cos(math.pi * count / steps)) / 2
-
-    optimizer = optim.adamw(learning_rate, weight_decay=1e-2)
+    batches = len(train_data.labels) // BATCH
+    rate = optim.schedules.cosine(LEARNING_RATE, 0.0, steps=epochs * batches)
+    optimizer = optim.adamw(rate, weight_decay=1e-2)
     state = optimizer.init(network)
-    loss_and_gradient = fg.value_and_grad(loss)
+
+    @fg.jit
+    def step(
+        network: nn.MLP, state: Any, images: fg.Tensor, labels: fg.Tensor, key: fg.Tensor
+    ) -> tuple[fg.Tensor, nn.MLP, Any]:
+        value, gradient = fg.value_and_grad(loss)(network, images, labels, key)
+        return value, *optimizer.step(gradient, state, network)
 
     losses: list[float] = []
     progress = tqdm(range(epochs), desc="training", unit="epoch")
     for epoch in progress:
-        for images, labels in batches(random.fold_in(data_key, epoch), train_data):
-            value, gradient = loss_and_gradient(network, images, labels)
-            updates, state = optimizer.update(gradient, state, network)
-            network = optim.apply_updates(network, updates)
+        order_key, thin_key = random.split(random.fold_in(data_key, epoch))
+        order = random.permutation(order_key, len(train_data.labels))
+        for start in range(0, batches * BATCH, BATCH):
+            images, labels = (part[order[start : start + BATCH]] for part in train_data)
+            key = random.fold_in(thin_key, start)
+            value, network, state = step(network, state, images, labels, key)
             losses.append(float(value))
         progress.set_postfix(loss=f"{np.mean(losses[-20:]):.4f}")
 
     predictions = fnp.argmax(network(test_data.images), axis=-1)
     return Result(network, tuple(losses), test_data, predictions)
-
-
-# --------------------------------------------------------------------------------------- pictures
 
 
 def plot_losses(losses: Sequence[float], path: Path) -> None:
