@@ -165,7 +165,7 @@ def test_objects_that_are_no_arrays_are_refused_with_their_path(name: str) -> No
         return tree["a"][1]
 
     for leaf in ("text", object(), {1}, lambda: 1):
-        with refuses(LeafError, f"{name}: tree['a'][1]: expected an array", "static field"):
+        with refuses(LeafError, f"{name}: tree['a'][1]: expected an array", "static_field()"):
             DERIVATIVES[name](f, {"a": (1.0, leaf)})
     with refuses(DtypeError, f"{name}: tree['a'][1]: the dtype <U1 is not supported"):
         DERIVATIVES[name](f, {"a": (1.0, np.array(["a"]))})

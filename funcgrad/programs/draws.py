@@ -22,8 +22,13 @@ def repeated_draw(program: Program) -> tuple[str, str] | None:
     """The lines of two draws from one variable in the same way; None if there are none.
 
     Branches and loops are looked at one by one: what is drawn in them is not compared with what is
-    drawn around them.
+    drawn around them. A program remembers its answer, so that nests which are staged loop by loop
+    are looked through once.
     """
+    return program.derived(repeated_draw, lambda: _found(program))
+
+
+def _found(program: Program) -> tuple[str, str] | None:
     lines: dict[_Use, str] = {}
     for equation in program.equations:
         for use, line in _uses(equation):

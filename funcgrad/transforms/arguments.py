@@ -270,8 +270,8 @@ def differentiable(
             raise DifferentiationError(
                 f"{operation}: {name()}{structure.paths()[position]} is of dtype {dtype_of(value)},"
                 " in which nothing can be differentiated. Pass floating-point numbers (2.0 rather"
-                " than 2, x.astype(float)), or leave this argument out of argnums; a"
-                " size in a class of yours is a field declared by fg.static_field()."
+                " than 2, x.astype(float)), or leave this argument out of argnums. Declare a size"
+                " in a class of yours by fg.static_field()."
             )
     return values
 
