@@ -25,10 +25,10 @@ def repeated_draw(program: Program) -> tuple[str, str] | None:
     drawn around them. A program remembers its answer, so that nests which are staged loop by loop
     are looked through once.
     """
-    return program.derived(repeated_draw, lambda: _found(program))
+    return program.derived(repeated_draw, lambda: _first_repeated(program))
 
 
-def _found(program: Program) -> tuple[str, str] | None:
+def _first_repeated(program: Program) -> tuple[str, str] | None:
     lines: dict[_Use, str] = {}
     for equation in program.equations:
         for use, line in _uses(equation):
