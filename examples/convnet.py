@@ -10,7 +10,6 @@ layer looks for, and the digits that were misread, to ``convnet.png``.
 """
 
 import argparse
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,51 +34,31 @@ BATCH = 64
 LEARNING_RATE = 4e-3
 
 
-@fg.pytree
-class Convolution:
+def halved(x: fg.Tensor) -> fg.Tensor:
+    """The greatest of each 2 x 2 pixels."""
+    return nn.max_pool(x, 2)
+
+
+def flat(x: fg.Tensor) -> fg.Tensor:
+    return x.reshape(len(x), -1)
+
+
+def convolution(filters: int) -> Any:
     """A convolution with windows of 3 x 3 that keeps the size of the image."""
-
-    kernel: fg.Tensor
-    bias: fg.Tensor
-
-    def __call__(self, x: fg.Tensor) -> fg.Tensor:
-        return nn.conv(x, self.kernel, self.bias, padding="same")
+    return nn.recipe(nn.Conv, filters, (3, 3), padding="same")
 
 
-@fg.pytree
-class Network:
-    """Convolutions and pooling, and a linear map to a logit for each digit."""
-
-    first: Convolution
-    second: Convolution
-    third: Convolution
-    weight: fg.Tensor
-    bias: fg.Tensor
-
-    def __call__(self, images: fg.Tensor) -> fg.Tensor:
-        x = nn.relu(self.first(images))  # 8 x 8
-        x = nn.max_pool(nn.relu(self.second(x)), 2)  # 4 x 4
-        x = nn.max_pool(nn.relu(self.third(x)), 2)  # 2 x 2
-        return x.reshape(len(x), -1) @ self.weight + self.bias
+NETWORK = nn.sequential(
+    nn.sequential(convolution(16), nn.relu),
+    nn.sequential(convolution(32), nn.relu, halved),
+    nn.sequential(convolution(64), nn.relu, halved),
+    flat,
+    nn.dense(10, initializer=nn.he_normal),
+)
 
 
-def initialized(key: fg.Tensor) -> Network:
-    def convolution(key: fg.Tensor, channels: int, filters: int) -> Convolution:
-        weights = nn.he_normal(key, (9 * channels, filters))
-        return Convolution(weights.T.reshape(filters, channels, 3, 3), fnp.zeros(filters))
-
-    first, second, third, last = random.split(key, 4)
-    return Network(
-        convolution(first, 1, 16),
-        convolution(second, 16, 32),
-        convolution(third, 32, 64),
-        nn.he_normal(last, (256, 10)),
-        fnp.zeros(10),
-    )
-
-
-def loss(network: Network, images: fg.Tensor, labels: fg.Tensor) -> fg.Tensor:
-    return fnp.mean(nn.cross_entropy(network(images), labels))
+def loss(network: nn.Sequential, images: fg.Tensor, labels: fg.Tensor) -> fg.Tensor:
+    return nn.cross_entropy(network(images), labels).mean()
 
 
 class Data(NamedTuple):
@@ -114,7 +93,7 @@ def moved(key: fg.Tensor, images: fg.Tensor) -> fg.Tensor:
 class Result(NamedTuple):
     """What training led to."""
 
-    network: Network
+    network: nn.Sequential
     losses: tuple[float, ...]
     test: Data
     predictions: fg.Tensor
@@ -128,22 +107,19 @@ def train(seed: int, epochs: int) -> Result:
     """Minimize the loss on the training data; the test data are looked at once, at the end."""
     train_data, test_data = load(seed)
     network_key, data_key = random.split(random.key(seed))
-    network = fg.tree.map(lambda leaf: leaf.astype(np.float32), initialized(network_key))
+    network = nn.build(NETWORK, network_key, train_data.images)
     batches = len(train_data.labels) // BATCH
-    total = epochs * batches
-    optimizer = optim.adamw(
-        lambda count: LEARNING_RATE * (1 + fnp.cos(math.pi * count / total)) / 2, weight_decay=1e-2
-    )
+    rate = optim.schedules.cosine(LEARNING_RATE, 0.0, steps=epochs * batches)
+    optimizer = optim.adamw(rate, weight_decay=1e-2)
+    state = optimizer.init(network)
 
     @fg.jit
     def step(
-        network: Network, state: Any, images: fg.Tensor, labels: fg.Tensor
-    ) -> tuple[fg.Tensor, Network, Any]:
+        network: nn.Sequential, state: Any, images: fg.Tensor, labels: fg.Tensor
+    ) -> tuple[fg.Tensor, nn.Sequential, Any]:
         value, gradient = fg.value_and_grad(loss)(network, images, labels)
-        updates, state = optimizer.update(gradient, state, network)
-        return value, optim.apply_updates(network, updates), state
+        return value, *optimizer.step(gradient, state, network)
 
-    state = optimizer.init(network)
     losses: list[float] = []
     progress = tqdm(range(epochs), desc="training", unit="epoch")
     for epoch in progress:
@@ -161,7 +137,7 @@ def train(seed: int, epochs: int) -> Result:
 
 def plot(result: Result, path: Path) -> None:
     """The kernels of the first layer, and the test images that were taken for another digit."""
-    kernels = np.asarray(result.network.first.kernel)[:, 0]
+    kernels = np.asarray(result.network.layers[0].layers[0].kernel)[:, 0]
     wrong = np.flatnonzero(np.asarray(result.predictions != result.test.labels))
     rows = 2 + max(1, -(-len(wrong) // 8))
     figure = Figure(figsize=(8, 1.3 * rows), layout="constrained")
