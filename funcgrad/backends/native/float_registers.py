@@ -84,23 +84,11 @@ class FloatRegisters:
 
     def load_some(self, pointer: str, mask: str) -> str:
         """Read elements where a mask holds; the others are zeros, and their memory is not read."""
-        size = self.dtype.itemsize
-        name = f"llvm.masked.load.v{self.width}{self._suffix}.p0"
-        mask_kind = f"<{self.width} x i1>"
-        arguments = [
-            ("ptr", pointer),
-            ("i32", str(size)),
-            (mask_kind, mask),
-            (self.kind, self.zero),
-        ]
-        return self.lines.call(self.kind, name, *arguments)
+        return self.lines.masked_load(self.kind, pointer, mask, self.dtype.itemsize)
 
     def store_some(self, pointer: str, x: str, mask: str) -> None:
         """Write elements where a mask holds."""
-        name = f"llvm.masked.store.v{self.width}{self._suffix}.p0"
-        size, mask_kind = self.dtype.itemsize, f"<{self.width} x i1>"
-        arguments = [(self.kind, x), ("ptr", pointer), ("i32", str(size)), (mask_kind, mask)]
-        self.lines.call("void", name, *arguments)
+        self.lines.masked_store(self.kind, x, pointer, mask, self.dtype.itemsize)
 
     # --------------------------------------------------------------------------------------- lanes
 

@@ -218,6 +218,22 @@ class FunctionText:
             return ""
         return self.shared(line) if function.startswith("llvm.") else self.op(line)
 
+    def masked_load(self, kind: str, place: str, mask: str, align: int) -> str:
+        """Read the elements of a vector where a mask holds; the others are zeros."""
+        flags, suffix = _of_vector(kind)
+        name = f"llvm.masked.load.{suffix}.p0"
+        self.declarations.add(f"declare {kind} @{name}(ptr, i32, {flags}, {kind})")
+        return self.op(
+            f"call {kind} @{name}(ptr {place}, i32 {align}, {flags} {mask}, {kind} zeroinitializer)"
+        )
+
+    def masked_store(self, kind: str, text: str, place: str, mask: str, align: int) -> None:
+        """Write the elements of a vector where a mask holds."""
+        flags, suffix = _of_vector(kind)
+        name = f"llvm.masked.store.{suffix}.p0"
+        self.declarations.add(f"declare void @{name}({kind}, ptr, i32, {flags})")
+        self.emit(f"call void @{name}({kind} {text}, ptr {place}, i32 {align}, {flags} {mask})")
+
     def room(self, kind: str, first: str = "") -> str:
         """Memory on the stack that lasts as long as the call, and what it holds at first."""
         result = self.name()
@@ -312,3 +328,14 @@ class FunctionText:
         """The text of the function, given its first line without the brace."""
         lines = [f"{head} {{", "entry:", *self._rooms, "  br label %start", "start:", *self._lines]
         return "\n".join([*lines, "}"])
+
+
+def _of_vector(kind: str) -> tuple[str, str]:
+    """The type of a mask of a vector type, and the vector's name in names of functions.
+
+    >>> _of_vector("<8 x double>")
+    ('<8 x i1>', 'v8f64')
+    """
+    width, element = kind[1:-1].split(" x ")
+    short = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
+    return f"<{width} x i1>", f"v{width}{short}"

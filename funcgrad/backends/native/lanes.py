@@ -228,15 +228,15 @@ class Lanes:
     ----------
     lines : FunctionText
         What is written goes here.
-    width : int
-        The number of lanes of each vector; with one, values are scalars.
+    width, active : int
+        The number of lanes; with one, values are scalars. How many of them memory has.
     """
 
-    __slots__ = ("_resolved", "lines", "width")
+    __slots__ = ("_resolved", "active", "lines", "width")
 
-    def __init__(self, lines: FunctionText, width: int) -> None:
-        self.lines = lines
-        self.width = width
+    def __init__(self, lines: FunctionText, width: int, active: int | None = None) -> None:
+        self.lines, self.width = lines, width
+        self.active = width if active is None else active
         self._resolved: dict[Any, tuple[np.dtype[Any], ...]] = {}
 
     # ------------------------------------------------------------------------- types and constants

@@ -99,11 +99,6 @@ class _NestPart(NestWriter):
         return enough[0] if enough else max(several, key=lambda cut: cut.count, default=None)
 
     @property
-    def _full(self) -> int:
-        """The elements of the innermost loop that are in whole vectors."""
-        return self._extents[-1] // self._width * self._width
-
-    @property
     def _width_of_parts(self) -> int:
         return 1 if len(self._extents) > 1 else self._width
 
@@ -164,7 +159,7 @@ class _NestRange(_NestPart):
         start, stop = [lines.op(f"mul i64 {place}, {width}") for place in ("%begin", "%end")]
         self._swept(Registers(lines, width), start, stop, pointers, {})
         if full < extent:
-            left = partial(self._swept, Registers(lines, 1), full, extent, pointers, {})
+            left = partial(self._swept_left, pointers, {})
             lines.when(lines.op(f"icmp eq i64 {stop}, {full}"), left)
         return {}
 

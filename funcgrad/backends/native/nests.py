@@ -1,8 +1,9 @@
 """Loop nests as text: vectors along one axis, plain loops over the others.
 
 Axes that all arrays go through as one are one loop. The innermost loop goes along the axis along
-which most arrays lie side by side, a vector at a time, and over what is left number by number. A
-reduction is collected in registers over the inner loops that it reduces, and in memory over others.
+which most arrays lie side by side, a vector at a time; what is left is a vector of which some lanes
+are active, or, on processors without masks, numbers one by one. A reduction is collected in
+registers over the inner loops that it reduces, and in memory over others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from funcgrad.backends.native.lanes import Lanes, Value, memory_type
 from funcgrad.backends.native.pairs import carried, part_of, some_lanes
 from funcgrad.backends.native.plan_steps import Nest
 from funcgrad.backends.native.registers import Registers
-from funcgrad.backends.native.vector_memory import gathered, load, scattered, splat, store
+from funcgrad.backends.native.vector_memory import (
+    gathered,
+    in_active_lanes,
+    load,
+    scattered,
+    splat,
+    store,
+)
 from funcgrad.backends.native.views import View, whole
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
@@ -32,6 +40,9 @@ numbers keep their digits."""
 _LONG: Final = 32
 """From so many registers on, a vector is two of them: while one waits for a result, the other is
 computed, which makes loops with transcendental functions quicker by a sixth to a third."""
+
+_WITH_MASKS: Final = 512
+"""The width of the registers of processors that read and write any lanes of any vector at once."""
 
 
 @dataclass(slots=True)
@@ -97,8 +108,9 @@ class NestWriter:
         self._width = max(1, min(bits // 8 // widest, 32))
         if self._extents[-1] >= _LONG * self._width:
             self._width = min(2 * self._width, 32)
-        while self._width > 1 and self._width > self._extents[-1]:
-            self._width //= 2
+        masks = bits >= _WITH_MASKS and not self._reads_its_stores()
+        self._width = min(self._width, _power_of_two(self._extents[-1], above=masks))
+        self._has_masks = masks and self._width > 1
 
     def _array(
         self, variable: int, view: View, strides: Sequence[int], pointer: Callable[[int], str]
@@ -125,6 +137,13 @@ class NestWriter:
         """The operands that lie where a member stores its results."""
         base = self._arrays[variable].pointer
         return [operand for operand in self._nest.reads if self._arrays[operand].pointer == base]
+
+    def _reads_its_stores(self) -> bool:
+        """Whether it reads what it has just written, and would wait for masked stores."""
+        in_memory = [v for v in self._folded if self._in_registers(v) == len(self._extents)]
+        return any(map(self.overwritten, self._nest.stores)) or any(
+            self._reduced[variable] for variable in in_memory
+        )
 
     # --------------------------------------------------------------------------- the order of loops
 
@@ -285,20 +304,41 @@ class NestWriter:
         offset = index if stride == 1 else self._lines.op(f"mul i64 {index}, {stride}")
         return self._lines.address(pointer, offset, memory_type(array.dtype))
 
+    @property
+    def _full(self) -> int:
+        """The elements of the innermost loop that are in whole vectors."""
+        return self._extents[-1] // self._width * self._width if self._width > 1 else 0
+
     def _inner(
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
         """Write the innermost loop: whole vectors, then what is left."""
-        extent, width = self._extents[-1], self._width
-        full = extent // width * width if width > 1 else 0
-        ended = dict(collected)
+        full, names, ended = self._full, list(collected), dict(collected)
+        left = self._extents[-1] - full
+        vectors = self._begun(Registers(self._lines, self._width), names)
         if full:
-            vectors = self._vectors(full, pointers, list(collected))
-            for variable, vector in vectors.items():
-                ended[variable] = self._across_lanes(variable, vector, ended[variable])
-        if full < extent:
-            ended = self._swept(Registers(self._lines, 1), full, extent, pointers, ended)
+            vectors = self._vectors(full, pointers, names)
+        if left and self._has_masks:
+            vectors = self._swept_left(pointers, vectors)
+        for variable, vector in vectors.items():
+            ended[variable] = self._across_lanes(variable, vector, ended[variable])
+        if left and not self._has_masks:
+            ended = self._swept_left(pointers, ended)
         return ended
+
+    def _swept_left(
+        self, pointers: Mapping[int, str], collected: Mapping[int, Value]
+    ) -> dict[int, Value]:
+        """Write what is left behind whole vectors: a vector of some lanes, or numbers one by one.
+
+        The numbers that are collected have a lane for each of those of the whole vectors then.
+        """
+        full, extent = self._full, self._extents[-1]
+        width, left = 1, extent - full
+        if self._has_masks:
+            width = self._width if collected else _power_of_two(left, above=True)
+        lanes = Registers(self._lines, width, min(width, left))
+        return self._swept(lanes, full, extent, pointers, collected)
 
     def _swept(
         self,
@@ -407,9 +447,8 @@ class _StepText:
                 continue
             if member.variable in collected:
                 total = collected[member.variable]
-                collected[member.variable] = writer._combined(
-                    lanes, member.variable, total, element
-                )
+                after = writer._combined(lanes, member.variable, total, element)
+                collected[member.variable] = in_active_lanes(lanes, after, total)
             else:  # collected in memory, for each place along this loop
                 before = self._load(member.variable, index)
                 after = writer._combined(lanes, member.variable, before, element)
@@ -448,3 +487,12 @@ class _StepText:
             store(self._lanes, place, value)
         else:
             scattered(self._lanes, place, value, array.strides[-1])
+
+
+def _power_of_two(number: int, above: bool) -> int:
+    """The nearest power of two above a number, or below, unless it is one.
+
+    >>> _power_of_two(6, above=True), _power_of_two(6, above=False), _power_of_two(8, above=True)
+    (8, 4, 8)
+    """
+    return 1 << ((number - 1).bit_length() if above else number.bit_length() - 1)

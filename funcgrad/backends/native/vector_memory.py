@@ -1,6 +1,7 @@
 """Vectors in memory: side by side, with a stride, or one element in every lane.
 
-Parts of complex numbers take turns in memory; in registers they are apart.
+Parts of complex numbers take turns in memory; in registers they are apart. Lanes that are not
+active stay out of memory: they read zeros and write nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,29 @@ def load(lanes: Lanes, place: str, dtype: np.dtype[Any]) -> Value:
     if dtype.kind == "c":
         return _load_pairs(lanes, place, part_of(dtype))
     kind = lanes.kind(memory_type(dtype))
-    text = lanes.lines.op(f"load {kind}, ptr {place}, align {dtype.itemsize}")
+    text = _read(lanes, place, kind, dtype.itemsize)
     return _from_memory(lanes, text, dtype)
+
+
+def _mask(lanes: Lanes, parts: int = 1) -> str:
+    """The numbers of active lanes, so many each, as LLVM writes a mask."""
+    listed = ["true"] * (parts * lanes.active) + ["false"] * (parts * (lanes.width - lanes.active))
+    return f"<{', '.join([f'i1 {truth}' for truth in listed])}>"
+
+
+def _read(lanes: Lanes, place: str, kind: str, align: int, parts: int = 1) -> str:
+    """Read the numbers of active lanes, so many each."""
+    if lanes.active < lanes.width:
+        return lanes.lines.masked_load(kind, place, _mask(lanes, parts), align)
+    return lanes.lines.op(f"load {kind}, ptr {place}, align {align}")
+
+
+def _write(lanes: Lanes, place: str, kind: str, text: str, align: int, parts: int = 1) -> None:
+    """Write the numbers of active lanes, so many each."""
+    if lanes.active < lanes.width:
+        lanes.lines.masked_store(kind, text, place, _mask(lanes, parts), align)
+    else:
+        lanes.lines.emit(f"store {kind} {text}, ptr {place}, align {align}")
 
 
 def addresses_of_parts(lanes: Lanes, place: str, component: np.dtype[Any]) -> list[str]:
@@ -31,20 +53,20 @@ def addresses_of_parts(lanes: Lanes, place: str, component: np.dtype[Any]) -> li
 
 def _load_pairs(lanes: Lanes, place: str, component: np.dtype[Any]) -> Value:
     """Read complex numbers: both parts of all of them, which are then taken apart."""
-    lines, width, element = lanes.lines, lanes.width, element_type(component)
+    width, element = lanes.width, element_type(component)
     if width == 1:
         return paired(
             [load(lanes, at, component) for at in addresses_of_parts(lanes, place, component)]
         )
     kind = f"<{2 * width} x {element}>"
-    both = lines.op(f"load {kind}, ptr {place}, align {component.itemsize}")
+    both = _read(lanes, place, kind, component.itemsize, parts=2)
     texts = [_shuffled(lanes, kind, both, "poison", range(k, 2 * width, 2)) for k in range(2)]
     return paired([Value(text, component, lanes) for text in texts])
 
 
 def _store_pairs(lanes: Lanes, place: str, value: Pair) -> None:
     """Write complex numbers: their parts take turns."""
-    lines, width, element = lanes.lines, lanes.width, element_type(value.real.dtype)
+    width, element = lanes.width, element_type(value.real.dtype)
     if width == 1:
         addresses = addresses_of_parts(lanes, place, value.real.dtype)
         for address, component in zip(addresses, parts_of(value), strict=True):
@@ -53,7 +75,7 @@ def _store_pairs(lanes: Lanes, place: str, value: Pair) -> None:
     turns = [k // 2 + width * (k % 2) for k in range(2 * width)]
     both = _shuffled(lanes, value.real.kind, value.real.text, value.imag.text, turns)
     kind = f"<{2 * width} x {element}>"
-    lines.emit(f"store {kind} {both}, ptr {place}, align {value.real.dtype.itemsize}")
+    _write(lanes, place, kind, both, value.real.dtype.itemsize, parts=2)
 
 
 def _shuffled(lanes: Lanes, kind: str, first: str, second: str, places: Sequence[int]) -> str:
@@ -80,7 +102,7 @@ def store(lanes: Lanes, place: str, value: Value) -> None:
         _store_pairs(lanes, place, value)
         return
     kind, text = _for_memory(lanes, value)
-    lanes.lines.emit(f"store {kind} {text}, ptr {place}, align {value.dtype.itemsize}")
+    _write(lanes, place, kind, text, value.dtype.itemsize)
 
 
 def _for_memory(lanes: Lanes, value: Value) -> tuple[str, str]:
@@ -117,8 +139,8 @@ def gathered(lanes: Lanes, place: str, dtype: np.dtype[Any], stride: int) -> Val
         parts = addresses_of_parts(lanes, place, component)
         return paired([gathered(lanes, address, component, 2 * stride) for address in parts])
     element, lines = memory_type(dtype), lanes.lines
-    kind, text = lanes.kind(element), "poison"
-    for lane in range(lanes.width):
+    kind, text = lanes.kind(element), "poison" if lanes.active == lanes.width else "zeroinitializer"
+    for lane in range(lanes.active):
         place_of_lane = lines.address(place, lane * stride, element)
         number = lines.op(f"load {element}, ptr {place_of_lane}, align {dtype.itemsize}")
         text = lines.op(f"insertelement {kind} {text}, {element} {number}, i32 {lane}")
@@ -134,7 +156,14 @@ def scattered(lanes: Lanes, place: str, value: Value, stride: int) -> None:
         return
     kind, text = _for_memory(lanes, value)
     element, lines = memory_type(value.dtype), lanes.lines
-    for lane in range(lanes.width):
+    for lane in range(lanes.active):
         place_of_lane = lines.address(place, lane * stride, element)
         number = lines.op(f"extractelement {kind} {text}, i32 {lane}")
         lines.emit(f"store {element} {number}, ptr {place_of_lane}, align {value.dtype.itemsize}")
+
+
+def in_active_lanes(lanes: Lanes, after: Value, before: Value) -> Value:
+    """One value in the lanes that are active, and another one in the others."""
+    if lanes.active == lanes.width:
+        return after
+    return lanes.where(Value(_mask(lanes), np.dtype(bool), lanes), after, before)
