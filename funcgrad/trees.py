@@ -341,7 +341,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     """
     _check_function("map", f)
     leaves, form = flatten(tree, is_leaf)
-    others = [_align(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
+    others = [subtrees_like(form, other, f"rest[{i}]") for i, other in enumerate(rest)]
     return _build(form.tokens, [f(*group) for group in zip(leaves, *others, strict=True)], _close)
 
 
@@ -406,7 +406,7 @@ def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[An
     leaves, form = flatten(tree)
     if form == structure:
         return leaves
-    return _align(structure, tree, name, at_leaf=lambda value: _open(value) is None)
+    return subtrees_like(structure, tree, name, at_leaf=lambda value: _open(value) is None)
 
 
 def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) -> list[Any]:
@@ -424,13 +424,13 @@ def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) 
 
     if stands(prefix):  # one value stands for the whole tree, the usual case
         return [prefix] * _as_structure(tree).num_leaves
-    return _align(_as_structure(tree), prefix, name, at_leaf=stands, above_leaf=stands)
+    return subtrees_like(_as_structure(tree), prefix, name, at_leaf=stands, above_leaf=stands)
 
 
-def _align(
+def subtrees_like(
     structure: Structure, tree: Any, name: str, at_leaf: IsLeaf = None, above_leaf: IsLeaf = None
 ) -> list[Any]:
-    """Return the subtrees of a tree at the places of a structure's leaves.
+    """Return the subtrees of a tree at the places of a structure's leaves; or name a difference.
 
     ``at_leaf`` accepts such subtrees, ``above_leaf`` values that stand for whole containers.
     """

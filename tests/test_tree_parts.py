@@ -11,7 +11,15 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 from funcgrad import tree, trees
-from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    FunctionError,
+    ImmutableError,
+    LeafError,
+    ShapeError,
+    TreeError,
+)
 from funcgrad.tree.path_texts import path_text
 
 Pair = namedtuple("Pair", "first second")
@@ -87,6 +95,34 @@ def test_leaves_are_chosen_by_a_prefix_of_booleans():
     assert tree.partition((1.0, 2.0), True) == ((1.0, 2.0), (None, None))
 
 
+def test_a_model_of_booleans_is_no_predicate():
+    """Models can be called, as predicates can."""
+    layers = fg.nn.Sequential(fg.nn.Linear(fg.tensor([[1.0]]), fg.tensor([2.0])), fg.nn.relu)
+    chosen, others = tree.partition(layers, tree.map(lambda leaf: leaf.ndim == 1, layers))
+    assert [tree.count(half.layers[0].weight) for half in (chosen, others)] == [0, 1]
+    assert [tree.count(half.layers[0].bias) for half in (chosen, others)] == [1, 0]
+
+
+def test_nothing_is_computed_for_what_is_left_out():
+    keys = fg.random.split(fg.random.key(0), 3)
+    layers = fg.nn.Sequential(*[fg.nn.Linear.init(key, 3, 3) for key in keys])
+    head, body = tree.partition(layers, "layers.2")
+
+    def products(function, *args):
+        program = fg.program(function)(*args)
+        return sum(equation.operation.name == "matmul" for equation in program.equations)
+
+    def loss(model):
+        return (model(fg.numpy.ones((4, 3))) ** 2).sum()
+
+    def loss_of_parts(head, body):
+        return loss(tree.combine(head, body))
+
+    assert products(loss, layers) == 3
+    assert products(fg.grad(loss_of_parts), head, body) == 3 + 1
+    assert products(fg.grad(loss), layers) == 3 + 5
+
+
 def test_what_is_left_out_is_not_differentiated_nor_trained():
     chosen, others = tree.partition(model()["layers"], "*.weight")
 
@@ -117,9 +153,9 @@ def test_bad_choices():
         tree.partition({"a": 1.0}, {"b": True})
     with pytest.raises(DtypeError, match="for a it gives 1"):
         tree.partition({"a": 1.0}, lambda path, leaf: 1)  # type: ignore[return-value]
-    with pytest.raises(TreeError, match=r"two trees have a leaf at one place, 1\.0 and 2\.0"):
-        tree.combine((1.0,), (2.0,))
-    with pytest.raises(TreeError, match="expected a tuple of 1"):
+    with pytest.raises(TreeError, match=r"trees\[0\]\['a'\]\[0\] and trees\[2\]\['a'\]\[0\]"):
+        tree.combine({"a": (1.0,)}, {"a": (None,)}, {"a": (2.0,)})
+    with pytest.raises(TreeError, match=r"combine: trees\[1\]: expected a tuple of 1"):
         tree.combine((None,), (2.0, 3.0))
     with pytest.raises(ArgumentError, match="one tree or more"):
         tree.combine()
@@ -133,6 +169,10 @@ def test_select_lists_leaves_or_subtrees():
     assert list(tree.select(model(), "*", kind=Pair)) == ["head"]
     with pytest.raises(TreeError, match=r"Near it are layers\.0"):
         tree.select(model(), "layer.0", kind=Dense)
+    with pytest.raises(TreeError, match=r"'layers\.\*' names no Pair\. .* at head"):
+        tree.select(model(), "layers.*", kind=Pair)
+    with pytest.raises(TreeError, match=r"names no OrderedDict\. The tree has none"):
+        tree.select(model(), "layers.*", kind=OrderedDict)
     with pytest.raises(FunctionError, match="kind has to be a class"):
         tree.select(model(), "*", kind=3)  # type: ignore[arg-type]
 
@@ -191,6 +231,8 @@ def test_places_are_computed_with():
         (lambda root: root.layers[0].wieght, r"Near it are layers\.0\.weight"),
         (lambda root: root.layers[0].weight.x, r"'layers\.0\.weight\.x' names nothing"),
         (lambda root: root[-1], "'-1' names nothing"),
+        (lambda root: root.layers[0:2], "names nothing"),
+        (lambda root: root.layers[0].activation, r"activation' is static.*dataclasses\.replace"),
     ],
 )
 def test_places_that_are_not_there(place, words):
@@ -199,6 +241,25 @@ def test_places_that_are_not_there(place, words):
             use(place(tree.at(model())))
     with pytest.raises(FunctionError, match="apply expects a function"):
         tree.at(model()).layers.apply(3.0)  # type: ignore[arg-type]
+
+
+def test_places_are_not_used_as_what_they_name():
+    place = tree.at(model()).layers[0]
+    assert repr(place) == "at(dict).layers[0]"
+    with pytest.raises(ImmutableError, match=r"\.bias\.set\(value\)"):
+        place.bias = 3.0
+    with pytest.raises(ImmutableError, match=r"\[0\]\.set\(value\)"):
+        tree.at(model()).layers[0] = 3.0
+    for use in (list, lambda place: 3.0 in place):
+        with pytest.raises(TreeError, match="not a sequence"):
+            use(place)
+    assert tree.at({"_tree": 1.0, "_steps": 2.0})._tree.set(3.0)["_tree"] == 3.0
+    with pytest.raises(LeafError, match=r"at: add: the value.*got 'x'"):
+        place.add("x")
+    with pytest.raises(LeafError, match=r"at: multiply: the place\['a'\].*got 'x'"):
+        tree.at({"a": "x"}).multiply(2.0)
+    with pytest.raises(TreeError, match="at: add: the value: expected"):
+        place.add({"weight": 1.0})
 
 
 # ------------------------------------------------------------------------------- numbers of a tree
@@ -216,7 +277,9 @@ def test_stack_and_unstack_are_inverses():
     assert tree.unstack({}) == []
     with pytest.raises(TreeError, match=r"stack: trees\[1\].*expected"):
         tree.stack([{"a": 1.0}, {"b": 1.0}])
-    with pytest.raises(ShapeError, match=r"\['a'\] have shapes"):
+    with pytest.raises(
+        ShapeError, match=r"trees\[0\]\['a'\] has shape \(\), and trees\[1\]\['a'\] \(2,\)"
+    ):
         tree.stack([{"a": 1.0}, {"a": [1.0]} | {"a": np.ones(2)}])
     with pytest.raises(TreeError, match="a list of one tree or more"):
         tree.stack([])
@@ -229,6 +292,11 @@ def test_norm_and_vdot_are_those_of_the_vector():
     vector = np.array([3.0, -1.0, 1.0 + 2.0j, 2])
     assert tree.norm(whole).item() == pytest.approx(np.linalg.norm(vector))
     assert tree.vdot(whole, whole).item() == pytest.approx(np.vdot(vector, vector))
+    for dtype in ("float16", "float32", "float64", "complex64", "int64"):
+        ones = {"a": np.ones(2, dtype), "b": np.ones((), dtype)}
+        assert tree.vdot(ones, ones).dtype == dtype
+        assert tree.vdot(ones, ones).item() == 3
+    assert tree.vdot({}, {}).item() == 0.0
     assert tree.count(whole) == 4
     assert tree.norm({}).item() == 0.0
     zeros = {"a": fg.tensor([0.0, 0.0]), "b": fg.tensor(0.0)}

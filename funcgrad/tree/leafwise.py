@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from math import prod
 
 import numpy as np
@@ -71,9 +71,13 @@ def stack(trees: Sequence[Pytree]) -> Pytree:
         rows.append(values_of("stack", leaves, structure, partial(str, name)))
     stacked = []
     for column, path in zip(zip(*rows, strict=True), structure.paths(), strict=True):
-        shapes = {shape_of(value) for value in column}
-        if len(shapes) > 1:
-            raise ShapeError(f"stack: the leaves at trees[...]{path} have shapes {shapes}.")
+        shapes = [shape_of(value) for value in column]
+        for number, shape in enumerate(shapes):
+            if shape != shapes[0]:
+                raise ShapeError(
+                    f"stack: trees[0]{path} has shape {shapes[0]}, and trees[{number}]{path}"
+                    f" {shape}."
+                )
         stacked.append(wrap(joining.stack(*column, axis=0)))
     return unflatten(structure, stacked)
 
@@ -169,7 +173,7 @@ def vdot(x: Pytree, y: Pytree) -> Tensor:
     Returns
     -------
     Tensor
-        A number.
+        A number, of the dtype to which the leaves promote each other.
 
     Raises
     ------
@@ -186,15 +190,15 @@ def vdot(x: Pytree, y: Pytree) -> Tensor:
     firsts, structure = _values(x, "vdot", "x")
     leaves = flatten_like(structure, y, "vdot: y")
     seconds = values_of("vdot", leaves, structure, lambda: "y")
-    total: Value = np.float64(0.0)
+    products: list[Value] = []
     for first, second, path in zip(firsts, seconds, structure.paths(), strict=True):
         shape = shape_of(first)
         if shape != shape_of(second):
             raise ShapeError(f"vdot: x{path} has shape {shape}, and y{path} {shape_of(second)}.")
         product = multiply(conj(first) if dtype_of(first).kind == "c" else first, second)
         flat = reshape(product, shape=(prod(shape),))
-        total = add(total, reduce_sum(flat, axis=(0,), keepdims=False))
-    return wrap(total)
+        products.append(reduce_sum(flat, axis=(0,), keepdims=False))
+    return wrap(reduce(add, products) if products else np.float64(0.0))
 
 
 def count(tree: Pytree) -> int:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, TreeError
 from funcgrad.trace import TracedValue
 from funcgrad.tree.path_texts import matcher, no_such_path, path_text
-from funcgrad.trees import broadcast_prefix, flatten, map, unflatten
+from funcgrad.trees import broadcast_prefix, flatten, subtrees_like, unflatten
 
 Pytree: TypeAlias = Any
 """A nested container of arrays."""
@@ -44,7 +44,7 @@ def chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
         if not any(flags):
             raise no_such_path(operation, where, paths)
         return flags
-    if callable(where):
+    if callable(where) and is_one_leaf(where):  # a model of booleans can be called too
         flags = [where(path, leaf) for path, leaf in zip(paths, leaves, strict=True)]
     else:
         flags = broadcast_prefix(where, structure, f"{operation}: where")
@@ -127,20 +127,29 @@ def combine(*trees: Pytree) -> Pytree:
     """
     if not trees:
         raise ArgumentError("combine: expected one tree or more.")
-    return map(_only, *trees, is_leaf=_is_absent)
+    _, structure = flatten(trees[0], is_leaf=lambda leaf: leaf is None)
+    columns = [
+        subtrees_like(structure, tree, f"combine: trees[{number}]")
+        for number, tree in enumerate(trees)
+    ]
+    groups = zip(structure.paths(), *columns, strict=True)
+    return unflatten(structure, [_only(path, leaves) for path, *leaves in groups])
 
 
-def _is_absent(leaf: object) -> bool:
-    return leaf is None
-
-
-def _only(*leaves: object) -> object:
-    present = [leaf for leaf in leaves if leaf is not None]
+def _only(path: str, leaves: Sequence[object]) -> object:
+    present = [number for number, leaf in enumerate(leaves) if leaf is not None]
     if len(present) > 1:
+        first, second, *_ = present
         raise TreeError(
-            f"combine: two trees have a leaf at one place, {present[0]!r} and {present[1]!r}."
+            f"combine: two trees have a leaf at one place, trees[{first}]{path} and"
+            f" trees[{second}]{path}. Put None in its place in one of them."
         )
-    return present[0] if present else None
+    return leaves[present[0]] if present else None
+
+
+def is_one_leaf(tree: Pytree) -> bool:
+    """Whether a tree is a leaf itself, and no container."""
+    return flatten(tree, is_leaf=lambda value: value is not tree)[1].tokens == (None,)
 
 
 def nodes(tree: Pytree) -> Iterator[tuple[str, Any]]:
@@ -212,7 +221,13 @@ def select(tree: Pytree, pattern: str, kind: type[Any] | None = None) -> dict[st
         values = {path: node for path, node in nodes(tree) if isinstance(node, kind)}
     selected = {path: value for path, value in values.items() if matches(path)}
     if not selected:
-        raise no_such_path("select", pattern, values)
+        if kind is not None and any(matches(path) for path, _ in nodes(tree)):
+            places = ", ".join([path or "the root" for path in values][:3])
+            raise TreeError(
+                f"select: {pattern!r} names no {kind.__name__}."
+                + (f" In the tree they are at {places}." if values else " The tree has none.")
+            )
+        raise no_such_path("select", pattern, [path for path, _ in nodes(tree)])
     return selected
 
 

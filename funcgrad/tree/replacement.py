@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
 
-from funcgrad.errors import FunctionError
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.transforms.arguments import is_whole
+from funcgrad.errors import FunctionError, ImmutableError, TreeError
+from funcgrad.transforms.arguments import is_whole, values_of
 from funcgrad.tree.path_texts import no_such_path, step_text
-from funcgrad.tree.pieces import Pytree, children_of, nodes
-from funcgrad.trees import map, structure
+from funcgrad.tree.pieces import Pytree, children_of, is_one_leaf, nodes
+from funcgrad.trees import flatten, subtrees_like, unflatten
 from funcgrad.users_values import ArrayLike
 
 Step: TypeAlias = Any
@@ -50,27 +50,35 @@ def at(tree: Pytree) -> TreePlace:
     return TreePlace(tree, ())
 
 
-@dataclass(frozen=True, slots=True)
 class TreePlace:
-    """A place in a tree.
+    """A place in a tree: the tree, and the names, keys and positions that lead to the place."""
 
-    Attributes
-    ----------
-    _tree : pytree
-    _steps : tuple
-        The names, keys and positions that lead to the place.
-    """
+    __slots__ = ("__steps", "__tree")  # no name of a user's field
 
-    _tree: Pytree
-    _steps: tuple[Step, ...]
+    def __init__(self, tree: Pytree, steps: tuple[Step, ...]) -> None:
+        object.__setattr__(self, "_TreePlace__tree", tree)
+        object.__setattr__(self, "_TreePlace__steps", steps)
 
     def __getattr__(self, name: str) -> TreePlace:
         if name.startswith("__"):  # Python asks for protocols
             raise AttributeError(name)
-        return TreePlace(self._tree, (*self._steps, name))
+        return self[name]
 
     def __getitem__(self, key: Step) -> TreePlace:
-        return TreePlace(self._tree, (*self._steps, key))
+        return TreePlace(self.__tree, (*self.__steps, key))
+
+    def __setattr__(self, name: str, value: Pytree) -> NoReturn:
+        raise _assigned(f".{name}")
+
+    def __setitem__(self, key: Step, value: Pytree) -> NoReturn:
+        raise _assigned(f"[{key!r}]")
+
+    def __iter__(self) -> NoReturn:
+        raise TreeError("at: a place is not a sequence. Its value is at(tree)....get().")
+
+    def __repr__(self) -> str:
+        steps = [f".{step}" if type(step) is str else f"[{step!r}]" for step in self.__steps]
+        return f"at({type(self.__tree).__name__}){''.join(steps)}"
 
     def get(self) -> Pytree:
         """The value at the place.
@@ -80,8 +88,8 @@ class TreePlace:
         TreeError
             There is no such place.
         """
-        node = self._tree
-        for length in range(len(self._steps)):
+        node = self.__tree
+        for length in range(len(self.__steps)):
             steps, children, _ = children_of(node)
             node = children[self._position(node, steps, length)]
         return node
@@ -94,9 +102,9 @@ class TreePlace:
         TreeError
             There is no such place.
         """
-        node = self._tree
+        node = self.__tree
         rebuilders: list[tuple[list[Any], int, Callable[[list[Any]], Any]]] = []
-        for length in range(len(self._steps)):
+        for length in range(len(self.__steps)):
             steps, children, rebuilt = children_of(node)
             position = self._position(node, steps, length)
             rebuilders.append((children, position, rebuilt))
@@ -127,7 +135,7 @@ class TreePlace:
         TreeError
             There is no such place, or the value has another structure.
         """
-        return self._with_each(lambda leaf, number: leaf + number, value)
+        return self._with_each(lambda leaf, number: leaf + number, value, "add")
 
     def multiply(self, value: ArrayLike | Pytree) -> Pytree:
         """The tree with each leaf at the place multiplied by a number, or by a tree like it.
@@ -137,17 +145,19 @@ class TreePlace:
         TreeError
             There is no such place, or the value has another structure.
         """
-        return self._with_each(lambda leaf, number: leaf * number, value)
+        return self._with_each(lambda leaf, number: leaf * number, value, "multiply")
 
-    def _with_each(self, combined: Callable[[Any, Any], Any], value: Pytree) -> Pytree:
-        subtree = self.get()
-        if structure(value) == structure(0.0):
-            return self.set(map(lambda leaf: combined(leaf, value), subtree))
-        return self.set(map(combined, subtree, value))
+    def _with_each(self, combined: Callable[[Any, Any], Any], value: Pytree, method: str) -> Pytree:
+        leaves, form = flatten(self.get())
+        name = f"at: {method}: the value"
+        values = [value] * len(leaves) if is_one_leaf(value) else subtrees_like(form, value, name)
+        for argument, numbers in (("the place", leaves), ("the value", values)):
+            values_of(f"at: {method}", numbers, form, partial(str, argument))
+        return self.set(unflatten(form, list(map(combined, leaves, values))))
 
     def _position(self, node: Pytree, steps: list[str], length: int) -> int:
         """The position, among the steps to the children of a node, of the step after some."""
-        step = self._steps[length]
+        step = self.__steps[length]
         texts = [step_text(known) for known in steps]
         for spelled, spellings in ((f".{step}", steps), (f"[{step!r}]", steps), (str(step), texts)):
             if spelled in spellings:
@@ -155,5 +165,16 @@ class TreePlace:
         is_position = isinstance(node, (tuple, list)) and is_whole(step)
         if is_position and -len(steps) <= step < len(steps):
             return range(len(steps))[step]
-        wanted = ".".join(str(step) for step in self._steps[: length + 1])
-        raise no_such_path("at", wanted, [path for path, _ in nodes(self._tree)])
+        wanted = ".".join(str(step) for step in self.__steps[: length + 1])
+        if isinstance(step, str) and step in getattr(node, "__dataclass_fields__", ()):
+            raise TreeError(
+                f"at: {wanted!r} is static, a part of the structure and no leaf. Apply"
+                f" lambda node: dataclasses.replace(node, {step}=...) to the place above it."
+            )
+        raise no_such_path("at", wanted, [path for path, _ in nodes(self.__tree)])
+
+
+def _assigned(step: str) -> ImmutableError:
+    return ImmutableError(
+        f"at: trees do not change. at(tree)...{step}.set(value) is a tree with another value."
+    )
