@@ -158,6 +158,16 @@ def check_axes(operation: str, axes: object, rank: int) -> None:
         )
 
 
+def broadcasts_to(shape: Shape, wider: Shape) -> bool:
+    """Whether an array of a shape broadcasts to another shape.
+
+    >>> broadcasts_to((3, 1), (2, 3, 4)), broadcasts_to((2, 3), (3,))
+    (True, False)
+    """
+    pairs = zip(reversed(shape), reversed(wider), strict=False)
+    return len(shape) <= len(wider) and all(size in (1, other) for size, other in pairs)
+
+
 def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
     """The shape to which several shapes broadcast.
 

@@ -14,10 +14,11 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.foreign_names import answering
+from funcgrad.nn.dropping import dropout
 from funcgrad.numpy.options import integer, is_integer, pair, real_number
 from funcgrad.primitives.logits import probabilities
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import Shape, dtype_of
+from funcgrad.shape import Shape, broadcasts_to, dtype_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.users_values import ArrayLike, operand
 
@@ -34,6 +35,8 @@ def attention(
     window: int | tuple[int, int] | None = None,
     offset: ArrayLike | None = None,
     scale: float | None = None,
+    dropout_rate: float = 0.0,
+    dropout_key: ArrayLike | None = None,
 ) -> Tensor:
     """``softmax(query @ key.T * scale + bias) @ value``, where the mask allows it.
 
@@ -60,6 +63,10 @@ def attention(
         be traced.
     scale : float, optional
         By default ``1 / sqrt(features)``.
+    dropout_rate : float, optional
+        The probability with which a weight of a value becomes 0; see ``dropout``.
+    dropout_key : key, optional
+        From ``fg.random``. Without one nothing is dropped.
 
     Returns
     -------
@@ -71,6 +78,8 @@ def attention(
         The shapes do not fit each other.
     DtypeError
         The mask is not of truth values, or numbers are complex.
+    ArgumentError
+        The rate of dropout is not from 0 to 1.
 
     Notes
     -----
@@ -96,6 +105,7 @@ def attention(
     logits = _merged(_split(queries * factor, groups) @ _shared(keys, groups).mT, groups)
     allowed = _allowed(logits.shape, mask, causal, window, offset)
     weights = _weights(logits if bias is None else logits + _bias(bias, logits), allowed)
+    weights = dropout(weights, dropout_rate, dropout_key)
     return _merged(_split(weights, groups) @ _shared(values, groups), groups)
 
 
@@ -151,11 +161,7 @@ def _bias(bias: ArrayLike, logits: Tensor) -> Tensor:
 
 def _check_pairs(name: str, shape: Shape, pairs: Shape) -> None:
     """Check that a mask or a bias broadcasts to the pairs of queries and keys."""
-    try:
-        fits = np.broadcast_shapes(shape, pairs) == pairs
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(shape, pairs):
         raise ShapeError(
             f"attention: the {name} of shape {shape} does not broadcast to (..., heads, queries,"
             f" keys), {pairs}."

@@ -18,6 +18,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.attending import attention
+from funcgrad.nn.dropping import checked_rate, training_key
 from funcgrad.nn.layer_parts import check_leaves, split_key
 from funcgrad.nn.layers import Linear
 from funcgrad.nn.positions import rotary
@@ -119,6 +120,8 @@ class MultiHeadAttention:
         Static.
     rotary_base : float, optional
         Static: with it queries and keys are turned by their positions; see ``rotary``.
+    dropout : float
+        Static: the probability with which a weight of a value becomes 0 where there is a key.
 
     Examples
     --------
@@ -136,11 +139,13 @@ class MultiHeadAttention:
     output: Linear
     heads: int = static_field()
     rotary_base: float | None = static_field(default=None)
+    dropout: float = static_field(default=0.0)
 
     sizes_by_axis = MappingProxyType({"features": -1})
 
     def __post_init__(self) -> None:
         check_leaves(self)
+        checked_rate(self.dropout, "MultiHeadAttention")
         linear = (self.query, self.key, self.value, self.output)
         if not all(isinstance(layer, Linear) for layer in linear):
             raise ArgumentError(
@@ -156,8 +161,19 @@ class MultiHeadAttention:
                 f"MultiHeadAttention: query, key and value make {widths} features, which are not"
                 f" {heads} heads, and key heads of the same size."
             )
+        taken = [layer.weight.shape[-2] for layer in linear[1:]]
+        if taken[0] != taken[1] or taken[2] != widths[0]:
+            raise ShapeError(
+                f"MultiHeadAttention: key, value and output take {taken} features: the first two"
+                f" have to take as many as each other, and output {widths[0]}, those of all heads."
+            )
         if self.rotary_base is not None:
-            real_number(self.rotary_base, "MultiHeadAttention", "rotary_base")
+            base = real_number(self.rotary_base, "MultiHeadAttention", "rotary_base")
+            if not base > 0 or size % 2:
+                raise ShapeError(
+                    "MultiHeadAttention: rotary_base is positive, and turns pairs of features: it"
+                    f" is {base}, and a head has {size} features."
+                )
 
     @classmethod
     def init(
@@ -168,11 +184,15 @@ class MultiHeadAttention:
         *,
         key_heads: int | None = None,
         head_features: int | None = None,
+        context_features: int | None = None,
         bias: bool = True,
         rotary_base: float | None = None,
+        dropout: float = 0.0,
         dtype: DTypeLike = np.float64,
     ) -> MultiHeadAttention:
-        """Draw the linear maps; a head has by default ``features / heads`` features.
+        """Draw the linear maps.
+
+        A head has by default ``features / heads`` features, and the context as many as ``x``.
 
         Raises
         ------
@@ -193,6 +213,7 @@ class MultiHeadAttention:
         size = features // heads if head_features is None else head_features
         if integer(size, name, "head_features") < 1:
             raise ShapeError(f"{name}: head_features has to be positive, got {size}.")
+        seen = features if context_features is None else context_features
         keys = split_key(key, 4, name)
 
         def linear(number: int, inputs: int, outputs: int) -> Linear:
@@ -200,11 +221,12 @@ class MultiHeadAttention:
 
         return cls(
             linear(0, features, heads * size),
-            linear(1, features, shared * size),
-            linear(2, features, shared * size),
+            linear(1, seen, shared * size),
+            linear(2, seen, shared * size),
             linear(3, heads * size, features),
             heads,
             rotary_base,
+            dropout,
         )
 
     def cache(self, capacity: int, batch: Shape = ()) -> KVCache:
@@ -224,6 +246,7 @@ class MultiHeadAttention:
         causal: bool = False,
         window: int | tuple[int, int] | None = None,
         cache: KVCache | None = None,
+        key: ArrayLike | None = None,
     ) -> Any:
         """Let each position attend.
 
@@ -237,6 +260,8 @@ class MultiHeadAttention:
         cache : KVCache, optional
             Positions before ``x``, which queries look at too. Then it is causal, and the result is
             the pair of ``y`` and the next cache.
+        key : key, optional
+            Says which weights are dropped. Without one none is.
 
         Returns
         -------
@@ -249,8 +274,8 @@ class MultiHeadAttention:
         if cache is not None and context is not None:
             raise ArgumentError("MultiHeadAttention: a cache is of x itself; leave out context.")
         source = x if context is None else context
-        query, key, value = self._heads(self.query(x)), self.key(source), self.value(source)
-        keys, values = self._heads(key), self._heads(value)
+        query = self._heads(self.query(x))
+        keys, values = self._heads(self.key(source)), self._heads(self.value(source))
         first: Any = 0 if cache is None else cache.length
         if self.rotary_base is not None:
             query, keys = self._turned(query, first), self._turned(keys, first)
@@ -258,11 +283,33 @@ class MultiHeadAttention:
             cache = cache.append(keys, values)
             keys, values, causal = cache.keys, cache.values, True
         mixed = attention(
-            query, keys, values, mask=mask, bias=bias, causal=causal, window=window, offset=first
+            query,
+            keys,
+            values,
+            mask=mask,
+            bias=bias,
+            causal=causal,
+            window=window,
+            offset=first,
+            dropout_rate=self.dropout,
+            dropout_key=key,
         )
         joined = fnp.swapaxes(mixed, -2, -3)
         y = self.output(joined.reshape(*joined.shape[:-2], joined.shape[-2] * joined.shape[-1]))
         return y if cache is None else (y, cache)
+
+    def train(
+        self, x: ArrayLike, state: None = None, *, key: ArrayLike | None = None, **options: Any
+    ) -> tuple[Any, None]:
+        """Let each position attend as in training, and return the state, which is None, too.
+
+        Raises
+        ------
+        ArgumentError
+            There is no key, and the layer drops weights.
+        """
+        known = training_key(key, self.dropout, "MultiHeadAttention")
+        return self(x, key=known, **options), state
 
     def _heads(self, features: Tensor) -> Tensor:
         """Give the heads an axis, before that of positions."""

@@ -66,6 +66,22 @@ def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
     return result
 
 
+def training_key(key: ArrayLike | None, rate: float, layer: str) -> ArrayLike | None:
+    """Check that there is a key where a layer is trained that drops something.
+
+    Raises
+    ------
+    ArgumentError
+        There is none.
+    """
+    if key is None and rate:
+        raise ArgumentError(
+            f"{layer}: training needs a key, which says what is dropped. Pass key=, from"
+            " fg.random.fold_in(key, step), or call the layer to drop nothing."
+        )
+    return key
+
+
 def checked_rate(rate: float, operation: str) -> float:
     """Check a probability.
 

@@ -20,10 +20,10 @@ from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import he_normal, zeros
 from funcgrad.nn.layer_parts import check_leaves, drawn
-from funcgrad.nn.windows import Padding
-from funcgrad.numpy.options import integer, is_integer, natural, sequence
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad.nn.windows import Padding, numbers_of, padding_of
+from funcgrad.numpy.options import choice, integer, integers, is_integer, natural, sequence
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike, operand
 
 
 @pytree
@@ -37,6 +37,9 @@ class Conv:
     bias : Tensor, shape (filters,), optional
     stride, padding, dilation, groups
         Static options of ``conv``: integers, tuples or words.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}
+        Static: what the padding consists of. It reflects the array at its edge elements, repeats
+        these, or goes on with the other end.
 
     Examples
     --------
@@ -51,11 +54,14 @@ class Conv:
     padding: Padding = static_field(default=0)
     dilation: int | tuple[int, ...] = static_field(default=1)
     groups: int = static_field(default=1)
+    padding_mode: str = static_field(default="zeros")
 
     sizes_by_axis = MappingProxyType({"channels": 1})
 
     def __post_init__(self) -> None:
         check_leaves(self)
+        _check_options(self, stride=1, dilation=1, groups=1)
+        choice(self.padding_mode, tuple(_MODES), "Conv", "padding_mode")
 
     @classmethod
     def init(
@@ -72,23 +78,37 @@ class Conv:
         padding: Padding = 0,
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
+        padding_mode: str = "zeros",
     ) -> Conv:
         """Draw a kernel; the bias is 0. Other options are the static fields."""
-        kernel = _kernel(initializer, key, window, _share(channels, groups), filters, dtype)
+        _share("filters", filters, groups)
+        inputs = _share("channels", channels, groups)
+        kernel = _kernel(initializer, key, window, inputs, filters, dtype)
         offsets = zeros(None, filters, dtype) if bias else None
-        return cls(kernel, offsets, stride, padding, dilation, groups)
+        return cls(kernel, offsets, stride, padding, dilation, groups, padding_mode)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of shape ``(batch, channels, *sizes)``."""
+        padded = self.padding_mode != "zeros"
         return conv(
-            x,
+            self._padded(x) if padded else x,
             self.kernel,
             self.bias,
             stride=self.stride,
-            padding=self.padding,
+            padding=0 if padded else self.padding,
             dilation=self.dilation,
             groups=self.groups,
         )
+
+    def _padded(self, x: ArrayLike) -> Tensor:
+        value, window = wrap(operand(x, "Conv")), self.kernel.shape[2:]
+        rank = len(window)
+        strides = numbers_of(self.stride, rank, 1, "Conv", "stride")
+        dilations = numbers_of(self.dilation, rank, 1, "Conv", "dilation")
+        sizes = value.shape[value.ndim - rank :]
+        widths = padding_of(self.padding, sizes, window, strides, dilations, "Conv")
+        before = ((0, 0),) * (value.ndim - rank)
+        return fnp.pad(value, (*before, *widths), mode=_MODES[self.padding_mode])
 
 
 @pytree
@@ -122,6 +142,7 @@ class ConvTranspose:
 
     def __post_init__(self) -> None:
         check_leaves(self)
+        _check_options(self, stride=1, output_padding=0, dilation=1, groups=1)
 
     @classmethod
     def init(
@@ -141,7 +162,9 @@ class ConvTranspose:
         groups: int = 1,
     ) -> ConvTranspose:
         """Draw a kernel; the bias is 0. Other options are the static fields."""
-        kernel = _kernel(initializer, key, window, channels, _share(filters, groups), dtype)
+        _share("channels", channels, groups)
+        outputs = _share("filters", filters, groups)
+        kernel = _kernel(initializer, key, window, channels, outputs, dtype)
         turned = fnp.swapaxes(kernel, 0, 1)
         offsets = zeros(None, filters, dtype) if bias else None
         return cls(turned, offsets, stride, padding, output_padding, dilation, groups)
@@ -160,14 +183,39 @@ class ConvTranspose:
         )
 
 
-def _share(count: int, groups: int) -> int:
-    channels, parts = (
-        natural(count, "Conv.init", "channels"),
-        integer(groups, "Conv.init", "groups"),
-    )
-    if parts < 1 or channels % parts:
-        raise ShapeError(f"Conv.init: {channels} channels cannot be divided into {parts} groups.")
-    return channels // parts
+_MODES = MappingProxyType(
+    {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+)
+"""NumPy's names of PyTorch's modes of padding."""
+
+
+def _check_options(layer: Conv | ConvTranspose, **least: int) -> None:
+    """Check static integers, and that there are as many biases as filters."""
+    name = type(layer).__name__
+    for option, smallest in least.items():
+        numbers = integers(getattr(layer, option), name, option)
+        numbers_of(numbers, len(numbers), smallest, name, option)
+    shape, bias = layer.kernel.shape, layer.bias
+    if len(shape) < 2:
+        raise ShapeError(f"{name}: the kernel has an axis of filters and one of channels: {shape}.")
+    if bias is not None:
+        lead = bias.ndim - 1  # axes of an ensemble
+        is_turned = isinstance(layer, ConvTranspose)
+        place, factor = (lead + 1, layer.groups) if is_turned else (lead, 1)
+        filters = shape[place] * factor if 0 <= place < len(shape) else 0
+        if bias.shape != (*shape[:lead], filters):
+            raise ShapeError(
+                f"{name}: the kernel of shape {shape} has {filters} filters, and the bias the shape"
+                f" {bias.shape}."
+            )
+
+
+def _share(name: str, count: int, groups: int) -> int:
+    """How many channels or filters there are in a group."""
+    number, parts = natural(count, "Conv.init", name), integer(groups, "Conv.init", "groups")
+    if parts < 1 or number % parts:
+        raise ShapeError(f"Conv.init: {number} {name} cannot be divided into {parts} groups.")
+    return number // parts
 
 
 def _kernel(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ArgumentError, FunctionError, LeafError, ShapeError
+from funcgrad.errors import ArgumentError, FuncgradError, FunctionError, LeafError, ShapeError
 from funcgrad.philox import folded_key, random_words
 from funcgrad.primitives.random_bits import SPLIT
 from funcgrad.shape import Shape, dtype_of
@@ -29,6 +29,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def check_leaves(layer: object, *counts: str, **axes: str) -> None:
     """Check that a new layer consists of floating-point arrays, and make tensors of its arrays.
 
+    Static fields have to be hashable: 0-d arrays become numbers, and lists tuples.
+
     Parameters
     ----------
     layer : frozen dataclass
@@ -41,13 +43,16 @@ def check_leaves(layer: object, *counts: str, **axes: str) -> None:
     Raises
     ------
     LeafError
-        A field that is not static holds a function, a size, or an array of integers.
+        A field that is not static holds a function, a size, or an array of integers; or a static
+        one holds an array.
     ShapeError
         An axis is missing, or has another size than in a field before.
     """
     kind, sizes = type(layer).__name__, dict[str, int]()
     for field in fields(cast(Any, layer)):
         if field.metadata.get("static", False):
+            option = _static_option(getattr(layer, field.name), f"{kind}: {field.name}")
+            object.__setattr__(layer, field.name, option)
             continue
         value, whole = getattr(layer, field.name), field.name in counts
         if value is None and field.default is None:
@@ -59,6 +64,20 @@ def check_leaves(layer: object, *counts: str, **axes: str) -> None:
             array = wrap(operand(value, kind))
             _check_axes(array.shape, axes[field.name].split(), sizes, f"{kind}: {field.name}")
             object.__setattr__(layer, field.name, array)
+
+
+def _static_option(value: object, name: str) -> object:
+    if isinstance(value, (Tensor, np.ndarray, np.generic)) and not value.ndim:
+        return value.item()
+    option = tuple(value) if isinstance(value, list) else value
+    try:
+        hash(option)
+    except TypeError:
+        raise LeafError(
+            f"{name} is static, a part of the structure: a number, a text, a function or a tuple of"
+            f" these, got {value!r:.200}."
+        ) from None
+    return option
 
 
 def _check_leaf(leaf: object, layer: object, name: str, kinds: str) -> None:
@@ -162,10 +181,11 @@ def called(
 ) -> tuple[Any, Any]:
     """Call a layer with its state, and the key of its position if it takes one.
 
-    In training a layer with a method ``train`` is trained; others have no state that changes.
+    In training a layer with a method ``train`` is trained; others have no state that changes. Notes
+    of errors say in which layer.
     """
     train = getattr(layer, "train", None)
-    if state is not None and train is None and not hasattr(layer, "init_state"):
+    if state is not None and not (training and train) and not hasattr(layer, "init_state"):
         raise ArgumentError(
             f"{type(layer).__name__}, layer {position}, has no state, and got {state!r}. The first"
             " state is model.init_state()."
@@ -174,10 +194,14 @@ def called(
     options = {}
     if key is not None and "key" in inspect.signature(train or layer).parameters:
         options["key"] = folded_key(key, np.uint64(position), "Sequential")
-    if train is not None:
-        result: tuple[Any, Any] = train(x, state, **options)
-        return result
-    return layer(x, *(() if state is None else (state,)), **options), state
+    try:
+        if train is not None:
+            result: tuple[Any, Any] = train(x, state, **options)
+            return result
+        return layer(x, *(() if state is None else (state,)), **options), state
+    except FuncgradError as error:
+        error.add_note(f"In layer {position}, {type(layer).__name__}.")
+        raise
 
 
 def first_state(layer: Any) -> Any:

@@ -12,17 +12,17 @@ All axes of an input before the last are batches. Constructors take arrays; ``in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ArgumentError, DtypeError, FunctionError
+from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.activations import relu
-from funcgrad.nn.dropping import checked_rate, dropout
+from funcgrad.nn.dropping import checked_rate, dropout, training_key
 from funcgrad.nn.initializers import lecun_normal, variance_scaling, zeros
 from funcgrad.nn.layer_parts import (
     called,
@@ -165,6 +165,7 @@ class Dropout:
     rate: float = static_field(default=0.5)
 
     def __post_init__(self) -> None:
+        check_leaves(self)
         checked_rate(self.rate, "Dropout")
 
     def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> Tensor:
@@ -181,12 +182,7 @@ class Dropout:
         ArgumentError
             There is no key.
         """
-        if key is None and self.rate:
-            raise ArgumentError(
-                "Dropout: training needs a key, which says what is dropped. Pass key=, from"
-                " fg.random.fold_in(key, step), or call the layer to drop nothing."
-            )
-        return dropout(x, self.rate, key), state
+        return dropout(x, self.rate, training_key(key, self.rate, "Dropout")), state
 
 
 @pytree
@@ -212,7 +208,8 @@ class Activation:
 def _as_layer(layer: Any, owner: str) -> Any:
     """A layer, or a plain function as a layer, so that it is no leaf."""
     if not callable(layer):
-        raise FunctionError(f"{owner}: a layer is a function of x, got {layer!r}.")
+        several = " Write Sequential(*layers)." if isinstance(layer, (list, tuple)) else ""
+        raise FunctionError(f"{owner}: a layer is a function of x, got {layer!r:.200}.{several}")
     return layer if hasattr(layer, "__dataclass_fields__") else Activation(layer)
 
 
@@ -229,7 +226,8 @@ class Sequential:
     -----
     A key is folded with the position of each layer that takes one (``fg.random.fold_in``). The
     state is a tuple with the state of each layer: ``model.init_state()`` makes the first, and
-    ``model.train`` returns the next one.
+    ``model.train`` returns the next one. ``len(model)``, ``model[0]``, ``model[:2]`` and iteration
+    are about the layers.
 
     Examples
     --------
@@ -246,6 +244,22 @@ class Sequential:
         chain = tuple([_as_layer(layer, "Sequential") for layer in layers])
         object.__setattr__(self, "layers", chain)
         check_leaves(self)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.layers)
+
+    @overload
+    def __getitem__(self, position: SupportsIndex) -> Any: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequential: ...
+    def __getitem__(self, position: SupportsIndex | slice) -> Any:
+        """A layer, or a Sequential of several."""
+        if isinstance(position, slice):
+            return Sequential(*self.layers[position])
+        return self.layers[position]
 
     def init_state(self) -> tuple[Any, ...]:
         """The states of all layers before training."""
@@ -264,12 +278,12 @@ class Sequential:
     def _through(
         self, x: Any, state: Any, key: ArrayLike | None, training: bool
     ) -> tuple[Any, tuple[Any, ...]]:
-        known = [None] * len(self.layers) if state is None else state
-        states = sequence(known, "Sequential", "state")
-        if len(states) != len(self.layers):
+        states = [None] * len(self.layers) if state is None else state
+        if not isinstance(states, (tuple, list)) or len(states) != len(self.layers):
             raise ArgumentError(
-                f"Sequential: there are {len(self.layers)} layers and {len(states)} states. The"
-                " first state is model.init_state()."
+                f"Sequential: the state, the second argument, is a tuple of {len(self.layers)}, one"
+                f" for each layer, as of model.init_state() and model.train; got {state!r:.200}. A"
+                " key is passed as key=."
             )
         after = []
         for position, (layer, before) in enumerate(zip(self.layers, states, strict=True)):
@@ -305,13 +319,28 @@ class Residual:
         return first_state(self.layer)
 
     def __call__(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> Any:
-        """Apply the layer, and add its input."""
-        return x + called(self.layer, x, state, key, 0, training=False)[0]
+        """Apply the layer, and add its input.
+
+        Raises
+        ------
+        ShapeError
+            The result has another shape than the input.
+        """
+        return self._sum(x, called(self.layer, x, state, key, 0, training=False)[0])
 
     def train(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> tuple[Any, Any]:
         """Apply the layer as in training, and return the result and the next state."""
         y, after = called(self.layer, x, state, key, 0, training=True)
-        return x + y, after
+        return self._sum(x, y), after
+
+    def _sum(self, x: ArrayLike, y: ArrayLike) -> Tensor:
+        before, after = [wrap(operand(array, "Residual")) for array in (x, y)]
+        if before.shape != after.shape:
+            raise ShapeError(
+                f"Residual: {type(self.layer).__name__} makes an array of shape {after.shape} of"
+                f" one of shape {before.shape}, and the two are added: they need one shape."
+            )
+        return before + after
 
 
 @pytree

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.initializers import ones, zeros
-from funcgrad.nn.layer_parts import check_leaves
+from funcgrad.nn.layer_parts import check_leaves, features_of
 from funcgrad.nn.normalization import (
     checked_epsilon,
     group_norm,
@@ -28,7 +28,7 @@ from funcgrad.nn.normalization import (
     standardized,
     widened,
 )
-from funcgrad.numpy.options import integer, real_number
+from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.primitives.logits import real_value
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
@@ -55,17 +55,20 @@ class LayerNorm:
 
     def __post_init__(self) -> None:
         check_leaves(self, scale="features", bias="features")
+        checked_epsilon(self.epsilon, "LayerNorm")
 
     @classmethod
     def init(
         cls, features: int, *, epsilon: float = 1e-5, dtype: DTypeLike = np.float64
     ) -> LayerNorm:
         """Begin with the scale 1 and the bias 0."""
-        return cls(ones(None, features, dtype), zeros(None, features, dtype), epsilon)
+        size = _count(features, "LayerNorm", "features")
+        return cls(ones(None, size, dtype), zeros(None, size, dtype), epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(..., features)``."""
-        return layer_norm(x, self.scale, self.bias, epsilon=self.epsilon)
+        value = _featured(x, self.bias if self.scale is None else self.scale, "LayerNorm")
+        return layer_norm(value, self.scale, self.bias, epsilon=self.epsilon)
 
 
 @pytree
@@ -87,17 +90,19 @@ class RMSNorm:
 
     def __post_init__(self) -> None:
         check_leaves(self, scale="features")
+        checked_epsilon(self.epsilon, "RMSNorm")
 
     @classmethod
     def init(
         cls, features: int, *, epsilon: float = 1e-6, dtype: DTypeLike = np.float64
     ) -> RMSNorm:
         """Begin with the scale 1."""
-        return cls(ones(None, features, dtype), epsilon)
+        return cls(ones(None, _count(features, "RMSNorm", "features"), dtype), epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(..., features)``."""
-        return rms_norm(x, self.scale, epsilon=self.epsilon)
+        value = _featured(x, self.scale, "RMSNorm")
+        return rms_norm(value, self.scale, epsilon=self.epsilon)
 
 
 @pytree
@@ -122,6 +127,13 @@ class GroupNorm:
 
     def __post_init__(self) -> None:
         check_leaves(self, scale="channels", bias="channels")
+        checked_epsilon(self.epsilon, "GroupNorm")
+        integer(self.axis, "GroupNorm", "axis")
+        parts, known = integer(self.groups, "GroupNorm", "groups"), self.bias
+        known = known if self.scale is None else self.scale
+        channels = 0 if known is None else known.shape[-1]
+        if parts < 1 or channels % parts:
+            raise ShapeError(f"GroupNorm: {channels} channels are not divided into {parts} groups.")
 
     @classmethod
     def init(
@@ -134,8 +146,8 @@ class GroupNorm:
         dtype: DTypeLike = np.float64,
     ) -> GroupNorm:
         """Begin with the scale 1 and the bias 0."""
-        scale, bias = ones(None, channels, dtype), zeros(None, channels, dtype)
-        return cls(scale, bias, groups, epsilon, axis)
+        size = _count(channels, "GroupNorm", "channels")
+        return cls(ones(None, size, dtype), zeros(None, size, dtype), groups, epsilon, axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(batch, channels, *sizes)``."""
@@ -198,8 +210,9 @@ class BatchNorm:
     def __post_init__(self) -> None:
         check_leaves(self, scale="channels", bias="channels")
         integer(self.axis, "BatchNorm", "axis")
-        object.__setattr__(self, "momentum", real_number(self.momentum, "BatchNorm", "momentum"))
-        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, "BatchNorm"))
+        checked_epsilon(self.epsilon, "BatchNorm")
+        if not 0 <= real_number(self.momentum, "BatchNorm", "momentum") <= 1:
+            raise ArgumentError(f"BatchNorm: momentum is from 0 to 1, got {self.momentum}.")
 
     @classmethod
     def init(
@@ -212,16 +225,22 @@ class BatchNorm:
         dtype: DTypeLike = np.float64,
     ) -> BatchNorm:
         """Begin with the scale 1 and the bias 0."""
-        scale, bias = ones(None, channels, dtype), zeros(None, channels, dtype)
-        return cls(scale, bias, momentum, epsilon, axis)
+        size = _count(channels, "BatchNorm", "channels")
+        return cls(ones(None, size, dtype), zeros(None, size, dtype), momentum, epsilon, axis)
 
     def init_state(self) -> BatchStatistics:
         """Statistics before training: means of 0, variances of 1; not in half precision."""
         wide = widened(self.scale)
         return BatchStatistics(fnp.zeros_like(wide), fnp.ones_like(wide))
 
-    def __call__(self, x: ArrayLike, stats: BatchStatistics) -> Tensor:
-        """Normalize an array by the running statistics."""
+    def __call__(self, x: ArrayLike, stats: BatchStatistics | None = None) -> Tensor:
+        """Normalize an array by the running statistics.
+
+        Raises
+        ------
+        ArgumentError
+            There are no statistics.
+        """
         value, shape = self._checked(x)
         known = self._statistics(stats)
         mean, variance = known.mean.reshape(shape), known.variance.reshape(shape)
@@ -242,16 +261,19 @@ class BatchNorm:
         variance = fnp.var(constant, axis=axes) * (count / max(count - 1, 1))
         share = self.momentum
         after = BatchStatistics(
-            (1 - share) * old.mean + share * mean, (1 - share) * old.variance + share * variance
+            ((1 - share) * old.mean + share * mean).astype(old.mean.dtype),
+            ((1 - share) * old.variance + share * variance).astype(old.variance.dtype),
         )
         return self._scaled(standardized(value, axes, self.epsilon, "BatchNorm"), shape), after
 
-    def _statistics(self, stats: BatchStatistics) -> BatchStatistics:
-        shape, expected = getattr(getattr(stats, "mean", None), "shape", None), self.scale.shape
-        if shape != expected:
+    def _statistics(self, stats: BatchStatistics | None) -> BatchStatistics:
+        expected = self.scale.shape
+        if not isinstance(stats, BatchStatistics) or stats.mean.shape != expected:
             raise ArgumentError(
                 f"BatchNorm: stats, the second argument, are BatchStatistics of {expected[-1]}"
-                f" channels, as of norm.init_state() and norm.train, not {stats!r}."
+                f" channels, not {stats!r:.200}. The first are norm.init_state(), and training"
+                " makes the next: y, stats = norm.train(x, stats). Sequential passes a state"
+                " along: model(x, state)."
             )
         return stats
 
@@ -270,3 +292,18 @@ class BatchNorm:
 
     def _scaled(self, normal: Tensor, shape: tuple[int, ...]) -> Tensor:
         return scaled(normal, self.scale.reshape(shape), self.bias.reshape(shape), "BatchNorm")
+
+
+def _count(size: int, layer: str, name: str) -> int:
+    """Check a number of features or channels; layers normalize one axis of them."""
+    if isinstance(size, (tuple, list)):
+        raise DtypeError(
+            f"{layer}.init: {name} is the size of one axis, got {size!r}. For several axes call"
+            " nn.layer_norm(x, scale, bias, axis=(-2, -1))."
+        )
+    return natural(size, f"{layer}.init", name)
+
+
+def _featured(x: ArrayLike, factor: Tensor | None, layer: str) -> ArrayLike:
+    """Check that an input has as many features as there are scales or biases."""
+    return x if factor is None else features_of(x, factor.shape[-1], layer)

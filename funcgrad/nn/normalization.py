@@ -20,7 +20,7 @@ from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import integer, real_number
 from funcgrad.primitives.logits import real_value
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import AxisLike, Shape, normalize_axes, normalize_axis
+from funcgrad.shape import AxisLike, Shape, broadcasts_to, normalize_axes, normalize_axis
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.transforms.stop import stop_gradient
 from funcgrad.users_values import ArrayLike
@@ -212,12 +212,12 @@ def scaled(
     for name, factor in (("scale", scale), ("bias", bias)):
         if factor is not None:
             result, number = real_numbers(operation, result, factor)
-            result = result * number if name == "scale" else result + number
-            if result.shape != normal.shape:
+            if not broadcasts_to(number.shape, result.shape):
                 raise ShapeError(
                     f"{operation}: the {name} of shape {number.shape} does not broadcast to the"
-                    f" shape of x, {normal.shape}."
+                    f" shape of x, {result.shape}."
                 )
+            result = result * number if name == "scale" else result + number
     return result
 
 

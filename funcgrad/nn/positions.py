@@ -16,6 +16,7 @@ from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import natural, real_number
 from funcgrad.philox import as_dtype, as_shape
 from funcgrad.primitives.logits import real_value
+from funcgrad.shape import broadcasts_to
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.users_values import ArrayLike
 
@@ -115,11 +116,7 @@ def rotary(
     length, size = value.shape[-2:]
     places = fnp.arange(float(length)) if positions is None else real_value(positions, "rotary")
     angles = _angles(wrap(places), size, base, "rotary")
-    try:
-        fits = np.broadcast_shapes(angles.shape[:-1], value.shape[:-1]) == value.shape[:-1]
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(angles.shape[:-1], value.shape[:-1]):
         raise ShapeError(
             f"rotary: positions of shape {angles.shape[:-1]} do not broadcast to (..., length) of"
             f" x, {value.shape[:-1]}."

@@ -15,7 +15,7 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.philox import as_shape
 from funcgrad.primitives.special import portable_exp
 from funcgrad.primitives.structural import cast
-from funcgrad.shape import Shape, ShapeLike, dtype_of, shape_of
+from funcgrad.shape import Shape, ShapeLike, broadcasts_to, dtype_of, shape_of
 from funcgrad.tensor import Tensor, apply1, wrap
 from funcgrad.trace import RAW, concrete
 from funcgrad.users_values import ArrayLike, operand
@@ -53,11 +53,7 @@ def check_broadcast(parameter_shape: Shape, shape: Shape, operation: str, name: 
     ShapeError
         It does not broadcast.
     """
-    try:
-        fits = np.broadcast_shapes(parameter_shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(parameter_shape, shape):
         raise ShapeError(
             f"{operation}: {name} of shape {parameter_shape} does not broadcast to shape={shape},"
             " the shape of the result."

@@ -22,10 +22,18 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "linear": {"x": (2, 3, 4), "weight": (4, 5), "bias": (5,)},
     "embedding": {"weight": (5, 3)},
     "conv": {"x": (2, 4, 7, 6), "weight": (6, 2, 3, 2), "bias": (6,)},
+    **{
+        f"conv, {mode}": {"x": (2, 2, 5, 4), "weight": (4, 2, 3, 2), "bias": (4,)}
+        for mode in ("reflect", "replicate", "circular")
+    },
+    "conv, same": {"x": (2, 3, 7), "weight": (4, 3, 4), "bias": (4,)},
+    "conv, depthwise": {"x": (1, 3, 3, 4, 5), "weight": (6, 1, 2, 2, 3), "bias": (6,)},
     "conv_transpose": {"x": (2, 4, 5), "weight": (4, 3, 3), "bias": (6,)},
+    "conv_transpose, dilated": {"x": (2, 4, 3, 2), "weight": (4, 2, 2, 3), "bias": (2,)},
     "layer_norm": {"x": (2, 3, 4), "scale": (4,), "bias": (4,)},
     "rms_norm": {"x": (2, 3, 4), "scale": (4,)},
     "group_norm": {"x": (2, 6, 5), "scale": (6,), "bias": (6,)},
+    "instance_norm": {"x": (2, 3, 4, 2)},
     "batch_norm": {"x": (4, 3, 5), "scale": (3,), "bias": (3,)},
     "batch_norm, used": {"x": (4, 3, 5), "scale": (3,), "bias": (3,)},
     "rnn": {"x": (2, 5, 3), "weight": (3, 4), "state_weight": (4, 4), "bias": (4,)},
@@ -37,14 +45,14 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
         "bias": (12,),
         "state_bias": (12,),
     },
-    "lstm, both ways": {
-        "x": (2, 5, 3),
-        "weight": (3, 16),
-        "state_weight": (4, 16),
-        "bias": (16,),
-        "weight_back": (3, 16),
-        "state_weight_back": (4, 16),
-        "bias_back": (16,),
+    **{
+        f"{name}, both ways": {
+            "x": (2, 5, 3),
+            **{f"weight{back}": (3, 4 * gates) for back in ("", "_back")},
+            **{f"state_weight{back}": (4, 4 * gates) for back in ("", "_back")},
+            **{f"bias{back}": (4 * gates,) for back in ("", "_back")},
+        }
+        for name, gates in (("rnn", 1), ("lstm", 4))
     },
     **{
         name: {
@@ -52,10 +60,19 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
             **{f"{part}.weight": (4, 4) for part in ("query", "key", "value", "output")},
             **{f"{part}.bias": (4,) for part in ("query", "key", "value", "output")},
         }
-        for name in ("heads", "heads, causal", "heads, masked")
+        for name in ("heads", "heads, causal", "heads, masked", "heads, biased")
+    },
+    "heads, across": {
+        "x": (2, 5, 4),
+        "context": (2, 3, 6),
+        **{f"{part}.weight": (4, 4) for part in ("query", "output")},
+        **{f"{part}.weight": (6, 4) for part in ("key", "value")},
+        **{f"{part}.bias": (4,) for part in ("query", "key", "value", "output")},
     },
     "attention": {"query": (2, 3, 4, 5), "key": (2, 3, 6, 5), "value": (2, 3, 6, 2)},
     "attention, masked": {"query": (2, 3, 4, 5), "key": (2, 3, 6, 5), "value": (2, 3, 6, 2)},
+    "attention, grouped": {"query": (2, 6, 4, 5), "key": (2, 3, 4, 5), "value": (2, 3, 4, 2)},
+    "attention, windowed": {"query": (2, 3, 4, 5), "key": (2, 3, 6, 5), "value": (2, 3, 6, 2)},
     "attention, biased": {
         "query": (2, 3, 4, 5),
         "key": (2, 3, 6, 5),
@@ -75,6 +92,17 @@ def numbers(case: str) -> dict[str, np.ndarray[Any, Any]]:
 def mask() -> np.ndarray[Any, Any]:
     """A mask of queries and keys in which each query sees a key."""
     return np.arange(24).reshape(4, 6) % 5 < 3
+
+
+def padded() -> np.ndarray[Any, Any]:
+    """Which keys of two sequences of three are there; the second one has two."""
+    return np.array([[True, True, True], [True, True, False]])
+
+
+def window() -> np.ndarray[Any, Any]:
+    """The mask of four queries that see one key before, and two behind their position."""
+    ahead = np.arange(6) - np.arange(4)[:, None]
+    return (ahead >= -1) & (ahead <= 2)
 
 
 def projected(x: Any) -> float:
@@ -123,6 +151,24 @@ def torch_layers() -> dict[str, Callable[..., Any]]:
         options = {"attn_mask": attn_mask, "need_weights": False}
         return torch.func.functional_call(layer, known, (x, x, x), options)[0]
 
+    def heads_across(x: Any, context: Any, **parts: Any) -> Any:
+        layer = torch.nn.MultiheadAttention(4, 2, batch_first=True, kdim=6, vdim=6).double()
+        names = {"query": "q", "key": "k", "value": "v"}
+        known = {
+            **{f"{short}_proj_weight": parts[f"{name}.weight"].T for name, short in names.items()},
+            "in_proj_bias": torch.cat([parts[f"{name}.bias"] for name in names]),
+            "out_proj.weight": parts["output.weight"].T,
+            "out_proj.bias": parts["output.bias"],
+        }
+        options = {"key_padding_mask": torch.tensor(~padded()), "need_weights": False}
+        return torch.func.functional_call(layer, known, (x, context, context), options)[0]
+
+    def conv(mode: str) -> Callable[..., Any]:
+        layer = torch.nn.Conv2d(2, 4, (3, 2), stride=(1, 2), padding=1, padding_mode=mode).double()
+        return lambda x, weight, bias: torch.func.functional_call(
+            layer, {"weight": weight, "bias": bias}, (x,)
+        )
+
     ahead = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
     seen = torch.tensor(mask())
     batch = {
@@ -136,12 +182,23 @@ def torch_layers() -> dict[str, Callable[..., Any]]:
         "conv": lambda x, weight, bias: functional.conv2d(
             x, weight, bias, stride=2, padding=1, dilation=(1, 2), groups=2
         ),
+        **{f"conv, {mode}": conv(mode) for mode in ("reflect", "replicate", "circular")},
+        "conv, same": lambda x, weight, bias: functional.conv1d(
+            x, weight, bias, padding="same", dilation=2
+        ),
+        "conv, depthwise": lambda x, weight, bias: functional.conv3d(
+            x, weight, bias, padding=(0, 1, 1), groups=3
+        ),
         "conv_transpose": lambda x, weight, bias: functional.conv_transpose1d(
             x, weight, bias, stride=3, padding=1, output_padding=2, groups=2
+        ),
+        "conv_transpose, dilated": lambda x, weight, bias: functional.conv_transpose2d(
+            x, weight, bias, stride=(1, 2), padding=(1, 0), dilation=(2, 3)
         ),
         "layer_norm": lambda x, scale, bias: functional.layer_norm(x, (4,), scale, bias),
         "rms_norm": lambda x, scale: functional.rms_norm(x, (4,), scale, 1e-6),
         "group_norm": lambda x, scale, bias: functional.group_norm(x, 3, scale, bias),
+        "instance_norm": lambda x: functional.instance_norm(x),
         "batch_norm": lambda x, scale, bias: functional.batch_norm(
             x, None, None, scale, bias, training=True
         ),
@@ -151,11 +208,22 @@ def torch_layers() -> dict[str, Callable[..., Any]]:
         "rnn": recurrent(torch.nn.RNN),
         "lstm": recurrent(torch.nn.LSTM),
         "gru": recurrent(torch.nn.GRU),
+        "rnn, both ways": recurrent(torch.nn.RNN, both=True),
         "lstm, both ways": recurrent(torch.nn.LSTM, both=True),
         "heads": heads,
         "heads, causal": lambda x, **parts: heads(x, ahead, **parts),
         "heads, masked": lambda x, **parts: heads(x, ~seen[:, :5][[0, 1, 2, 3, 0]], **parts),
+        "heads, biased": lambda x, **parts: heads(
+            x, torch.cos(torch.arange(25).double()).reshape(5, 5), **parts
+        ),
+        "heads, across": heads_across,
         "attention": attend,
+        "attention, grouped": lambda query, key, value: attend(
+            query, key, value, enable_gqa=True, is_causal=True, scale=0.3
+        ),
+        "attention, windowed": lambda query, key, value: attend(
+            query, key, value, torch.tensor(window())
+        ),
         "attention, masked": lambda query, key, value: attend(query, key, value, seen),
         "attention, biased": lambda query, key, value, bias: attend(query, key, value, bias),
     }

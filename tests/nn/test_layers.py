@@ -192,7 +192,7 @@ def test_sequential_carries_states_and_keys():
     assert fg.tree.structure(step(model, state, KEY)[1]) == fg.tree.structure(after)
     with pytest.raises(ArgumentError, match="training needs a key"):
         model.train(X, state)
-    with pytest.raises(ArgumentError, match="4 layers and 1 states"):
+    with pytest.raises(ArgumentError, match="is a tuple of 4, one for each layer"):
         model(X, state[:1])
 
 
@@ -229,6 +229,70 @@ def test_attention_between_two_sequences():
     mixed = weights / weights.sum(-1, keepdims=True) @ v
     expected = mixed.swapaxes(1, 2).reshape(2, 4, 6) @ np.asarray(layer.output.weight)
     assert_allclose(layer(X, context), expected, rtol=1e-12)
+
+
+def test_weights_of_attention_are_dropped_by_a_key():
+    layer = nn.MultiHeadAttention.init(KEY, 6, 2, context_features=3, dropout=0.3)
+    context = fg.tensor(RNG.normal(size=(2, 5, 3)))
+    assert_array_equal(layer(X, context), replace(layer, dropout=0.0)(X, context))
+    keys = fg.random.split(KEY, 2000)
+    means = fg.vmap(lambda key: layer(X, context, key=key))(keys).mean(axis=0)
+    assert 0 < abs(means - layer(X, context)).max() < 0.1
+    weights = fnp.full((1, 4, 5), 0.2)
+    dropped = nn.dropout(weights, 0.3, KEY) @ fnp.ones((5, 2))
+    ones, zeros = fnp.ones((1, 5, 2)), fnp.zeros((1, 4, 2))
+    mixed = nn.attention(zeros, ones, ones, dropout_rate=0.3, dropout_key=KEY)
+    assert_allclose(mixed, dropped, rtol=1e-14)
+    model = nn.Sequential(nn.Residual(replace(layer, key=layer.query, value=layer.query)))
+    y, state = model.train(X, key=KEY)
+    assert state == (None,)
+    assert_array_equal(y, model(X, key=KEY))
+    with pytest.raises(ArgumentError, match="MultiHeadAttention: training needs a key"):
+        model.train(X)
+
+
+# ------------------------------------------------------------------------------ layers as values
+
+
+def test_sequences_of_layers_are_sequences():
+    model = nn.Sequential(nn.Linear.init(KEY, 6, 4), nn.relu, nn.Linear.init(KEY, 4, 2))
+    assert len(model) == 3
+    assert model[-1] is list(model)[2] is model.layers[2]
+    assert_array_equal(model[2](model[:2](X)), model(X))
+    assert isinstance(model[:0], nn.Sequential)
+
+
+def test_static_options_are_numbers_and_tuples():
+    """Whoever passes lists or arrays has a layer that can be jitted, all the same."""
+    conv = nn.Conv.init(KEY, 4, 2, (2,), stride=[2], padding=np.int64(1))  # type: ignore[arg-type]
+    assert (conv.stride, conv.padding) == ((2,), 1)
+    layers: list[Any] = [
+        conv,
+        nn.Dropout(fg.tensor(0.5)),  # type: ignore[arg-type]
+        nn.LayerNorm.init(6, epsilon=np.float64(1e-3)),
+        nn.GroupNorm.init(4, np.int64(2), epsilon=fg.tensor(1e-3)),  # type: ignore[arg-type]
+    ]
+    for layer in layers:
+        hash(fg.tree.structure(layer))
+        assert_array_equal(fg.jit(lambda layer: layer(X), backend="numpy")(layer), layer(X))
+    with pytest.raises(LeafError, match=r"Dropout: rate is static.* got Tensor"):
+        nn.Dropout(fg.tensor([0.5]))  # type: ignore[arg-type]
+
+
+def test_statistics_keep_their_dtype():
+    """So a scan can carry them, whatever the data are."""
+    norm = nn.BatchNorm.init(4, dtype=np.float32)
+    step = lambda stats, x: norm.train(x, stats)[::-1]  # noqa: E731
+    stats, ys = fg.scan(step, norm.init_state(), X[None])
+    assert stats.mean.dtype == stats.variance.dtype == np.float32
+    assert ys.dtype == np.float64
+
+
+def test_errors_in_a_sequence_say_in_which_layer():
+    inner = nn.Sequential(nn.relu, nn.Linear.init(KEY, 5, 2))
+    with pytest.raises(ShapeError) as caught:
+        nn.Sequential(nn.relu, nn.relu, inner)(X)
+    assert caught.value.__notes__ == ["In layer 1, Linear.", "In layer 2, Sequential."]
 
 
 # -------------------------------------------------------------------------------------- bad input
@@ -322,6 +386,49 @@ def append_many(cache, number, row):
             lambda: nn.BatchNorm.init(4)(X, (0.0, 1.0)),  # type: ignore[arg-type]
             ArgumentError,
             "of 4 channels",
+        ),
+        (
+            lambda: nn.Sequential(nn.BatchNorm.init(4))(X),
+            ArgumentError,
+            r"not None\..*norm\.init_state\(\).*model\(x, state\)",
+        ),
+        (
+            lambda: nn.Sequential(nn.Dropout(), nn.Dropout())(X, KEY),
+            ArgumentError,
+            "A key is passed as key=",
+        ),
+        (lambda: nn.Sequential(nn.Dropout())(X, [1.0]), ArgumentError, "Dropout.* has no state"),
+        (lambda: nn.Sequential([nn.relu]), FunctionError, r"Sequential\(\*layers\)"),  # type: ignore[arg-type]
+        (lambda: nn.Residual(nn.Linear.init(KEY, 6, 1))(X), ShapeError, r"Linear .*\(2, 4, 1\) of"),
+        (lambda: nn.LayerNorm.init((4, 6)), DtypeError, r"axis=\(-2, -1\)"),  # type: ignore[arg-type]
+        (lambda: nn.LayerNorm.init(1)(X), ShapeError, r"LayerNorm: .*\(\.\.\., 1\)"),
+        (lambda: nn.LayerNorm.init(6, epsilon=-1.0), ArgumentError, "LayerNorm: epsilon"),
+        (lambda: nn.RMSNorm.init(5)(X), ShapeError, r"RMSNorm: .*\(\.\.\., 5\)"),
+        (lambda: nn.GroupNorm.init(6, 4), ShapeError, "6 channels are not divided into 4"),
+        (lambda: nn.BatchNorm.init(6, momentum=2.0), ArgumentError, "momentum is from 0 to 1"),
+        (
+            lambda: nn.Conv.init(KEY, 3, 2, (5,), stride=0),
+            ShapeError,
+            "stride has to be at least 1",
+        ),
+        (lambda: nn.Conv.init(KEY, 3, 2, (5,), padding_mode="wrap"), ArgumentError, "circular"),
+        (lambda: nn.Conv(fnp.ones((3, 2, 2)), fnp.ones(2)), ShapeError, "has 3 filters"),
+        (
+            lambda: nn.ConvTranspose(fnp.ones((3, 2, 2)), fnp.ones((1, 1, 1, 2))),
+            ShapeError,
+            r"has 0 filters, and the bias the shape \(1, 1, 1, 2\)",
+        ),
+        (
+            lambda: replace(nn.MultiHeadAttention.init(KEY, 6, 2), rotary_base=1e4),
+            ShapeError,
+            "a head has 3 features",
+        ),
+        (
+            lambda: replace(
+                nn.MultiHeadAttention.init(KEY, 6, 2), output=nn.Linear.init(KEY, 3, 6)
+            ),
+            ShapeError,
+            r"take \[6, 6, 3\] features",
         ),
         (
             lambda: replace(nn.MultiHeadAttention.init(KEY, 6, 3), heads=4),
