@@ -133,7 +133,12 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "data_format dimension_numbers",
         "x is (batch, channels, *sizes): fnp.moveaxis(x, -1, 1) where the channels come last",
     ),
-    ("conv conv_transpose", "padding_mode", 'fnp.pad(x, widths, mode="wrap") first'),
+    (
+        "conv conv_transpose",
+        "padding_mode",
+        'fnp.pad(x, widths, mode="wrap") first, as the layer nn.Conv with padding_mode= does',
+    ),
+    ("attention", "dropout_p dropout", "dropout_rate= and dropout_key="),
     ("max_pool avg_pool", "kernel_size window_shape pool_size window_dimensions", "window="),
     ("max_pool avg_pool", "strides window_strides", "stride="),
     ("max_pool avg_pool", "ceil_mode return_indices", _NEEDLESS),

@@ -46,6 +46,8 @@ _REMEDIES: Final[Mapping[int, str]] = MappingProxyType(
         errno.EISDIR: "This is a folder: add the name of a file.",
         errno.ENOTDIR: "A part of the path is a file, not a folder: correct it.",
         errno.ENOENT: "Make its folder first: path.parent.mkdir(parents=True).",
+        errno.ENAMETOOLONG: "Shorten its name.",
+        errno.EEXIST: "Only files are replaced, not devices and pipes: choose another path.",
     }
 )
 
@@ -56,10 +58,13 @@ def checked_path(path: object, operation: str, name: str = "path") -> Path:
     Raises
     ------
     ArgumentError
-        It is neither a text nor a path.
+        It is neither a text nor a path, or has a character that no path has.
     """
     if isinstance(path, (str, os.PathLike)):
-        return Path(path)
+        place = Path(path)
+        if "\0" in str(place):
+            raise ArgumentError(f"{operation}: {name} {str(place)!r} has a character of code 0.")
+        return place
     raise ArgumentError(
         f"{operation}: {name} has to be a text or a pathlib.Path, got {type(path).__name__}."
     )
@@ -83,6 +88,8 @@ def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not target.is_file():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         _remove_stale(target.parent)
         file, temporary = _temporary(target.parent)
         try:
@@ -103,7 +110,7 @@ def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
     except OSError as error:
         if isinstance(error, StorageError):
             raise
-        remedy = _REMEDIES.get(error.errno or 0, "")
+        remedy = _REMEDIES.get(error.errno or 0, "Save to another place.")
         raise StorageError(
             f"{operation}: cannot write {str(path)!r}: {error.strerror or error}. {remedy} Files"
             " that were saved earlier are unchanged.",

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from math import isnan, nan
 from operator import index
 from pathlib import Path
 from threading import RLock, Thread
@@ -41,7 +42,8 @@ class Checkpoints:
     keep : int or None, optional
         How many of the newest steps stay; older files are removed after each save. None keeps all.
     best : tuple of str and int, optional
-        ``("loss", 2)`` also keeps the two steps with the least ``loss`` among their metrics.
+        ``("loss", 2)`` also keeps the two steps with the least ``loss`` among their metrics; one
+        that is NaN is the worst.
 
     Examples
     --------
@@ -228,7 +230,8 @@ class Checkpoints:
         staying = {saved, *sorted(metrics)[-self._keep :]}
         if self._best is not None:
             name, count = self._best
-            ranked = sorted(metrics, key=lambda step: metrics[step].get(name, float("inf")))
+            numbers = {step: known.get(name, nan) for step, known in metrics.items()}
+            ranked = sorted(numbers, key=lambda step: (isnan(numbers[step]), numbers[step]))
             staying |= set(ranked[:count])
         for step in metrics.keys() - staying:
             self._path(step).unlink(missing_ok=True)

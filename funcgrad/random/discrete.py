@@ -327,6 +327,8 @@ def categorical(
     ------
     ShapeError
         There are no classes, or the shapes do not broadcast.
+    ArgumentError
+        No class is possible: all logits are minus infinity, or one is NaN.
 
     Examples
     --------
@@ -339,6 +341,12 @@ def categorical(
     classes = fnp.moveaxis(wrap(value), place, -1)
     if not classes.shape[-1]:
         raise ShapeError(f"categorical: logits of shape {shape_of(value)} have no classes.")
+    raw = concrete(operand(classes, "categorical"))
+    if type(raw) in RAW and not np.all(np.max(raw, axis=-1) > -np.inf):
+        raise ArgumentError(
+            "categorical: logits are NaN, or minus infinity for all classes, so no class can be"
+            " drawn. Mask fewer classes, or find out where the NaN is from."
+        )
     size = classes.shape[:-1] if shape is None else as_shape(shape, "categorical")
     check_broadcast(classes.shape[:-1], size, "categorical", "logits without the axis")
     # The greatest of the logits after Gumbel noise: Gumbel, "Statistical theory of extreme values

@@ -65,6 +65,13 @@ def test_the_best_steps_stay_too(tmp_path: Path) -> None:
         checkpoints.save(5, state(5))
 
 
+def test_what_is_nan_is_never_the_best(tmp_path: Path) -> None:
+    checkpoints = io.Checkpoints(tmp_path, keep=1, best=("loss", 1))
+    for step, value in enumerate([float("nan"), 1.0, 5.0, float("nan"), 3.0]):
+        checkpoints.save(step, state(step), metrics={"loss": value})
+    assert checkpoints.steps() == (1, 4)
+
+
 def test_all_may_stay(tmp_path: Path) -> None:
     checkpoints = io.Checkpoints(tmp_path, keep=None)
     for step in range(6):

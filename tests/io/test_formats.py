@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import struct
 import zipfile
@@ -15,7 +16,14 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io
-from funcgrad.errors import DtypeError, FileFormatError, MissingFileError, StorageError, TreeError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    FileFormatError,
+    MissingFileError,
+    StorageError,
+    TreeError,
+)
 from funcgrad.io.saving import digest_of_texts
 
 
@@ -334,5 +342,20 @@ def test_a_place_that_cannot_be_written_is_named(path: Path) -> None:
         io.save(path / "x", 1.0)
     with pytest.raises(StorageError, match="cannot write"):
         io.save(path.parent, 1.0)
+    with pytest.raises(StorageError, match="Shorten its name"):
+        io.save(path.parent / ("x" * 300), 1.0)
+    with pytest.raises(ArgumentError, match=r"save: path '.*' has a character of code 0"):
+        io.save(str(path) + "\0", 1.0)
+    with pytest.raises(ArgumentError, match="load: path"):
+        io.load("\0")
     error = pickle.loads(pickle.dumps(StorageError("text", 28)))
     assert (str(error), error.errno) == ("text", 28)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(StorageError, match="not devices and pipes"):
+        io.save(pipe, 1.0)
+    assert pipe.is_fifo()

@@ -215,6 +215,9 @@ def test_categorical_numbers():
     assert passes_chi2(np.bincount(drawn[:, 1]), p[1, :2])
     assert random.categorical(KEY, logits).shape == (2,)
     assert random.categorical(KEY, logits, axis=0).shape == (3,)
+    for nothing in ([-np.inf, -np.inf], [[0.0, 0.0], [0.0, np.nan]]):
+        with pytest.raises(ArgumentError, match="no class can be drawn"):
+            random.categorical(KEY, nothing)
     with pytest.raises(ShapeError, match="no classes"):
         random.categorical(KEY, np.zeros((3, 0)))
     with pytest.raises(ShapeError, match="does not broadcast"):
