@@ -104,7 +104,11 @@ def attention(
     )
     logits = _merged(_split(queries * factor, groups) @ _shared(keys, groups).mT, groups)
     allowed = _allowed(logits.shape, mask, causal, window, offset)
-    weights = _weights(logits if bias is None else logits + _bias(bias, logits), allowed)
+    if bias is not None:
+        logits = logits + _bias(bias, logits)
+    # A query sees the first key at least, where only keys behind its position are hidden.
+    options = (mask, bias, window, offset)
+    weights = _weights(logits, allowed, may_be_blind=any(x is not None for x in options))
     weights = dropout(weights, dropout_rate, dropout_key)
     return _merged(_split(weights, groups) @ _shared(values, groups), groups)
 
@@ -215,12 +219,14 @@ def _widths(window: int | tuple[int, int]) -> tuple[int, int]:
     return before, behind
 
 
-def _weights(logits: Tensor, allowed: Tensor | None) -> Tensor:
-    """Probabilities of keys; 0, and structurally without derivative, where there are none."""
+def _weights(logits: Tensor, allowed: Tensor | None, may_be_blind: bool) -> Tensor:
+    """Probabilities of keys; 0, and structurally without derivative, for blind queries."""
     if logits.shape[-1] == 0:
         return logits
     chosen = logits if allowed is None else fnp.where(allowed, logits, -np.inf)
     weights = wrap(probabilities(operand(chosen, "attention"), (logits.ndim - 1,), "attention"))
+    if not may_be_blind:
+        return weights
     sees = fnp.any(chosen > -np.inf, axis=-1, keepdims=True)
     result: Tensor = fnp.where(sees, weights, 0)
     return result

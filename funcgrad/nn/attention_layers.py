@@ -276,7 +276,7 @@ class MultiHeadAttention:
         source = x if context is None else context
         query = self._heads(self.query(x))
         keys, values = self._heads(self.key(source)), self._heads(self.value(source))
-        first: Any = 0 if cache is None else cache.length
+        first: Any = None if cache is None else cache.length
         if self.rotary_base is not None:
             query, keys = self._turned(query, first), self._turned(keys, first)
         if cache is not None:
@@ -323,4 +323,5 @@ class MultiHeadAttention:
 
     def _turned(self, features: Tensor, first: Any) -> Tensor:
         base = 10000.0 if self.rotary_base is None else self.rotary_base
-        return rotary(features, first + fnp.arange(features.shape[-2]), base=base)
+        positions = fnp.arange(features.shape[-2])
+        return rotary(features, positions if first is None else first + positions, base=base)

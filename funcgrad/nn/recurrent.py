@@ -154,8 +154,10 @@ class LSTMCell(_Cell):
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """One step."""
         h, c = map(self._state, pair(carry, "LSTMCell", "carry"))
-        i, f, g, o = fnp.split(self._input(x) + h @ self.state_weight, 4, axis=-1)
-        c = sigmoid(f) * c + sigmoid(i) * fnp.tanh(g)
+        units = c.shape[-1]
+        first, g, o = fnp.split(self._input(x) + h @ self.state_weight, [2 * units, 3 * units], -1)
+        i, f = fnp.split(sigmoid(first), 2, axis=-1)  # both at once, in fewer operations
+        c = f * c + i * fnp.tanh(g)
         h = sigmoid(o) * fnp.tanh(c)
         return (h, c), h
 
