@@ -123,6 +123,11 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.tree", "map_structure multimap tree_multimap", "fg.tree.map(f, tree, *rest)"),
     ("fg.tree", "zeros_like", "fg.tree.map(fnp.zeros_like, tree)"),
     ("fg.tree", "ones_like", "fg.tree.map(fnp.ones_like, tree)"),
+    ("fg.tree", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
+    ("fg.tree", "filter", "chosen, others = fg.tree.partition(tree, where)"),
+    ("fg.tree", "ravel_pytree", "vector, restore = fg.tree.ravel(tree)"),
+    ("fg.tree", "size", "fg.tree.count(tree)"),
+    ("fg.tree", "l2_norm global_norm", "fg.tree.norm(tree)"),
     # Equations.
     (
         "fg",
@@ -202,14 +207,16 @@ NAMES: Final[tuple[Row, ...]] = (
     # Networks.
     ("fg.nn", "Module ModuleList Parameter", _LAYERS),
     ("fg.nn", "Dense linear", "fg.nn.Linear.init(key, inputs, outputs)"),
+    ("fg.nn", "Conv1d Conv2d Conv3d", "fg.nn.Conv.init(key, channels, filters, (3, 3))"),
+    ("fg.nn", "conv1d conv2d conv3d", "fg.nn.conv(x, kernel, bias), for any number of axes"),
     (
         "fg.nn",
-        "Conv1d Conv2d Conv3d conv1d conv2d conv3d",
-        "fg.nn.conv(x, kernel, bias), for any number of axes",
+        "ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+        "fg.nn.ConvTranspose.init(key, channels, filters, (3, 3))",
     ),
     (
         "fg.nn",
-        "ConvTranspose2d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "conv_transpose1d conv_transpose2d conv_transpose3d",
         "fg.nn.conv_transpose(x, kernel, bias), for any number of axes",
     ),
     ("fg.nn", "MaxPool1d MaxPool2d max_pool1d max_pool2d", "fg.nn.max_pool(x, (2, 2))"),
@@ -223,18 +230,40 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.nn",
-        "BatchNorm1d BatchNorm2d batch_norm",
+        "BatchNorm1d BatchNorm2d BatchNorm3d batch_norm",
         "y, stats = norm.train(x, stats), where norm is fg.nn.BatchNorm.init(channels)",
     ),
-    ("fg.nn", "embedding", "fg.nn.Embedding.init(key, count, features)"),
     (
         "fg.nn",
-        "RNN LSTM GRU",
-        "fg.nn.run(fg.nn.LSTMCell.init(key, inputs, units), xs)",
+        "InstanceNorm InstanceNorm1d InstanceNorm2d instance_norm",
+        "fg.nn.GroupNorm.init(channels, groups=channels)",
+    ),
+    ("fg.nn", "embedding Embed", "fg.nn.Embedding.init(key, count, features)"),
+    *tuple(
+        ("fg.nn", name, f"fg.nn.run(fg.nn.{name}Cell.init(key, inputs, units), xs)")
+        for name in "RNN LSTM GRU".split()
     ),
     (
         "fg.nn",
-        "MultiheadAttention scaled_dot_product_attention dot_product_attention",
+        "MultiheadAttention",
+        "fg.nn.MultiHeadAttention.init(key, features, heads)",
+    ),
+    (
+        "fg.nn",
+        "RotaryPositionalEmbedding",
+        "fg.nn.rotary(x), or MultiHeadAttention with rotary_base=",
+    ),
+    ("fg.nn", "Identity", "lambda x: x, or a Sequential without layers"),
+    ("fg.nn", "Lambda", "fg.nn.Activation(function), which Sequential makes itself"),
+    (
+        "fg.nn",
+        "inference_mode",
+        "layers drop nothing without a key, and use statistics unless train is called",
+    ),
+    ("fg.nn", "Shared", "pass one layer to both places where it is called"),
+    (
+        "fg.nn",
+        "scaled_dot_product_attention dot_product_attention",
         "fg.nn.attention(query, key, value)",
     ),
     *tuple(
@@ -284,6 +313,16 @@ NAMES: Final[tuple[Row, ...]] = (
     ("Distributions", "stats moment expect", "mean(...), var(...) and std(...)"),
     # Random numbers.
     ("fg.random", "PRNGKey", "fg.random.key(seed)"),
+    ("fg.random", "clone", "fg.random.again(key)"),
+    (
+        "fg.random",
+        "negative_binomial",
+        "fg.random.poisson(first, fg.random.gamma(second, n, scale=(1 - p) / p))",
+    ),
+    # Files.
+    ("fg.io", "save_file save_state_dict tree_serialise_leaves", "fg.io.save(path, tree)"),
+    ("fg.io", "load_file safe_open load_state_dict", "fg.io.load(path, like=tree)"),
+    ("fg.io", "tree_deserialise_leaves", "fg.io.load(path, like=tree)"),
     ("fg.random", "seed default_rng RandomState manual_seed get_state set_state", _KEYS),
     ("fg.random", "rand random random_sample", "fg.random.uniform(key, shape)"),
     ("fg.random", "randn standard_normal", "fg.random.normal(key, shape)"),

@@ -55,6 +55,9 @@ class TreePlace:
 
     __slots__ = ("__steps", "__tree")  # no name of a user's field
 
+    __steps: tuple[Step, ...]
+    __tree: Pytree
+
     def __init__(self, tree: Pytree, steps: tuple[Step, ...]) -> None:
         object.__setattr__(self, "_TreePlace__tree", tree)
         object.__setattr__(self, "_TreePlace__steps", steps)

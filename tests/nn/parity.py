@@ -163,7 +163,7 @@ def torch_layers() -> dict[str, Callable[..., Any]]:
         options = {"key_padding_mask": torch.tensor(~padded()), "need_weights": False}
         return torch.func.functional_call(layer, known, (x, context, context), options)[0]
 
-    def conv(mode: str) -> Callable[..., Any]:
+    def conv(mode: Any) -> Callable[..., Any]:
         layer = torch.nn.Conv2d(2, 4, (3, 2), stride=(1, 2), padding=1, padding_mode=mode).double()
         return lambda x, weight, bias: torch.func.functional_call(
             layer, {"weight": weight, "bias": bias}, (x,)
@@ -171,7 +171,7 @@ def torch_layers() -> dict[str, Callable[..., Any]]:
 
     ahead = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
     seen = torch.tensor(mask())
-    batch = {
+    batch: dict[str, Any] = {
         "running_mean": torch.full((3,), 0.5).double(),
         "running_var": torch.full((3,), 2.0).double(),
     }
