@@ -34,10 +34,23 @@ from funcgrad.nn.activations import (
     sparsemax,
     swish,
 )
+from funcgrad.nn.alignment_losses import ctc_loss
 from funcgrad.nn.attending import attention
 from funcgrad.nn.attention_layers import KVCache, MultiHeadAttention
+from funcgrad.nn.classification_losses import (
+    hinge_loss,
+    sigmoid_binary_cross_entropy,
+    sigmoid_focal_loss,
+    softmax_focal_loss,
+)
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.dropping import dropout
+from funcgrad.nn.embedding_losses import (
+    cosine_distance,
+    cosine_similarity,
+    ntxent,
+    triplet_margin_loss,
+)
 from funcgrad.nn.filters import Conv, ConvTranspose
 from funcgrad.nn.hard_activations import hard_sigmoid, hard_silu, hard_swish, hard_tanh, relu6
 from funcgrad.nn.initializers import (
@@ -54,13 +67,15 @@ from funcgrad.nn.initializers import (
     zeros,
 )
 from funcgrad.nn.layers import MLP, Activation, Dropout, Embedding, Linear, Residual, Sequential
-from funcgrad.nn.losses import cross_entropy, one_hot, squared_error
+from funcgrad.nn.losses import cross_entropy, kl_divergence, one_hot
 from funcgrad.nn.norm_layers import BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RMSNorm
 from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm
+from funcgrad.nn.overlap_losses import dice_loss
 from funcgrad.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from funcgrad.nn.positions import rotary, sinusoidal_positions
 from funcgrad.nn.recipes import build, dense, recipe, sequential
 from funcgrad.nn.recurrent import GRUCell, LSTMCell, RNNCell, bidirectional, run
+from funcgrad.nn.regression_losses import huber_loss, log_cosh, squared_error
 from funcgrad.nn.smooth_activations import celu, mish, selu, softsign, squareplus
 from funcgrad.nn.summaries import summary
 from funcgrad.numpy import logsumexp, tanh
@@ -94,8 +109,12 @@ __all__ = [
     "celu",
     "conv",
     "conv_transpose",
+    "cosine_distance",
+    "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dense",
+    "dice_loss",
     "dropout",
     "elu",
     "gelu",
@@ -109,15 +128,20 @@ __all__ = [
     "hard_tanh",
     "he_normal",
     "he_uniform",
+    "hinge_loss",
+    "huber_loss",
+    "kl_divergence",
     "layer_norm",
     "leaky_relu",
     "lecun_normal",
     "lecun_uniform",
+    "log_cosh",
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
     "max_pool",
     "mish",
+    "ntxent",
     "one_hot",
     "ones",
     "orthogonal",
@@ -130,9 +154,12 @@ __all__ = [
     "selu",
     "sequential",
     "sigmoid",
+    "sigmoid_binary_cross_entropy",
+    "sigmoid_focal_loss",
     "silu",
     "sinusoidal_positions",
     "softmax",
+    "softmax_focal_loss",
     "softplus",
     "softsign",
     "sparsemax",
@@ -141,6 +168,7 @@ __all__ = [
     "summary",
     "swish",
     "tanh",
+    "triplet_margin_loss",
     "truncated_normal",
     "variance_scaling",
     "zeros",

@@ -1,4 +1,6 @@
-"""Losses: one number for each example, to be averaged as you like.
+"""Losses of distributions beside labels or others: one number for each example.
+
+Average them as you like; over those that a mask leaves by ``.mean(where=mask)``.
 
 >>> cross_entropy([[0.0, 0.0], [0.0, -np.inf]], [1, 0])
 Tensor([0.69314718, 0.        ])
@@ -6,26 +8,40 @@ Tensor([0.69314718, 0.        ])
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import Final, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.foreign_names import answering
+from funcgrad.nn.loss_parts import (
+    check_classes,
+    mask_of,
+    masked,
+    pair_of,
+    parameter,
+    widened_mask,
+)
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.options import integer
-from funcgrad.primitives.elementwise import square
 from funcgrad.primitives.logic import equal, logical_and
 from funcgrad.primitives.logits import log_total, real_value, relative_logits
 from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.selection import where
+from funcgrad.primitives.selection import where as chosen_where
 from funcgrad.primitives.sorting import take_along_axis
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad.shape import (
+    AxisLike,
+    Shape,
+    dtype_of,
+    normalize_axes,
+    normalize_axis,
+    reduced_shape,
+    shape_of,
+)
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Value, bind1, concrete
 from funcgrad.users_values import ArrayLike, checked_dtype, operand
 
 
@@ -79,7 +95,14 @@ def one_hot(
 
 
 @answering
-def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
+def cross_entropy(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    axis: SupportsIndex = -1,
+    *,
+    smoothing: ArrayLike = 0.0,
+    where: ArrayLike | None = None,
+) -> Tensor:
     """Minus the logarithm of the probability that softmax gives to the right class.
 
     Parameters
@@ -93,6 +116,13 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
         ``logits``. The probabilities need not sum to 1 (they are weights); one of 0 costs nothing.
     axis : int
         The axis of the classes.
+    smoothing : float or 0-d tensor
+        From 0 to 1: how much of each label is spread evenly over all classes. A class that is
+        masked gets a share too, and costs infinity then.
+    where : array_like of bool, optional
+        Which examples count: it broadcasts to the shape of the result. Others are 0, with the
+        derivative 0, whatever their logits and labels are. The mean over those that count is
+        ``.mean(where=mask)``.
 
     Returns
     -------
@@ -104,9 +134,9 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
     ShapeError
         The shapes do not fit.
     DtypeError
-        The labels are neither integers nor real.
+        The labels are neither integers nor real, or the mask is not of truth values.
     ArgumentError
-        A label names no class. (Labels that ``vmap`` batches are not checked.)
+        A label names no class, or the smoothing is out of bounds. (Traced ones are not checked.)
 
     Examples
     --------
@@ -114,86 +144,136 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike, axis: SupportsIndex = -1
     Tensor(0.2876820)
     >>> cross_entropy([0.0, np.log(3.0)], [0.5, 0.5])
     Tensor(0.8369882)
+    >>> labels = np.array([1, -1])  # the second is unknown
+    >>> cross_entropy([[0.0, np.log(3.0)], [0.0, 0.0]], labels, where=labels >= 0)
+    Tensor([0.2876820, 0.       ])
     """
     value = operand(labels, "cross_entropy")
-    scores = real_value(logits, "cross_entropy")
-    shape = shape_of(scores)
-    place = normalize_axis(axis, len(shape), "cross_entropy")
+    scores = wrap(real_value(logits, "cross_entropy"))
+    place = normalize_axis(axis, scores.ndim, "cross_entropy")
+    share = None if type(smoothing) in (int, float) and smoothing == 0 else smoothing
+    if share is not None:
+        share = parameter("cross_entropy", "smoothing", share, scores, most=1.0)
+    counted = mask_of("cross_entropy", where, scores.shape[:place] + scores.shape[place + 1 :])
+    shown = masked(scores, widened_mask(counted, place))
     kind = dtype_of(value).kind
     if kind in "iu":
-        _check_labels(value, shape, place)
-        relative = relative_logits(scores, (place,), "cross_entropy")
-        positions = reshape(value, shape=(*shape[:place], 1, *shape[place + 1 :]))
-        chosen = take_along_axis(relative, positions, place, unique=True)
-        return _dropped(log_total(relative, (place,), keepdims=True) - chosen, place)
-    if kind != "f":
+        _check_shape_of_labels(shape_of(value), scores.shape, place)
+        numbers = masked(wrap(value), counted)
+        check_classes("cross_entropy", numbers, scores.shape[place], _HINT)
+        if share is None:
+            return masked(_of_numbers(shown, numbers, place), counted)
+        value = one_hot(numbers, scores.shape[place], scores.dtype, axis=place)
+    elif kind != "f":
         raise DtypeError(
             "cross_entropy: labels have to be integers, the numbers of the right classes, or"
             f" floating-point probabilities; got {dtype_of(value)}."
         )
-    if shape_of(value) != shape:
+    if shape_of(value) != scores.shape:
         raise ShapeError(
             f"cross_entropy: probabilities of shape {shape_of(value)} do not fit logits of shape"
-            f" {shape}; the shapes have to be equal."
+            f" {scores.shape}; the shapes have to be equal."
         )
+    weights = masked(wrap(value), widened_mask(counted, place))
+    if share is not None:
+        weights = (1 - share) * weights + share / max(scores.shape[place], 1)
+    return masked(_of_weights(shown, weights, place), counted)
+
+
+_HINT: Final = " For a label that means that there is none, write where=labels >= 0."
+
+
+def _of_numbers(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
+    """The cost of the right classes."""
+    relative = relative_logits(scores, (place,), "cross_entropy")
+    shape = scores.shape
+    positions = reshape(numbers, shape=(*shape[:place], 1, *shape[place + 1 :]))
+    chosen = take_along_axis(relative, positions, place, unique=True)
+    cost = log_total(relative, (place,), keepdims=True) - chosen
+    result: Tensor = wrap(reshape(cost, shape=shape[:place] + shape[place + 1 :]))
+    return result
+
+
+def _of_weights(scores: Tensor, weights: Tensor, place: int) -> Tensor:
+    """The sum of the costs of all classes, by their weights."""
     relative = relative_logits(scores, (place,), "cross_entropy")
     costs = log_total(relative, (place,), keepdims=True) - relative
-    impossible = logical_and(equal(value, 0), equal(costs, np.inf))  # 0 * inf, and costs nothing
-    total = reduce_sum(value * where(impossible, 0, costs), axis=(place,), keepdims=False)
+    impossible = logical_and(equal(weights, 0), equal(costs, np.inf))  # 0 * inf, costs nothing
+    total = reduce_sum(weights * chosen_where(impossible, 0, costs), axis=(place,), keepdims=False)
     result: Tensor = wrap(total)
     return result
 
 
-def _dropped(x: Value, axis: int) -> Tensor:
-    """Remove an axis of size 1."""
-    shape = shape_of(x)
-    result: Tensor = wrap(reshape(x, shape=shape[:axis] + shape[axis + 1 :]))
-    return result
-
-
-def _check_labels(labels: Value, shape: Shape, axis: int) -> None:
-    expected = shape[:axis] + shape[axis + 1 :]
-    if shape_of(labels) != expected:
-        hint = " One-hot labels have to be of a floating dtype." * (shape_of(labels) == shape)
+def _check_shape_of_labels(labels: Shape, logits: Shape, axis: int) -> None:
+    expected = logits[:axis] + logits[axis + 1 :]
+    if labels != expected:
+        hint = " One-hot labels have to be of a floating dtype." * (labels == logits)
         raise ShapeError(
-            f"cross_entropy: integer labels of shape {shape_of(labels)} do not fit logits of shape"
-            f" {shape} with the classes on axis {axis}; expected shape {expected}.{hint}"
-        )
-    raw = concrete(labels)
-    if type(raw) in RAW and np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) < shape[axis]:
-        raise ArgumentError(
-            f"cross_entropy: labels have to be from 0 to {shape[axis] - 1}, got labels from"
-            f" {np.min(raw)} to {np.max(raw)}."
+            f"cross_entropy: integer labels of shape {labels} do not fit logits of shape"
+            f" {logits} with the classes on axis {axis}; expected shape {expected}.{hint}"
         )
 
 
-def squared_error(predictions: ArrayLike, targets: ArrayLike) -> Tensor:
-    """The squared difference, element by element.
+@answering
+def kl_divergence(
+    log_predictions: ArrayLike,
+    targets: ArrayLike,
+    axis: AxisLike = -1,
+    *,
+    log_target: bool = False,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The relative entropy of target distributions with respect to predicted ones.
 
     Parameters
     ----------
-    predictions, targets : array_like
-        Real arrays of equal shapes: broadcasting (n, 1) against (n,) has hidden many a mistake.
+    log_predictions : array_like
+        Logarithms of probabilities, as of ``log_softmax``; minus infinity is a probability of 0.
+    targets : array_like
+        Probabilities of the shape of ``log_predictions``; not negative. One of 0 costs nothing,
+        whatever its prediction, and has the derivative 0; another costs infinity where the
+        prediction is 0.
+    axis : int or tuple of int
+        The axes over which the probabilities sum to 1.
+    log_target : bool
+        Whether ``targets`` are logarithms too.
+    where : array_like of bool, optional
+        Which examples count: it broadcasts to the shape of the result. Others are 0, with the
+        derivative 0, whatever their probabilities are.
 
     Returns
     -------
     Tensor
+        The sums of ``targets * (log(targets) - log_predictions)`` over the axes, one for each
+        example.
 
     Raises
     ------
     ShapeError
-        The shapes differ.
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, or the mask not of truth values.
+
+    Notes
+    -----
+    Kullback, Leibler, "On information and sufficiency", Ann. Math. Statist. 22 (1951).
 
     Examples
     --------
-    >>> squared_error([1.0, 2.0], [1.0, 4.0])
-    Tensor([0., 4.])
+    >>> from math import inf, log
+    >>> kl_divergence([log(0.5), log(0.5), -inf], [1.0, 0.0, 0.0])
+    Tensor(0.69314718)
     """
-    first, second = real_numbers("squared_error", predictions, targets)
-    if first.shape != second.shape:
-        raise ShapeError(
-            f"squared_error: the predictions' shape {first.shape} and the targets' shape"
-            f" {second.shape} differ; reshape one of them."
-        )
-    error: Tensor = wrap(bind1(square, first - second))
-    return error
+    names = ("log_predictions", "targets")
+    logs, shares = pair_of("kl_divergence", names, log_predictions, targets)
+    axes = normalize_axes(axis, logs.ndim, "kl_divergence")
+    shape = reduced_shape(logs.shape, axes, False)
+    counted = mask_of("kl_divergence", where, shape)
+    wide = widened_mask(counted, axes)
+    logs, shares = masked(logs, wide), masked(shares, wide)
+    is_none = shares == -np.inf if log_target else shares == 0
+    known = fnp.where(is_none, 0 if log_target else 1, shares)
+    weights, log_weights = (fnp.exp(known), known) if log_target else (known, fnp.log(known))
+    terms = weights * (log_weights - fnp.where(is_none, 0, logs))
+    total: Tensor = fnp.sum(fnp.where(is_none, 0, terms), axis=axes)
+    return masked(total, counted)

@@ -23,7 +23,7 @@ applies to steps: differentiate a training run in its learning rate, or batch ma
 from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.optim import schedules
+from funcgrad.optim import projections, schedules
 from funcgrad.optim.adam import AdamState, adam, adamw
 from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
@@ -81,6 +81,7 @@ __all__ = [
     "lion",
     "nadam",
     "partition",
+    "projections",
     "radam",
     "rmsprop",
     "scale",

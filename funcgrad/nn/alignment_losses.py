@@ -1,0 +1,198 @@
+"""Connectionist temporal classification: labels whose places in a sequence are unknown.
+
+>>> ctc_loss([[0.0, 0.0], [0.0, 0.0]], [1])  # three of four paths mean "1"
+Tensor(0.28768207)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.control.scans import scan
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.nn.loss_parts import check_classes, mask_of, masked, widened_mask
+from funcgrad.numpy.options import integer
+from funcgrad.primitives.logits import log_probabilities, real_value
+from funcgrad.shape import Shape, dtype_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import RAW, concrete
+from funcgrad.users_values import ArrayLike, operand
+
+
+@answering
+def ctc_loss(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    logit_lengths: ArrayLike | None = None,
+    label_lengths: ArrayLike | None = None,
+    blank_id: int = 0,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """Minus the logarithm of the probability that a sequence of classes spells the labels.
+
+    At each time there is one class, or a blank; classes that follow each other without a blank
+    between them count once if they are equal.
+
+    Parameters
+    ----------
+    logits : array_like, shape (..., times, classes)
+        Unnormalized logarithms of probabilities, of which ``softmax`` is taken; logarithms of
+        probabilities are logits too. Minus infinity is a probability of 0.
+    labels : array_like of int, shape (..., labels)
+    logit_lengths, label_lengths : array_like of int, optional
+        How many times, and how many labels, an example has; by default all. They broadcast to
+        ``(...)``. What comes behind is padding, and may be anything. From paddings of 0 and 1:
+        ``fnp.sum(1 - paddings, axis=-1).astype(int)``.
+    blank_id : int
+        The class that is a blank.
+    where : array_like of bool, optional
+        Which examples count: it broadcasts to ``(...)``. Others are 0, with the derivative 0.
+
+    Returns
+    -------
+    Tensor, shape (...)
+        The loss of each example. If it has too few times for its labels, or none that is possible,
+        it is infinity, with the derivative 0: ``fnp.where(loss < fnp.inf, loss, 0)`` leaves it out.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit.
+    DtypeError
+        Logits are complex, labels or lengths no integers, or the mask not of truth values.
+    ArgumentError
+        A label is a blank or no class, or a length is out of bounds. (Traced ones are not checked.)
+
+    Notes
+    -----
+    Graves, Fernandez, Gomez, Schmidhuber, "Connectionist temporal classification: labelling
+    unsegmented sequence data with recurrent neural networks", ICML 2006, by the recursion forwards
+    in logarithms, a step of ``fg.scan`` for each time.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> logits = fnp.zeros((2, 4, 3))
+    >>> ctc_loss(logits, [[1, 2], [1, 1]], label_lengths=[2, 1])
+    Tensor([1.6863989, 2.0918641])
+    >>> ctc_loss(logits[:, :2], [[1, 2], [1, 1]])  # two equal ones need a blank between them
+    Tensor([2.1972246,       inf])
+    """
+    name = "ctc_loss"
+    scores, numbers = wrap(real_value(logits, name)), _integers(labels, "labels")
+    if scores.ndim < 2 or numbers.ndim < 1 or numbers.shape[:-1] != scores.shape[:-2]:
+        raise ShapeError(
+            f"{name}: logits of shape {scores.shape} and labels of shape {numbers.shape} do not"
+            " fit: expected (..., times, classes) and (..., labels), with one batch in front."
+        )
+    batch, (times, classes) = scores.shape[:-2], scores.shape[-2:]
+    blank = integer(blank_id, name, "blank_id")
+    if not 0 <= blank < classes:
+        raise ArgumentError(
+            f"{name}: blank_id has to be from 0 to {classes - 1}, a class of the logits of shape"
+            f" {scores.shape}, got {blank}."
+        )
+    counted = mask_of(name, where, batch)
+    durations = _lengths("logit_lengths", logit_lengths, batch, times, counted)
+    counts = _lengths("label_lengths", label_lengths, batch, numbers.shape[-1], counted)
+    numbers = _known_labels(numbers, counts, counted, classes, blank)
+    is_time = fnp.arange(times) < durations[..., None]
+    if counted is not None:
+        is_time = is_time & widened_mask(counted, -1)
+    logs = log_probabilities(fnp.where(is_time[..., None], scores, 0), (len(batch) + 1,), name)
+    loss = _spelled(wrap(logs), numbers, counts, is_time, blank)
+    return masked(loss, counted)
+
+
+def _integers(x: ArrayLike, argument: str) -> Tensor:
+    value = operand(x, "ctc_loss")
+    if dtype_of(value).kind not in "iu":
+        raise DtypeError(f"ctc_loss: {argument} have to be integers, got {dtype_of(value)}.")
+    return wrap(value)
+
+
+def _lengths(
+    argument: str, lengths: ArrayLike | None, batch: Shape, most: int, counted: Tensor | None
+) -> Tensor:
+    """The length of each example, at most that of the array."""
+    if lengths is None:
+        return wrap(np.full(batch, most))
+    numbers = _integers(lengths, argument)
+    try:
+        fits = np.broadcast_shapes(numbers.shape, batch) == batch
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"ctc_loss: {argument} of shape {numbers.shape} do not broadcast to the batch {batch}:"
+            " there is one number for each example."
+        )
+    wide = masked(fnp.broadcast_to(numbers, batch), counted)
+    raw = concrete(wide)
+    if type(raw) in RAW and np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) <= most:
+        raise ArgumentError(
+            f"ctc_loss: {argument} have to be from 0 to {most}, the size of the axis, got lengths"
+            f" from {np.min(raw)} to {np.max(raw)}."
+        )
+    return wide
+
+
+def _known_labels(
+    numbers: Tensor, counts: Tensor, counted: Tensor | None, classes: int, blank: int
+) -> Tensor:
+    """Labels, with some class in the places of padding."""
+    is_label = fnp.arange(numbers.shape[-1]) < counts[..., None]
+    if counted is not None:
+        is_label = is_label & widened_mask(counted, -1)
+    some_class = np.asarray(1 if blank == 0 and classes > 1 else 0, numbers.dtype)
+    known: Tensor = fnp.where(is_label, numbers, some_class)
+    check_classes("ctc_loss", known, classes, " Give label_lengths= if labels are padded.")
+    raw, are_labels = concrete(known), concrete(is_label)
+    if type(raw) in RAW and type(are_labels) in RAW and np.any((raw == blank) & are_labels):
+        raise ArgumentError(
+            f"ctc_loss: a label is {blank}, which means a blank. Give label_lengths= if labels are"
+            " padded, or say by blank_id= which class is the blank."
+        )
+    return known
+
+
+def _spelled(logs: Tensor, numbers: Tensor, counts: Tensor, is_time: Tensor, blank: int) -> Tensor:
+    """The loss, by the recursion over times.
+
+    The carry is, for each number of labels, the logarithm of the probability that they have been
+    spelled, and the last class was a blank, or was the last of them.
+    """
+    batch, size = numbers.shape[:-1], numbers.shape[-1]
+    of_labels = fnp.take_along_axis(logs, numbers[..., None, :], axis=-1)
+    xs = [fnp.moveaxis(x, len(batch), 0) for x in (logs[..., blank], of_labels, is_time)]
+    never = np.full((*batch, 1), -np.inf, logs.dtype)
+    changes = numbers[..., 1:] != numbers[..., :-1]  # which need no blank between them
+
+    def step(carry: Any, x: Any) -> Any:
+        blanks, ends = carry
+        of_blank, of_label, is_now = x
+        follows = fnp.where(changes, ends[..., :-1], -np.inf)
+        before = fnp.concatenate([never, follows], axis=-1) if size else ends
+        next_ends = _either(_either(ends, blanks[..., :-1]), before) + of_label
+        pauses = _either(blanks, fnp.concatenate([never, ends], axis=-1)) + of_blank[..., None]
+        is_now = is_now[..., None]
+        return (fnp.where(is_now, pauses, blanks), fnp.where(is_now, next_ends, ends)), None
+
+    start = np.full((*batch, size + 1), -np.inf, logs.dtype)
+    start[..., 0] = 0
+    (blanks, ends), _ = scan(step, (start, start[..., 1:]), xs)
+    both = _either(blanks, fnp.concatenate([never, ends], axis=-1))
+    total = fnp.take_along_axis(both, counts[..., None], axis=-1)[..., 0]
+    loss: Tensor = fnp.where(total == -np.inf, np.inf, -total)
+    return loss
+
+
+def _either(x: Tensor, y: Tensor) -> Tensor:
+    """The logarithm of the sum of two probabilities."""
+    result: Tensor = fnp.logaddexp(x, y)
+    return result

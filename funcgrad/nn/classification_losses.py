@@ -1,0 +1,280 @@
+"""Losses of scores beside labels: of two classes element by element, and focal ones.
+
+Labels may be integers, truth values, or numbers between 0 and 1. The mean over the examples that
+count is ``.mean(where=mask)``.
+
+>>> sigmoid_binary_cross_entropy([0.0, np.inf, -1000.0], [1, 1, 0])
+Tensor([0.69314718, 0.        , 0.        ])
+"""
+
+from __future__ import annotations
+
+from typing import Final, SupportsIndex
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.nn.activations import relu, sigmoid, softplus
+from funcgrad.nn.loss_parts import (
+    check_classes,
+    class_labels,
+    mask_of,
+    masked,
+    parameter,
+    scores_and_labels,
+    widened_mask,
+)
+from funcgrad.primitives.logits import real_value, relative_logits
+from funcgrad.shape import normalize_axis, shape_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike
+
+_FAR: Final = 800.0
+"""The logit beyond which a probability of double precision is 0 or 1."""
+
+
+@answering
+def sigmoid_binary_cross_entropy(
+    logits: ArrayLike, labels: ArrayLike, *, where: ArrayLike | None = None
+) -> Tensor:
+    """Minus the logarithm of the probability that a sigmoid gives to the right one of two classes.
+
+    Parameters
+    ----------
+    logits : array_like
+        Real numbers, of which ``sigmoid`` is the probability of class 1. Infinite ones are certain:
+        they cost nothing if they are right, and infinity if not, with the slopes 0 and 1 or -1.
+    labels : array_like
+        1 or 0 (integers or truth values too), or probabilities of class 1, of the shape of
+        ``logits``. A probability of 0 costs nothing, and the derivative of that is 0.
+    where : array_like of bool, optional
+        Which elements count: it broadcasts to the shape of the result. Others are 0, with the
+        derivative 0, whatever their arguments are.
+
+    Returns
+    -------
+    Tensor
+        The loss of each element.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, or the mask not of truth values.
+
+    Examples
+    --------
+    >>> sigmoid_binary_cross_entropy([0.0, 2.0], [1, 0])
+    Tensor([0.69314718, 2.12692801])
+    """
+    name = "sigmoid_binary_cross_entropy"
+    scores, shares = scores_and_labels(name, ("logits", "labels"), logits, labels)
+    counted = mask_of(name, where, scores.shape)
+    return masked(_binary(masked(scores, counted), masked(shares, counted)), counted)
+
+
+def _binary(scores: Tensor, shares: Tensor) -> Tensor:
+    return _cost(shares, softplus(-scores)) + _cost(1 - shares, softplus(scores))
+
+
+def _cost(share: Tensor, cost: Tensor) -> Tensor:
+    """A share of a cost; none of an infinite one costs nothing."""
+    product: Tensor = share * fnp.where((share == 0) & (cost == np.inf), 0, cost)
+    return product
+
+
+@answering
+def sigmoid_focal_loss(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    alpha: ArrayLike | None = None,
+    gamma: ArrayLike = 2.0,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """Binary cross-entropy times a power of the probability of the wrong class.
+
+    So examples that are right already count little.
+
+    Parameters
+    ----------
+    logits, labels : array_like
+        As of ``sigmoid_binary_cross_entropy``. Of a label between 0 and 1, the wrong class is each
+        of the two by a share.
+    alpha : float or 0-d tensor, optional
+        From 0 to 1: the weight of class 1, while class 0 has the weight ``1 - alpha``. By default
+        both have the weight 1.
+    gamma : float or 0-d tensor
+        The power, at least 0; with 0 it is the cross-entropy.
+    where : array_like of bool, optional
+        Which elements count, as of ``sigmoid_binary_cross_entropy``.
+
+    Returns
+    -------
+    Tensor
+        The loss of each element.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, a number none, or the mask not of truth values.
+    ArgumentError
+        A number is out of bounds.
+
+    Notes
+    -----
+    Lin, Goyal, Girshick, He, Dollar, "Focal loss for dense object detection", ICCV 2017.
+
+    Examples
+    --------
+    >>> sigmoid_focal_loss([0.0, 4.0], [1, 1])
+    Tensor([1.73286795e-01, 5.87156972e-06])
+    """
+    name = "sigmoid_focal_loss"
+    scores, shares = scores_and_labels(name, ("logits", "labels"), logits, labels)
+    power = parameter(name, "gamma", gamma, scores)
+    counted = mask_of(name, where, scores.shape)
+    scores, shares = masked(scores, counted), masked(shares, counted)
+    loss = _focal(scores, shares, power)
+    if alpha is not None:
+        weight = parameter(name, "alpha", alpha, scores, most=1.0)
+        loss = loss * (weight * shares + (1 - weight) * (1 - shares))
+    return masked(loss, counted)
+
+
+def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
+    # Far out the probability is constant, so that no infinite cost meets its slope of 0.
+    is_far = fnp.abs(scores) > _FAR
+    near = fnp.where(is_far, fnp.where(scores > 0, _FAR, -_FAR).astype(scores.dtype), scores)
+    wrong = shares * sigmoid(-near) + (1 - shares) * sigmoid(near)
+    is_right = wrong == 0  # and the cost too, faster than any power
+    factor = fnp.power(fnp.where(is_right, 1, wrong), power)
+    result: Tensor = fnp.where(is_right, 0, factor * _binary(scores, shares))
+    return result
+
+
+@answering
+def softmax_focal_loss(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    axis: SupportsIndex = -1,
+    *,
+    gamma: ArrayLike = 2.0,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """Cross-entropy times a power of the probability of all wrong classes.
+
+    Parameters
+    ----------
+    logits : array_like
+        Unnormalized logarithms of probabilities. Minus infinity masks a class.
+    labels : array_like of int
+        The numbers of the right classes, of the shape of ``logits`` without the axis.
+    axis : int
+        The axis of the classes.
+    gamma : float or 0-d tensor
+        The power, at least 0; with 0 it is the cross-entropy.
+    where : array_like of bool, optional
+        Which examples count: it broadcasts to the shape of the result. Others are 0, with the
+        derivative 0, whatever their logits and labels are.
+
+    Returns
+    -------
+    Tensor
+        The loss of each example: the shape of ``logits`` without the axis.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit.
+    DtypeError
+        Logits are complex, labels no integers, or the mask not of truth values.
+    ArgumentError
+        A label names no class, or the power is negative. (Traced ones are not checked.)
+
+    Notes
+    -----
+    Lin, Goyal, Girshick, He, Dollar, "Focal loss for dense object detection", ICCV 2017. The right
+    class and all others are two classes, whose logit is the margin: the difference of the right
+    logit and the ``logsumexp`` of the others. All digits are right at any probability.
+
+    Examples
+    --------
+    >>> softmax_focal_loss([[0.0, 0.0], [50.0, 0.0]], [1, 0], gamma=1.0)
+    Tensor([3.46573590e-01, 3.72007598e-44])
+    """
+    name = "softmax_focal_loss"
+    scores = wrap(real_value(logits, name))
+    place = normalize_axis(axis, scores.ndim, name)
+    power = parameter(name, "gamma", gamma, scores)
+    numbers = class_labels(name, labels)
+    shape = scores.shape[:place] + scores.shape[place + 1 :]
+    if numbers.shape != shape:
+        raise ShapeError(
+            f"{name}: labels of shape {numbers.shape} do not fit logits of shape {scores.shape}"
+            f" with the classes on axis {place}; expected shape {shape}."
+        )
+    counted = mask_of(name, where, shape)
+    numbers = masked(numbers, counted)
+    check_classes(name, numbers, scores.shape[place], _HINT)
+    margin = _margin(masked(scores, widened_mask(counted, place)), numbers, place)
+    return masked(_focal(margin, fnp.ones((), margin.dtype), power), counted)
+
+
+_HINT: Final = " For a label that means that there is none, write where=labels >= 0."
+
+
+def _margin(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
+    """How much greater the logit of the right class is than that of all others together."""
+    relative = wrap(relative_logits(scores, (place,), "softmax_focal_loss"))
+    positions = fnp.expand_dims(numbers, place)
+    classes = fnp.arange(shape_of(relative)[place])
+    is_right = positions == classes.reshape((-1,) + (1,) * (relative.ndim - place - 1))
+    right = fnp.sum(fnp.where(is_right, relative, 0), axis=place)
+    others = fnp.logsumexp(fnp.where(is_right, -np.inf, relative), axis=place)
+    result: Tensor = right - others
+    return result
+
+
+@answering
+def hinge_loss(
+    predictions: ArrayLike, targets: ArrayLike, *, where: ArrayLike | None = None
+) -> Tensor:
+    """``max(0, 1 - targets * predictions)``, element by element: the loss of support vectors.
+
+    Parameters
+    ----------
+    predictions : array_like
+        Real numbers, whose sign names the class.
+    targets : array_like
+        1 or -1 (integers too), of the shape of ``predictions``.
+    where : array_like of bool, optional
+        Which elements count, as of ``sigmoid_binary_cross_entropy``.
+
+    Returns
+    -------
+    Tensor
+        The loss of each element. Where it begins to be 0, its slope is 0: the subgradient of least
+        norm.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, or the mask not of truth values.
+
+    Examples
+    --------
+    >>> hinge_loss([2.0, 0.5, 0.5], [1, 1, -1])
+    Tensor([0. , 0.5, 1.5])
+    """
+    names = ("predictions", "targets")
+    first, second = scores_and_labels("hinge_loss", names, predictions, targets)
+    counted = mask_of("hinge_loss", where, first.shape)
+    return masked(relu(1 - masked(first, counted) * masked(second, counted)), counted)

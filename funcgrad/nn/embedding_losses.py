@@ -1,0 +1,277 @@
+"""Losses of vectors: by the angles or the distances between them.
+
+Vectors lie along one axis, and each loss is one number for each vector. Lengths are exact at any
+scale, and need no small number for safety: at the zero vector, whose direction is unknown, a
+direction is 0 and has the derivative 0.
+
+>>> cosine_similarity([[3e200, 4e200], [0.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
+Tensor([0.6, 0. ])
+"""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.nn.activations import relu, softplus
+from funcgrad.nn.loss_parts import (
+    check_equal_shapes,
+    class_labels,
+    mask_of,
+    masked,
+    pair_of,
+    parameter,
+    widened_mask,
+)
+from funcgrad.primitives.logits import real_value
+from funcgrad.primitives.norms import directed
+from funcgrad.scipy.precision import real_numbers
+from funcgrad.shape import normalize_axis
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike
+
+
+@answering
+def cosine_similarity(
+    predictions: ArrayLike,
+    targets: ArrayLike,
+    axis: SupportsIndex = -1,
+    *,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The cosine of the angle between two vectors.
+
+    Parameters
+    ----------
+    predictions, targets : array_like
+        Real arrays of equal shapes. A zero vector is at right angles to all: its cosine is 0, and
+        so is the derivative of that in both vectors (the subgradient of least norm).
+    axis : int
+        The axis along which the vectors lie.
+    where : array_like of bool, optional
+        Which vectors count: it broadcasts to the shape of the result. Others give 0, with the
+        derivative 0, whatever their numbers are.
+
+    Returns
+    -------
+    Tensor
+        From -1 to 1: the shape of ``predictions`` without the axis.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, or the mask not of truth values.
+
+    Examples
+    --------
+    >>> cosine_similarity([1.0, 1.0], [0.0, 2.0])
+    Tensor(0.70710678)
+    """
+    return _cosine("cosine_similarity", predictions, targets, axis, where, 0)
+
+
+@answering
+def cosine_distance(
+    predictions: ArrayLike,
+    targets: ArrayLike,
+    axis: SupportsIndex = -1,
+    *,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """1 minus the cosine of the angle between two vectors.
+
+    Parameters
+    ----------
+    predictions, targets, axis, where
+        As of ``cosine_similarity``. The distance of a zero vector is 1.
+
+    Returns
+    -------
+    Tensor
+        From 0, for equal directions, to 2: the shape of ``predictions`` without the axis.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, or the mask not of truth values.
+
+    Examples
+    --------
+    >>> cosine_distance([1.0, 0.0], [[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]][2])
+    Tensor(2.0)
+    """
+    return _cosine("cosine_distance", predictions, targets, axis, where, 1)
+
+
+def _cosine(
+    operation: str,
+    predictions: ArrayLike,
+    targets: ArrayLike,
+    axis: SupportsIndex,
+    where: ArrayLike | None,
+    minuend: int,
+) -> Tensor:
+    """The cosine, or 1 minus it."""
+    first, second = pair_of(operation, ("predictions", "targets"), predictions, targets)
+    place = normalize_axis(axis, first.ndim, operation)
+    counted = mask_of(operation, where, first.shape[:place] + first.shape[place + 1 :])
+    wide = widened_mask(counted, place)
+    turned = [_direction(masked(x, wide), place) for x in (first, second)]
+    cosine = fnp.sum(turned[0] * turned[1], axis=place)
+    return masked(1 - cosine if minuend else cosine, counted)
+
+
+def _direction(x: Tensor, axis: int) -> Tensor:
+    """Vectors of length 1, or 0 where they are 0."""
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    turned: Tensor = wrap(directed(np.ones(shape, x.dtype), x, axis=(axis,)))
+    return turned
+
+
+@answering
+def triplet_margin_loss(
+    anchors: ArrayLike,
+    positives: ArrayLike,
+    negatives: ArrayLike,
+    axis: SupportsIndex = -1,
+    *,
+    norm_degree: float = 2,
+    margin: ArrayLike = 1.0,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """How much closer a positive example should be to an anchor than a negative one is.
+
+    ``max(0, distance to the positive - distance to the negative + margin)``.
+
+    Parameters
+    ----------
+    anchors, positives, negatives : array_like
+        Real arrays of equal shapes. Equal vectors have the distance 0, with the derivative 0 (the
+        subgradient of least norm).
+    axis : int
+        The axis along which the vectors lie.
+    norm_degree : float
+        The order of the norm: ``ord`` of ``fnp.linalg.norm``.
+    margin : float or 0-d tensor
+        At least 0.
+    where : array_like of bool, optional
+        Which triplets count: it broadcasts to the shape of the result. Others are 0, with the
+        derivative 0, whatever their numbers are.
+
+    Returns
+    -------
+    Tensor
+        The shape of ``anchors`` without the axis. Where it begins to be 0, its slope is 0.
+
+    Raises
+    ------
+    ShapeError
+        The shapes differ, or that of the mask does not fit.
+    DtypeError
+        An array is complex, or the mask not of truth values.
+    ArgumentError
+        The margin is negative, or the norm has no such order.
+
+    Notes
+    -----
+    Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets and shallow
+    convolutional neural networks", BMVC 2016. No small number is added to distances, as it is in
+    other libraries.
+
+    Examples
+    --------
+    >>> triplet_margin_loss([0.0, 0.0], [3.0, 4.0], [0.0, 2.0])
+    Tensor(4.0)
+    """
+    name = "triplet_margin_loss"
+    first, second, third = real_numbers(name, anchors, positives, negatives)
+    check_equal_shapes(name, ("anchors", "positives"), first, second)
+    check_equal_shapes(name, ("anchors", "negatives"), first, third)
+    place = normalize_axis(axis, first.ndim, name)
+    apart = parameter(name, "margin", margin, first)
+    counted = mask_of(name, where, first.shape[:place] + first.shape[place + 1 :])
+    anchor, near, far = [masked(x, widened_mask(counted, place)) for x in (first, second, third)]
+    distance = fnp.linalg.norm(anchor - near, norm_degree, place)
+    other = fnp.linalg.norm(anchor - far, norm_degree, place)
+    return masked(relu(distance - other + apart), counted)
+
+
+@answering
+def ntxent(
+    embeddings: ArrayLike,
+    labels: ArrayLike,
+    temperature: ArrayLike = 0.07,
+    *,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """The contrastive loss NT-Xent: how well embeddings of one label are told from all others.
+
+    Of two embeddings with one label, it is the cross-entropy of the second one among itself and the
+    embeddings with other labels, by cosines over a temperature.
+
+    Parameters
+    ----------
+    embeddings : array_like, shape (..., examples, features)
+        Real numbers. A zero vector is at right angles to all.
+    labels : array_like of int, shape (..., examples)
+        Equal labels mean that examples belong together; any integers.
+    temperature : float or 0-d tensor
+        Positive.
+    where : array_like of bool, optional
+        Which examples count: it broadcasts to ``(..., examples)``. Others are compared with none,
+        and give 0, with the derivative 0.
+
+    Returns
+    -------
+    Tensor, shape (..., examples)
+        For each example, the mean over those that belong to it; 0 if there are none.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit.
+    DtypeError
+        Embeddings are complex, labels no integers, or the mask not of truth values.
+    ArgumentError
+        The temperature is not positive.
+
+    Notes
+    -----
+    Chen, Kornblith, Norouzi, Hinton, "A simple framework for contrastive learning of visual
+    representations", ICML 2020. The mean of the results is optax's number, where each example
+    belongs to equally many others.
+
+    Examples
+    --------
+    >>> ntxent([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 0, 1], 1.0)
+    Tensor([0.31326169, 0.31326169, 0.        ])
+    """
+    vectors, numbers = wrap(real_value(embeddings, "ntxent")), class_labels("ntxent", labels)
+    if vectors.ndim < 2 or numbers.shape != vectors.shape[:-1]:
+        raise ShapeError(
+            f"ntxent: embeddings of shape {vectors.shape} and labels of shape {numbers.shape} do"
+            " not fit: expected (..., examples, features) and (..., examples)."
+        )
+    heat = parameter("ntxent", "temperature", temperature, vectors, open_below=True)
+    counted = mask_of("ntxent", where, numbers.shape)
+    turned = _direction(masked(vectors, widened_mask(counted, -1)), vectors.ndim - 1)
+    nearness = turned @ turned.mT / heat
+    is_alike = numbers[..., :, None] == numbers[..., None, :]
+    is_other = ~is_alike
+    is_alike = is_alike & ~np.eye(numbers.shape[-1], dtype=bool)
+    if counted is not None:
+        is_both = counted[..., :, None] & counted[..., None, :]
+        is_alike, is_other = is_alike & is_both, is_other & is_both
+    others = fnp.logsumexp(fnp.where(is_other, nearness, -np.inf), axis=-1, keepdims=True)
+    costs = fnp.where(is_alike, softplus(others - nearness), 0)
+    count = fnp.maximum(fnp.sum(is_alike, axis=-1), 1).astype(vectors.dtype)
+    loss: Tensor = fnp.sum(costs, axis=-1) / count
+    return loss
