@@ -203,6 +203,17 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.nn.cross_entropy(logits, labels)",
     ),
     ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets)"),
+    ("fg.optim", "losses", "they are in fg.nn, as fg.nn.huber_loss(predictions, targets)"),
+    *tuple(
+        ("fg.optim.projections", f"projection_{name}", f"fg.optim.projections.{name}(tree)")
+        for name in "hypercube l1_ball l1_sphere l2_ball l2_sphere linf_ball non_negative"
+        " simplex".split()
+    ),
+    (
+        "fg.optim.projections",
+        "projection_box",
+        "fg.optim.projections.box(tree, lower, upper)",
+    ),
     ("fg.optim", "zero_grad step", f"nothing accumulates: {_LOSS}"),
     # Networks.
     ("fg.nn", "Module ModuleList Parameter", _LAYERS),
@@ -292,10 +303,31 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.nn",
         "BCELoss BCEWithLogitsLoss binary_cross_entropy binary_cross_entropy_with_logits",
-        "fnp.mean(fg.nn.softplus(logits) - labels * logits)",
+        "fnp.mean(fg.nn.sigmoid_binary_cross_entropy(logits, labels))",
     ),
     ("fg.nn", "NLLLoss nll_loss", "-fnp.mean(log_probabilities[fnp.arange(len(labels)), labels])"),
-    ("fg.nn", "HuberLoss SmoothL1Loss huber_loss", "fg.scipy.special.huber(delta, difference)"),
+    ("fg.nn", "HuberLoss huber", "fnp.mean(fg.nn.huber_loss(predictions, targets, delta))"),
+    (
+        "fg.nn",
+        "SmoothL1Loss smooth_l1_loss",
+        "fnp.mean(fg.nn.huber_loss(predictions, targets, beta) / beta)",
+    ),
+    ("fg.nn", "KLDivLoss kl_div", "fg.nn.kl_divergence(log_predictions, targets)"),
+    ("fg.nn", "CosineSimilarity", "fg.nn.cosine_similarity(x, y)"),
+    ("fg.nn", "CTCLoss", "fg.nn.ctc_loss(logits, labels)"),
+    (
+        "fg.nn",
+        "TripletMarginLoss triplet_loss",
+        "fg.nn.triplet_margin_loss(anchors, positives, negatives)",
+    ),
+    ("fg.nn", "info_nce nt_xent", "fg.nn.ntxent(embeddings, labels)"),
+    ("fg.nn", "focal_loss", "fg.nn.sigmoid_focal_loss(logits, labels), or softmax_focal_loss"),
+    ("fg.nn", "smooth_labels", "fg.nn.cross_entropy(logits, labels, smoothing=0.1)"),
+    (
+        "fg.nn",
+        "kl_divergence_with_log_targets",
+        "fg.nn.kl_divergence(log_predictions, log_targets, log_target=True)",
+    ),
     # Distributions.
     (
         "Distributions",

@@ -148,13 +148,17 @@ def sigmoid_focal_loss(
 
 
 def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
-    # Far out the probability is constant, so that no infinite cost meets its slope of 0.
     is_far = fnp.abs(scores) > _FAR
-    near = fnp.where(is_far, fnp.where(scores > 0, _FAR, -_FAR).astype(scores.dtype), scores)
+    near, far = fnp.where(is_far, 0, scores), fnp.where(is_far, scores, 1)
     wrong = shares * sigmoid(-near) + (1 - shares) * sigmoid(near)
     is_right = wrong == 0  # and the cost too, faster than any power
     factor = fnp.power(fnp.where(is_right, 1, wrong), power)
-    result: Tensor = fnp.where(is_right, 0, factor * _binary(scores, shares))
+    close = fnp.where(is_right, 0, factor * _binary(near, shares))
+    # Far out the probability is constant, and its slope of 0 must not meet an infinite cost.
+    amiss = fnp.where(far > 0, 1 - shares, shares)
+    is_right = amiss == 0
+    beyond = fnp.abs(far) * fnp.power(fnp.where(is_right, 1, amiss), 1 + power)
+    result: Tensor = fnp.where(is_far, fnp.where(is_right, 0, beyond), close)
     return result
 
 

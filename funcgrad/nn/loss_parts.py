@@ -1,4 +1,4 @@
-"""What losses have in common: pairs of arrays, labels, options that are numbers, and masks.
+"""Parts that losses share: pairs of arrays, labels, options that are numbers, and masks.
 
 >>> counted = mask_of("squared_error", [True, False], (2,))
 >>> masked(wrap(np.array([1.0, np.nan])), counted)

@@ -47,8 +47,11 @@ _OF_COMPLEX_NUMBERS = Excuse(
     lambda x: abs(x) == 1e-200, "the slope is a difference of numbers near 1e200, and has no digits"
 )
 
+_NO_LABEL = Excuse(lambda _, y: abs(y) > 1, "a label is a probability, from 0 to 1")
+
 EXCUSES: Final = MappingProxyType(
     {
+        "nn.sigmoid_focal_loss": _NO_LABEL,
         "fnp.mod": _BY_ZERO,
         "fnp.fmod": _BY_ZERO,
         "fnp.divide": Excuse(
@@ -128,6 +131,7 @@ AT_INFINITY: Final = MappingProxyType(
         "fnp.nextafter": Excuse(_somewhere, "the neighbour of infinity is the greatest number"),
         "fnp.nan_to_num": Excuse(_somewhere, "infinities are replaced by constants"),
         "stats.poisson.logpmf": Excuse(_somewhere, "no distribution has an infinite mean"),
+        **dict.fromkeys(("nn.sigmoid_binary_cross_entropy", "nn.sigmoid_focal_loss"), _NO_LABEL),
     }
 )
 """Where functions are not at infinity what they are far out, and why."""
