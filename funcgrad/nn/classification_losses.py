@@ -9,6 +9,7 @@ Tensor([0.69314718, 0.        , 0.        ])
 
 from __future__ import annotations
 
+from math import log
 from typing import Final, SupportsIndex
 
 import numpy as np
@@ -148,17 +149,27 @@ def sigmoid_focal_loss(
 
 
 def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
-    is_far = fnp.abs(scores) > _FAR
-    near, far = fnp.where(is_far, 0, scores), fnp.where(is_far, scores, 1)
-    wrong = shares * sigmoid(-near) + (1 - shares) * sigmoid(near)
-    is_right = wrong == 0  # and the cost too, faster than any power
-    factor = fnp.power(fnp.where(is_right, 1, wrong), power)
-    close = fnp.where(is_right, 0, factor * _binary(near, shares))
-    # Far out the probability is constant, and its slope of 0 must not meet an infinite cost.
-    amiss = fnp.where(far > 0, 1 - shares, shares)
-    is_right = amiss == 0
-    beyond = fnp.abs(far) * fnp.power(fnp.where(is_right, 1, amiss), 1 + power)
-    result: Tensor = fnp.where(is_far, fnp.where(is_right, 0, beyond), close)
+    """The product, in three regions, so that no infinite cost meets a slope of 0.
+
+    ``size`` is the logit of the likelier class, and ``likely`` is the label's share of that.
+    """
+    is_second = scores < 0
+    size = fnp.where(is_second, -scores, scores)
+    likely = fnp.where(is_second, 1 - shares, shares)
+    is_right, is_far = 1 - likely <= fnp.exp(-size), size > _FAR
+    # The class is right: the power of its small opposite, exp(-softplus), is taken in logarithms.
+    close = fnp.where(is_right & ~is_far, size, 0)
+    limit = 0.98 * log(np.finfo(scores.dtype).max)
+    ratio = likely + (1 - likely) * fnp.exp(fnp.where(close > limit, limit, close))
+    factor = fnp.exp(-power * softplus(close)) * fnp.power(fnp.where(is_right, ratio, 1), power)
+    right = fnp.where(is_far, 0, factor * _binary(close, likely))
+    # It is not, or not altogether: the opposite is no small number, and constant far out.
+    apart = fnp.where(is_right | is_far, 0, size)
+    wrong = likely * sigmoid(-apart) + (1 - likely) * sigmoid(apart)
+    other = fnp.power(wrong, power) * _binary(apart, likely)
+    amiss = fnp.where(is_right, 1, 1 - likely)
+    beyond = fnp.where(is_far, size, 1) * fnp.power(amiss, 1 + power)
+    result: Tensor = fnp.where(is_right, right, fnp.where(is_far, beyond, other))
     return result
 
 

@@ -124,8 +124,8 @@ def torch_losses() -> dict[str, Callable[..., Any]]:
         "sigmoid_binary_cross_entropy": lambda x: f.binary_cross_entropy_with_logits(
             x, truths, **options
         ),
-        "sigmoid_binary_cross_entropy, of shares": lambda x, y: (
-            f.binary_cross_entropy_with_logits(x, y, **options)
+        "sigmoid_binary_cross_entropy, of shares": lambda x, y: f.binary_cross_entropy_with_logits(
+            x, y, **options
         ),
         "sigmoid_focal_loss": lambda x: focal(x, truths),
         "sigmoid_focal_loss, of shares": focal,
