@@ -74,17 +74,20 @@ def sigmoid_binary_cross_entropy(
     name = "sigmoid_binary_cross_entropy"
     scores, shares = scores_and_labels(name, ("logits", "labels"), logits, labels)
     counted = mask_of(name, where, scores.shape)
-    return masked(_binary(masked(scores, counted), masked(shares, counted)), counted)
+    size, unlikely = _sides(masked(scores, counted), masked(shares, counted))
+    return masked(_binary(size, unlikely), counted)
 
 
-def _binary(scores: Tensor, shares: Tensor) -> Tensor:
-    return _cost(shares, softplus(-scores)) + _cost(1 - shares, softplus(scores))
+def _sides(scores: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+    """The logit of the likelier class, and the label's share of the other one."""
+    is_second = scores < 0
+    return fnp.where(is_second, -scores, scores), fnp.where(is_second, shares, 1 - shares)
 
 
-def _cost(share: Tensor, cost: Tensor) -> Tensor:
-    """A share of a cost; none of an infinite one costs nothing."""
-    product: Tensor = share * fnp.where((share == 0) & (cost == np.inf), 0, cost)
-    return product
+def _binary(size: Tensor, unlikely: Tensor) -> Tensor:
+    """The cross-entropy; no share of an infinite cost costs nothing."""
+    cost = fnp.where((unlikely == 0) & (size == np.inf), 0, size)
+    return unlikely * cost + softplus(-size)
 
 
 @answering
@@ -149,25 +152,20 @@ def sigmoid_focal_loss(
 
 
 def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
-    """The product, in three regions, so that no infinite cost meets a slope of 0.
-
-    ``size`` is the logit of the likelier class, and ``likely`` is the label's share of that.
-    """
-    is_second = scores < 0
-    size = fnp.where(is_second, -scores, scores)
-    likely = fnp.where(is_second, 1 - shares, shares)
-    is_right, is_far = 1 - likely <= fnp.exp(-size), size > _FAR
-    # The class is right: the power of its small opposite, exp(-softplus), is taken in logarithms.
+    """The product, in regions, so that no infinite cost meets a slope of 0."""
+    size, unlikely = _sides(scores, shares)
+    is_right, is_far = unlikely <= fnp.exp(-size), size > _FAR
+    # The likelier class is right: the power of its small opposite is taken in logarithms.
     close = fnp.where(is_right & ~is_far, size, 0)
     limit = 0.98 * log(np.finfo(scores.dtype).max)
-    ratio = likely + (1 - likely) * fnp.exp(fnp.where(close > limit, limit, close))
-    factor = fnp.exp(-power * softplus(close)) * fnp.power(fnp.where(is_right, ratio, 1), power)
-    right = fnp.where(is_far, 0, factor * _binary(close, likely))
+    ratio = 1 + fnp.where(is_right, unlikely, 0) * fnp.expm1(fnp.where(close > limit, limit, close))
+    factor = fnp.exp(-power * softplus(close)) * fnp.power(ratio, power)
+    right = fnp.where(is_far, 0, factor * _binary(close, unlikely))
     # It is not, or not altogether: the opposite is no small number, and constant far out.
     apart = fnp.where(is_right | is_far, 0, size)
-    wrong = likely * sigmoid(-apart) + (1 - likely) * sigmoid(apart)
-    other = fnp.power(wrong, power) * _binary(apart, likely)
-    amiss = fnp.where(is_right, 1, 1 - likely)
+    wrong = sigmoid(-apart) + unlikely * fnp.tanh(apart / 2)
+    other = fnp.power(wrong, power) * _binary(apart, unlikely)
+    amiss = fnp.where(is_right, 1, unlikely)
     beyond = fnp.where(is_far, size, 1) * fnp.power(amiss, 1 + power)
     result: Tensor = fnp.where(is_right, right, fnp.where(is_far, beyond, other))
     return result

@@ -1,4 +1,4 @@
-"""Activations and losses of ``funcgrad.nn`` as subjects, and functions of three logits."""
+"""Activations of ``funcgrad.nn`` as subjects, and functions of three logits, also a loss."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ OF_ONE: Final[dict[str, Callable[..., Any]]] = {
 OF_TWO: Final[dict[str, Callable[..., Any]]] = {
     "elu": _elu,
     "leaky_relu": lambda x, slope: x if x > 0 else slope * x,
-    "squared_error": lambda x, y: (x - y) ** 2,
 }
 
 
@@ -155,8 +154,7 @@ def activations() -> dict[str, Subject]:
     found = {}
     for names, count in ((OF_ONE, 1), (OF_TWO, 2)):
         for name, twin in names.items():
-            draw = _of_decades(count, 1.5, 200 if name != "squared_error" else 100)
-            found[f"nn.{name}"] = Subject(getattr(nn, name), twin, draw)
+            found[f"nn.{name}"] = Subject(getattr(nn, name), twin, _of_decades(count, 1.5, 200))
     exact = Subject(lambda x: nn.gelu(x, approximate=False), _gelu, _of_decades(1, 1.5, 200))
     shares = Subject(
         lambda *x: nn.cross_entropy(fnp.stack(x[:3]), fnp.stack(x[3:])),

@@ -151,8 +151,8 @@ EXCUSES: Final = (
         "its slope, of Faddeeva's function w, is the small difference of a constant and 2 z w",
     ),
     Excuse(
-        "`nn.softmax` `log_softmax` `cross_entropy`",
-        r"nn\.(softmax|log_softmax|cross_entropy.*)",
+        "`nn.softmax` `log_softmax` `cross_entropy` `ctc_loss`",
+        r"nn\.(softmax|log_softmax|cross_entropy.*|ctc_loss)",
         _is_near_certain,
         "a probability is nearly 1",
         "it is the quotient by a sum that is nearly 1: an error of 1e-14",

@@ -42,6 +42,7 @@ def subjects() -> dict[str, Subject]:
     """All of them, by the names that users write."""
     from tests.digits.activations import activations
     from tests.digits.distributions import distributions
+    from tests.digits.network_losses import network_losses
     from tests.digits.special_functions import special_functions
 
-    return {**distributions(), **special_functions(), **activations()}
+    return {**distributions(), **special_functions(), **activations(), **network_losses()}

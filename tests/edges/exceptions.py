@@ -131,7 +131,6 @@ AT_INFINITY: Final = MappingProxyType(
         "fnp.nextafter": Excuse(_somewhere, "the neighbour of infinity is the greatest number"),
         "fnp.nan_to_num": Excuse(_somewhere, "infinities are replaced by constants"),
         "stats.poisson.logpmf": Excuse(_somewhere, "no distribution has an infinite mean"),
-        **dict.fromkeys(("nn.sigmoid_binary_cross_entropy", "nn.sigmoid_focal_loss"), _NO_LABEL),
     }
 )
 """Where functions are not at infinity what they are far out, and why."""
