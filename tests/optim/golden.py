@@ -109,6 +109,27 @@ SCHEDULES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 COUNTS = range(25)
 
 
+PROJECTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "non-negative": ("non_negative", {}),
+        "box": ("box", {"lower": -0.5, "upper": 1.0}),
+        "hypercube": ("hypercube", {"scale": 1.5}),
+        "simplex": ("simplex", {}),
+        "simplex-large": ("simplex", {"scale": 5.0}),
+        "l1-ball": ("l1_ball", {"scale": 2.0}),
+        "l1-ball-inside": ("l1_ball", {"scale": 20.0}),
+        "l1-sphere": ("l1_sphere", {"scale": 3.0}),
+        "l2-ball": ("l2_ball", {"scale": 2.0}),
+        "l2-ball-inside": ("l2_ball", {"scale": 20.0}),
+        "l2-sphere": ("l2_sphere", {"scale": 3.0}),
+        "linf-ball": ("linf_ball", {"scale": 0.7}),
+    }
+)
+"""By name: optax's projection, without the prefix, and its options."""
+
+PROJECTED = (np.linspace(-1.3, 2.1, 6).reshape(3, 2), np.array([0.4, -0.25]))
+
+
 def start(kind: str) -> list[np.ndarray[Any, Any]]:
     """The parameters at first: a matrix and a vector."""
     matrix, vector = np.linspace(-1.0, 2.0, 6).reshape(3, 2), np.array([0.5, -0.25])
@@ -151,6 +172,26 @@ def _by_torch(name: str, options: Mapping[str, Any]) -> list[Any]:
     return [p.numpy() for p in params]
 
 
+def _projected(name: str, options: Mapping[str, Any]) -> list[Any]:
+    """A projection, and the gradient of the sum of its sines, by weights."""
+    import jax
+    import jax.numpy as jnp
+    from optax import projections
+
+    def project(tree: list[Any]) -> Any:
+        function = getattr(projections, f"projection_{name}")
+        if name in ("box", "hypercube"):  # which take no number as a bound of a tree
+            return [function(x, **options) for x in tree]
+        return function(tree, **options)
+
+    def total(tree: list[Any]) -> Any:
+        weights = [jnp.cos(jnp.arange(x.size)).reshape(x.shape) for x in tree]
+        return sum((jnp.sin(x) * w).sum() for x, w in zip(project(tree), weights, strict=True))
+
+    tree = [jnp.asarray(x) for x in PROJECTED]
+    return [*project(tree), *jax.grad(total)(tree)]
+
+
 def _numbers(params: list[Any]) -> list[float]:
     flat = np.concatenate([np.asarray(p).ravel() for p in params])
     parts = [flat.real, flat.imag] if np.iscomplexobj(flat) else [flat]
@@ -178,6 +219,10 @@ def main() -> None:
     table |= {
         f"schedule {case} -": [float(f(optax)(np.float64(count))) for count in COUNTS]
         for case, f in SCHEDULES.items()
+    }
+    table |= {
+        f"projection {case} -": _numbers(_projected(name, options))
+        for case, (name, options) in PROJECTIONS.items()
     }
     lines = [f"{json.dumps(case)}: {json.dumps(numbers)}" for case, numbers in table.items()]
     TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -50,7 +50,7 @@ def optimizer_of(case):
     return getattr(optim, name)(**options)
 
 
-@pytest.mark.parametrize("row", [row for row in NUMBERS if "schedule" not in row])
+@pytest.mark.parametrize("row", [row for row in NUMBERS if row.split()[2] != "-"])
 def test_fifty_steps(row):
     _, case, kind = row.split()
     optimizer = optimizer_of(case)
