@@ -306,11 +306,11 @@ NAMES: Final[tuple[Row, ...]] = (
         "fnp.mean(fg.nn.sigmoid_binary_cross_entropy(logits, labels))",
     ),
     ("fg.nn", "NLLLoss nll_loss", "-fnp.mean(log_probabilities[fnp.arange(len(labels)), labels])"),
-    ("fg.nn", "HuberLoss huber", "fnp.mean(fg.nn.huber_loss(predictions, targets, delta))"),
+    ("fg.nn", "HuberLoss huber", "fnp.mean(fg.nn.huber_loss(predictions, targets, delta=1.0))"),
     (
         "fg.nn",
         "SmoothL1Loss smooth_l1_loss",
-        "fnp.mean(fg.nn.huber_loss(predictions, targets, beta) / beta)",
+        "fnp.mean(fg.nn.huber_loss(predictions, targets, delta=beta) / beta)",
     ),
     ("fg.nn", "KLDivLoss kl_div", "fg.nn.kl_divergence(log_predictions, targets)"),
     ("fg.nn", "CosineSimilarity", "fg.nn.cosine_similarity(x, y)"),

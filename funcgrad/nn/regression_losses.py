@@ -66,8 +66,8 @@ def squared_error(
 def huber_loss(
     predictions: ArrayLike,
     targets: ArrayLike,
-    delta: ArrayLike = 1.0,
     *,
+    delta: ArrayLike = 1.0,
     where: ArrayLike | None = None,
 ) -> Tensor:
     """Half of the squared difference up to ``delta``, and a straight line beyond.

@@ -38,11 +38,36 @@ def layers() -> dict[str, Sample]:
         "recipe": Sample(nn.recipe, (nn.Linear, 3), then=_built),
         "sequential": Sample(nn.sequential, (nn.dense(3), nn.relu, nn.dense(1)), then=_built),
         "summary": Sample(nn.summary, (nn.Linear(fg.tensor([[1.0], [2.0]])), (3, 2)), then=str),
+        **_losses(),
         "dropout": Sample(nn.dropout, (X, 0.5, key)),
         "group_norm": Sample(nn.group_norm, (X, 2)),
         "sinusoidal_positions": Sample(nn.sinusoidal_positions, (3, 4)),
     }
     return {f"fg.nn.{name}": sample for name, sample in made.items()}
+
+
+def _losses() -> dict[str, Sample]:
+    """Losses beside cross-entropy and squared error."""
+    shares, labels, known = np.full((3, 2), 0.5), np.array([1, 0, 1]), np.array([True, False, True])
+    pairs = "huber_loss log_cosh hinge_loss cosine_similarity cosine_distance"
+    return {
+        **{name: Sample(getattr(nn, name), (X, X[::-1])) for name in pairs.split()},
+        "cross_entropy (smoothed)": Sample(
+            nn.cross_entropy, (X, labels), {"smoothing": 0.1, "where": known}
+        ),
+        "ctc_loss": Sample(
+            nn.ctc_loss,
+            (np.zeros((2, 4, 3)), [[1, 2], [2, 0]]),
+            {"logit_lengths": [4, 3], "label_lengths": [2, 1]},
+        ),
+        "dice_loss": Sample(nn.dice_loss, (shares, shares), {"smooth": 0.5}),
+        "kl_divergence": Sample(nn.kl_divergence, (X, shares)),
+        "ntxent": Sample(nn.ntxent, (X, labels, 0.5)),
+        "sigmoid_binary_cross_entropy": Sample(nn.sigmoid_binary_cross_entropy, (X, shares)),
+        "sigmoid_focal_loss": Sample(nn.sigmoid_focal_loss, (X, shares), {"alpha": 0.25}),
+        "softmax_focal_loss": Sample(nn.softmax_focal_loss, (X, labels)),
+        "triplet_margin_loss": Sample(nn.triplet_margin_loss, (X, X[::-1], 2 * X)),
+    }
 
 
 def _simple_layers(key: Any) -> dict[str, Sample]:

@@ -304,6 +304,16 @@ def optimizers() -> dict[str, Sample]:
     return {f"fg.optim.{name}": sample for name, sample in made.items()}
 
 
+def projections() -> dict[str, Sample]:
+    """Projections, each with the scale 1."""
+    spaces = fg.optim.projections
+    names = "hypercube l1_ball l1_sphere l2_ball l2_sphere linf_ball simplex"
+    made = {name: Sample(getattr(spaces, name), (TREE, 1.0)) for name in names.split()}
+    made["box"] = Sample(spaces.box, (TREE, 0.0, {"a": 1.0, "b": (2.0, None)}))
+    made["non_negative"] = Sample(spaces.non_negative, (TREE,))
+    return {f"fg.optim.projections.{name}": sample for name, sample in made.items()}
+
+
 def checks() -> dict[str, Sample]:
     """The checks of derivatives, operations and backends."""
     return {
@@ -362,6 +372,6 @@ def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        *[solutions, files, layers],
+        *[solutions, files, layers, projections],
     )
     return {name: sample for family in families for name, sample in family().items()}

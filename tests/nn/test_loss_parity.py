@@ -45,7 +45,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "softmax_focal_loss": lambda x: nn.softmax_focal_loss(x, CLASSES),
     "hinge_loss": lambda x: nn.hinge_loss(x, SIGNS.astype(int)),
     "squared_error": nn.squared_error,
-    "huber_loss": lambda x, y: nn.huber_loss(x, y, 0.7),
+    "huber_loss": lambda x, y: nn.huber_loss(x, y, delta=0.7),
     "log_cosh": nn.log_cosh,
     "cosine_similarity": nn.cosine_similarity,
     "cosine_distance": nn.cosine_distance,

@@ -241,8 +241,8 @@ def test_differences_at_every_scale():
     assert_allclose([fg.grad(nn.log_cosh)(x, 0.0) for x in (1.0, 1.0001)], np.tanh([1.0, 1.0001]))
     assert_array_equal(nn.log_cosh(np.float16(1e4), np.float16(0)), np.float16(1e4))
     assert_array_equal(fg.grad(nn.huber_loss)(0.0, 0.0), 0)
-    assert_allclose(nn.huber_loss(3.0, 0.0, inf), 4.5)
-    fg.testing.check_grads(lambda d: nn.huber_loss(X, Y, d), (0.7,))
+    assert_allclose(nn.huber_loss(3.0, 0.0, delta=inf), 4.5)
+    fg.testing.check_grads(lambda d: nn.huber_loss(X, Y, delta=d), (0.7,))
 
 
 def test_zero_vectors_are_flat():
@@ -386,8 +386,12 @@ def test_alignments_that_are_impossible_are_flat():
             ShapeError,
             r"the logits' shape \(2, 2\) and the labels' shape \(2,\) differ",
         ),
-        (lambda: nn.huber_loss(X, Y, 0.0), ArgumentError, "delta has to be greater than 0, got 0"),
-        (lambda: nn.huber_loss(X, Y, X), DtypeError, "delta has to be one real number"),
+        (
+            lambda: nn.huber_loss(X, Y, delta=0.0),
+            ArgumentError,
+            "delta has to be greater than 0, got 0",
+        ),
+        (lambda: nn.huber_loss(X, Y, delta=X), DtypeError, "delta has to be one real number"),
         (
             lambda: nn.sigmoid_focal_loss(X, Y, gamma=-1.0),
             ArgumentError,

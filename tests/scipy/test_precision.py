@@ -94,6 +94,11 @@ IN_SINGLE_PRECISION: dict[str, Callable[[], Any]] = {
     "avg_pool": lambda: nn.avg_pool(X, (2,), padding=1, count_include_pad=False),
     "bidirectional": lambda: nn.bidirectional(CELL, CELL, X),
     "conv": lambda: nn.conv(X, KERNEL, OFFSETS),
+    "cosine_distance": lambda: nn.cosine_distance(X, 2 * X),
+    "cosine_similarity": lambda: nn.cosine_similarity(X, X + 1),
+    "dice_loss": lambda: nn.dice_loss(X / 9, X > 4, smooth=0.5),
+    "kl_divergence": lambda: nn.kl_divergence(X, X / 36),
+    "triplet_margin_loss": lambda: nn.triplet_margin_loss(X, X, ROW[None, None], margin=0.5),
     "conv_transpose": lambda: nn.conv_transpose(X, KERNEL),
     "build": lambda: nn.build(nn.dense(2), KEY, X),
     "cross_entropy": lambda: (nn.cross_entropy(X, X / 36), nn.cross_entropy(ROW, 3)),
@@ -106,6 +111,9 @@ IN_SINGLE_PRECISION: dict[str, Callable[[], Any]] = {
     "logsumexp": lambda: nn.logsumexp(X),
     "max_pool": lambda: nn.max_pool(X, (2,), padding=1),
     "one_hot": lambda: nn.one_hot([1], 3, SINGLE),
+    "ctc_loss": lambda: nn.ctc_loss(X.reshape(4, 2), [1]),
+    "ntxent": lambda: nn.ntxent(X.reshape(4, 2), [0, 0, 1, 1]),
+    "softmax_focal_loss": lambda: nn.softmax_focal_loss(ROW, 3, gamma=1.5),
     "ones": lambda: nn.ones(None, 2, SINGLE),
     "recipe": lambda: nn.build(nn.recipe(nn.LayerNorm), KEY, X),
     "rms_norm": lambda: nn.rms_norm(X, 2.0),
@@ -124,6 +132,13 @@ IN_SINGLE_PRECISION: dict[str, Callable[[], Any]] = {
     },
 }
 """By name, calls in single precision of what takes no number for an array: layers among them."""
+
+
+OF_EQUAL_SHAPES = frozenset(
+    getattr(nn, name)
+    for name in """hinge_loss huber_loss log_cosh sigmoid_binary_cross_entropy sigmoid_focal_loss
+    squared_error""".split()
+)
 
 
 def network_calls() -> Iterator[Any]:
@@ -173,7 +188,7 @@ def test_python_numbers_do_not_widen(function: Function, values: Any, low: Any) 
     for k, value in enumerate(values):
         if type(value) is not float:
             continue  # a degree or a count; beside it the others are tried
-        array = np.full(() if function is nn.squared_error else 3, value, low)
+        array = np.full(() if function in OF_EQUAL_SHAPES else 3, value, low)
         found = function(*values[:k], array, *values[k + 1 :])
         assert not WIDER[low] & set(dtypes(found)), (k, dtypes(found))
         assert dtypes(found) == dtypes(expected), k
@@ -191,13 +206,14 @@ def test_traced_python_numbers_do_not_widen_either(function: Function, values: A
         assert set(dtypes_of(result)) <= {"f", "F"}
         return fnp.sum(fnp.real(result))
 
-    array = np.full(() if function is nn.squared_error else 3, values[j], np.float32)
+    array = np.full(() if function in OF_EQUAL_SHAPES else 3, values[j], np.float32)
     try:
         slope, _ = fg.grad(total, (0, 1))(array, values[k])
     except fg.errors.DifferentiationError:
         return
     assert slope.dtype == np.float32
-    batched, _ = fg.vmap(fg.grad(total, (0, 1)), in_axes=(0, None))(array, values[k])
+    batch = array if array.ndim else array[None]
+    batched, _ = fg.vmap(fg.grad(total, (0, 1)), in_axes=(0, None))(batch, values[k])
     assert batched.dtype == np.float32
 
 
