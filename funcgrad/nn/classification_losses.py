@@ -87,7 +87,8 @@ def _sides(scores: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
 def _binary(size: Tensor, unlikely: Tensor) -> Tensor:
     """The cross-entropy; no share of an infinite cost costs nothing."""
     cost = fnp.where((unlikely == 0) & (size == np.inf), 0, size)
-    return unlikely * cost + softplus(-size)
+    total: Tensor = unlikely * cost + softplus(-size)
+    return total
 
 
 @answering

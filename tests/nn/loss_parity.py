@@ -38,7 +38,8 @@ LABEL_LENGTHS = np.array([3, 2, 3])
 LOGIT_LENGTHS = np.array([7, 5, 6])
 GROUPS = np.array([0, 1, 0, 1, 2, 2])
 
-LOGITS, TWO = {"x": (3, 4)}, {"x": (3, 5), "y": (3, 5)}
+LOGITS: dict[str, tuple[int, ...]] = {"x": (3, 4)}
+TWO: dict[str, tuple[int, ...]] = {"x": (3, 5), "y": (3, 5)}
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "cross_entropy": LOGITS,
     "cross_entropy, smoothed": LOGITS,

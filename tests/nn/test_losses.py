@@ -255,7 +255,7 @@ def test_zero_vectors_are_flat():
     assert_array_equal(slopes, np.zeros((3, 2)))
     assert_allclose(nn.cosine_similarity(1e200 * X, 1e-200 * Y), nn.cosine_similarity(X, Y))
     columns = [np.array(x)[:, None] for x in ([0.0, 0.0], [2.0, 1.0], [1.0, 2.5])]
-    found = nn.triplet_margin_loss(*columns, 0, margin=0.5)
+    found = nn.triplet_margin_loss(columns[0], columns[1], columns[2], 0, margin=0.5)
     assert_allclose(found, [np.hypot(2, 1) - np.hypot(1, 2.5) + 0.5])
 
 
@@ -264,7 +264,7 @@ def test_contrasts_by_their_definition():
     x = RNG.normal(size=(6, 3))
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     weights = np.exp(unit @ unit.T / 0.2)
-    expected = []
+    expected: list[Any] = []
     for i, label in enumerate(labels):
         others = weights[i][labels != label].sum()
         alike = [j for j in range(6) if labels[j] == label and j != i]

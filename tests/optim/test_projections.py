@@ -167,7 +167,7 @@ def test_kinks():
 
 
 def test_bounds_of_every_kind():
-    tree = {"w": fg.tensor(X), "b": 3.0}
+    tree: dict[str, Any] = {"w": fg.tensor(X), "b": 3.0}
     assert_allclose(p.box(tree, 0.0, {"w": 1.0, "b": 2.0})["w"], np.clip(X, 0, 1))
     assert p.box(tree, 0.0, {"w": 1.0, "b": 2.0})["b"] == 2.0
     low = np.linspace(-1, 1, 6)
@@ -184,7 +184,8 @@ def test_bounds_of_every_kind():
 def test_complex_numbers_keep_their_direction():
     z = fg.tensor([3 + 4j, 0j, 12 + 0j])
     assert_allclose(p.l2_ball(z, 6.5), np.asarray(z) / 2)
-    assert_allclose(p.l2_sphere({"z": z, "x": 0.0}, 26.0)["z"], 2 * np.asarray(z))
+    tree: dict[str, Any] = {"z": z, "x": 0.0}
+    assert_allclose(p.l2_sphere(tree, 26.0)["z"], 2 * np.asarray(z))
     assert_allclose(p.l2_ball(fg.tensor([complex(inf, 1), 1j])), [1, 0])
     f = lambda z, s: fnp.sum(fnp.abs(p.l2_ball(z, s) - (1 + 1j)) ** 2)  # noqa: E731
     fg.testing.check_grads(f, (z, 6.5), order=2)
@@ -194,7 +195,8 @@ def test_complex_numbers_keep_their_direction():
 
 
 def test_empty_trees():
-    for tree in (np.zeros((0, 3)), {}, [np.zeros(0), None]):
+    trees: tuple[Any, ...] = (np.zeros((0, 3)), {}, [np.zeros(0), None])
+    for tree in trees:
         for project in EVERY.values():
             if project is not p.simplex:
                 leaves = fg.tree.leaves(project(tree, 1.0))
@@ -233,7 +235,7 @@ def test_descent_with_constraints():
 
     assert_allclose(solved(target), [0.7, 0.3, 0.0], atol=1e-6)
     slopes = fg.jacrev(solved)(fg.tensor(target))
-    assert_allclose(slopes, [[0.5, -0.5, 0], [-0.5, 0.5, 0], [0, 0, 0]], atol=1e-5)
+    assert_allclose(slopes, np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]]) / 2, atol=1e-5)
 
 
 @pytest.mark.parametrize(
