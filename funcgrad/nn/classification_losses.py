@@ -15,7 +15,7 @@ from typing import Final, SupportsIndex
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.nn.activations import relu, sigmoid, softplus
 from funcgrad.nn.loss_parts import (
@@ -28,9 +28,10 @@ from funcgrad.nn.loss_parts import (
     widened_mask,
 )
 from funcgrad.primitives.logits import real_value, relative_logits
-from funcgrad.shape import normalize_axis, shape_of
+from funcgrad.shape import dtype_of, normalize_axis, shape_of
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.trace import RAW, concrete
+from funcgrad.users_values import ArrayLike, operand
 
 _FAR: Final = 800.0
 """The logit beyond which a probability of double precision is 0 or 1."""
@@ -65,6 +66,8 @@ def sigmoid_binary_cross_entropy(
         The shapes differ, or that of the mask does not fit.
     DtypeError
         An array is complex, or the mask not of truth values.
+    ArgumentError
+        An integer label is neither 0 nor 1. (Traced ones are not checked.)
 
     Examples
     --------
@@ -72,10 +75,20 @@ def sigmoid_binary_cross_entropy(
     Tensor([0.69314718, 2.12692801])
     """
     name = "sigmoid_binary_cross_entropy"
+    scores, shares, counted = _logits_and_shares(name, logits, labels, where)
+    return masked(_binary(*_sides(scores, shares)), counted)
+
+
+def _logits_and_shares(
+    name: str, logits: ArrayLike, labels: ArrayLike, where: ArrayLike | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Logits and labels, 0 where they do not count, and the mask of what counts."""
     scores, shares = scores_and_labels(name, ("logits", "labels"), logits, labels)
     counted = mask_of(name, where, scores.shape)
-    size, unlikely = _sides(masked(scores, counted), masked(shares, counted))
-    return masked(_binary(size, unlikely), counted)
+    scores, shares = masked(scores, counted), masked(shares, counted)
+    if dtype_of(operand(labels, name)).kind in "iu":
+        check_classes(name, shares, 2, " Of labels -1 and 1 write (labels + 1) / 2.")
+    return scores, shares, counted
 
 
 def _sides(scores: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,7 +142,7 @@ def sigmoid_focal_loss(
     DtypeError
         An array is complex, a number none, or the mask not of truth values.
     ArgumentError
-        A number is out of bounds.
+        A number is out of bounds, or an integer label neither 0 nor 1.
 
     Notes
     -----
@@ -141,15 +154,13 @@ def sigmoid_focal_loss(
     Tensor([1.73286795e-01, 5.87156972e-06])
     """
     name = "sigmoid_focal_loss"
-    scores, shares = scores_and_labels(name, ("logits", "labels"), logits, labels)
+    scores, shares, counted = _logits_and_shares(name, logits, labels, where)
     power = parameter(name, "gamma", gamma, scores)
-    counted = mask_of(name, where, scores.shape)
-    scores, shares = masked(scores, counted), masked(shares, counted)
-    loss = _focal(scores, shares, power)
-    if alpha is not None:
-        weight = parameter(name, "alpha", alpha, scores, most=1.0)
-        loss = loss * (weight * shares + (1 - weight) * (1 - shares))
-    return masked(loss, counted)
+    if alpha is None:
+        return masked(_focal(scores, shares, power), counted)
+    share = parameter(name, "alpha", alpha, scores, most=1.0)
+    weight = share * shares + (1 - share) * (1 - shares)
+    return masked(weight * _focal(scores, shares, power), counted)
 
 
 def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
@@ -159,8 +170,9 @@ def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
     # The likelier class is right: the power of its small opposite is taken in logarithms.
     close = fnp.where(is_right & ~is_far, size, 0)
     limit = 0.98 * log(np.finfo(scores.dtype).max)
-    ratio = 1 + fnp.where(is_right, unlikely, 0) * fnp.expm1(fnp.where(close > limit, limit, close))
-    factor = fnp.exp(-power * softplus(close)) * fnp.power(ratio, power)
+    growth = fnp.expm1(fnp.where(close > limit, limit, close))
+    excess = fnp.log1p(fnp.where(is_right, unlikely, 0) * growth)
+    factor = fnp.exp(power * (excess - softplus(close)))
     right = fnp.where(is_far, 0, factor * _binary(close, unlikely))
     # It is not, or not altogether: the opposite is no small number, and constant far out.
     apart = fnp.where(is_right | is_far, 0, size)
@@ -282,6 +294,8 @@ def hinge_loss(
         The shapes differ, or that of the mask does not fit.
     DtypeError
         An array is complex, or the mask not of truth values.
+    ArgumentError
+        An integer target is neither 1 nor -1. (Traced ones are not checked.)
 
     Examples
     --------
@@ -291,4 +305,19 @@ def hinge_loss(
     names = ("predictions", "targets")
     first, second = scores_and_labels("hinge_loss", names, predictions, targets)
     counted = mask_of("hinge_loss", where, first.shape)
+    if dtype_of(operand(targets, "hinge_loss")).kind in "iub":
+        _check_signs(second if counted is None else fnp.where(counted, second, 1))
     return masked(relu(1 - masked(first, counted) * masked(second, counted)), counted)
+
+
+def _check_signs(targets: Tensor) -> None:
+    raw = concrete(targets)
+    if type(raw) not in RAW:
+        return
+    values = np.asarray(raw)
+    wrong = values[np.abs(values) != 1]
+    if wrong.size:
+        raise ArgumentError(
+            f"hinge_loss: targets have to be 1 or -1, got {wrong[0]:g}. Of classes 0 and 1 write"
+            " 2 * targets - 1."
+        )

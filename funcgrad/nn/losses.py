@@ -274,6 +274,6 @@ def kl_divergence(
     is_none = shares == -np.inf if log_target else shares == 0
     known = fnp.where(is_none, 0 if log_target else 1, shares)
     weights, log_weights = (fnp.exp(known), known) if log_target else (known, fnp.log(known))
-    terms = weights * (log_weights - fnp.where(is_none, 0, logs))
-    total: Tensor = fnp.sum(fnp.where(is_none, 0, terms), axis=axes)
+    terms = weights * (log_weights - fnp.where(is_none, 0, logs))  # 0 for none
+    total: Tensor = fnp.sum(terms, axis=axes)
     return masked(total, counted)

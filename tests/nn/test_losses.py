@@ -391,6 +391,17 @@ def test_alignments_that_are_impossible_are_flat():
             ArgumentError,
             "delta has to be greater than 0, got 0",
         ),
+        (
+            lambda: nn.sigmoid_binary_cross_entropy(X, np.sign(Y).astype(int)),
+            ArgumentError,
+            r"from 0 to 1, got labels from -1.* to 1.* write \(labels \+ 1\) / 2",
+        ),
+        (
+            lambda: nn.hinge_loss([0.5, 1.0], [1, 0]),
+            ArgumentError,
+            r"targets have to be 1 or -1, got 0\. Of classes 0 and 1 write 2 \* targets - 1",
+        ),
+        (lambda: nn.hinge_loss(0.5, False), ArgumentError, "targets have to be 1 or -1, got 0"),
         (lambda: nn.huber_loss(X, Y, delta=X), DtypeError, "delta has to be one real number"),
         (
             lambda: nn.sigmoid_focal_loss(X, Y, gamma=-1.0),
