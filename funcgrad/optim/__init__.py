@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.optim import projections, schedules
+from funcgrad.optim import schedules
+from funcgrad.optim.adafactor import AdafactorState, adafactor
 from funcgrad.optim.adam import AdamState, adam, adamw
 from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
@@ -45,6 +47,7 @@ from funcgrad.optim.mean_squares import (
     adagrad,
     rmsprop,
 )
+from funcgrad.optim.muon import MuonDimensionNumbers, MuonState, muon
 from funcgrad.optim.sgd import SgdState, sgd
 from funcgrad.optim.signs import LambState, LionState, lamb, lion
 from funcgrad.optim.wrappers import AccumulateState, accumulate, partition

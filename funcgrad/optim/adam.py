@@ -182,7 +182,7 @@ def _adam(
 ) -> Optimizer[AdamState]:
     check_numbers(name, 1.0, b1=b1, b2=b2)
     check_numbers(name, eps=eps, eps_root=eps_root)
-    leafwise = partial(_of_leaf, b1, b2, eps, eps_root)
+    leafwise = partial(adam_direction, b1, b2, eps, eps_root)
     start = partial(_start, bool(amsgrad))
     return StepRule(name, AdamState, learning_rate, leafwise, start, weight_decay, mask).optimizer()
 
@@ -191,12 +191,15 @@ def _start(amsgrad: bool, p: Tensor) -> tuple[Memory, ...]:
     return zeros(p), zeros(p, real=True), (zeros(p, real=True) if amsgrad else None)
 
 
-def _of_leaf(
+def adam_direction(
     b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike, moment: Moment
 ) -> Leafwise:
+    """The direction of Adam at a step, with ``nu_max`` for AMSGrad."""
     start1, start2 = 1 - b1**moment.count, 1 - b2**moment.count
 
-    def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor, nu_max: Memory) -> tuple[Memory, ...]:
+    def of_leaf(
+        g: Tensor, p: Tensor, mu: Tensor, nu: Tensor, nu_max: Memory = None
+    ) -> tuple[Memory, ...]:
         mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
         corrected = nu / scalar(start2, nu)
         if nu_max is not None:

@@ -94,13 +94,14 @@ def nadam(
     """
     check_numbers("nadam", 1.0, b1=b1, b2=b2)
     check_numbers("nadam", eps=eps, eps_root=eps_root)
-    leafwise = partial(_nadam, b1, b2, eps, eps_root)
+    leafwise = partial(nadam_direction, b1, b2, eps, eps_root)
     return StepRule("nadam", MomentsState, learning_rate, leafwise, _start).optimizer()
 
 
-def _nadam(
+def nadam_direction(
     b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike, moment: Moment
 ) -> Leafwise:
+    """The direction of Nadam at a step."""
     n = moment.count
     start1, ahead1, start2 = 1 - b1**n, 1 - b1 ** (n + 1), 1 - b2**n
 

@@ -12,7 +12,14 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    FunctionError,
+    LeafError,
+    ShapeError,
+    TreeError,
+)
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
@@ -277,8 +284,61 @@ def scalar(number: ArrayLike, x: Tensor) -> ArrayLike:
 
 
 def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
-    """The learning rate of a step."""
-    return learning_rate(count) if callable(learning_rate) else learning_rate
+    """The learning rate of a step.
+
+    Raises
+    ------
+    ShapeError
+        A schedule returns an array.
+    """
+    if not callable(learning_rate):
+        return learning_rate
+    rate = learning_rate(count)
+    if np.shape(rate) != ():
+        raise ShapeError(
+            f"learning_rate: a schedule returns one number for a count, got shape {np.shape(rate)}."
+        )
+    return rate
+
+
+def recorded(rate: ArrayLike) -> Tensor:
+    """A rate as a state holds it: in float64, whatever it is written in."""
+    return in_dtype(tensor(operand(rate, "learning_rate")), np.dtype(np.float64))
+
+
+def in_dtypes(tree: Pytree, leaves: list[Tensor], structure: Structure, operation: str) -> Pytree:
+    """Updates in the dtypes of the parameters."""
+    tensors = aligned(tree, "updates", leaves, structure, operation)
+    pairs = zip(tensors, leaves, strict=True)
+    return unflatten(structure, [in_dtype(x, leaf.dtype) for x, leaf in pairs])
+
+
+def check_optimizer(operation: str, candidate: object) -> None:
+    """Check that an argument is an optimizer.
+
+    Raises
+    ------
+    FunctionError
+        It is none.
+    """
+    if not isinstance(candidate, Optimizer):
+        raise FunctionError(
+            f"{operation}: expected an optimizer, as optim.adam(0.1) is, got {candidate!r}."
+        )
+
+
+def check_whole(operation: str, name: str, number: object, least: int = 1) -> None:
+    """Check that an option is an integer that is great enough.
+
+    Raises
+    ------
+    ArgumentError
+        It is not.
+    """
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise ArgumentError(
+            f"{operation}: {name} has to be an integer above {least - 1}, got {number!r}."
+        )
 
 
 def check_state(state: object, kind: type[Any], operation: str) -> None:
@@ -309,7 +369,7 @@ def check_numbers(optimizer: str, below: float = float("inf"), **options: ArrayL
 
 
 def check_number(optimizer: str, name: str, value: ArrayLike, below: float = float("inf")) -> None:
-    """Check that an option is at least 0 and below a bound; tensors are not checked.
+    """Check that an option is at least 0 and below a bound; of a tensor, that it is a real number.
 
     Raises
     ------
@@ -318,10 +378,11 @@ def check_number(optimizer: str, name: str, value: ArrayLike, below: float = flo
     DtypeError
         The option is not a number.
     """
+    if np.ndim(operand(value, optimizer)) or not np.isrealobj(value):
+        remedy = " For a run with each of several, use fg.vmap." if np.ndim(value) else ""
+        raise DtypeError(f"{optimizer}: {name} has to be a real number, got {value!r}.{remedy}")
     if isinstance(value, Tensor):
         return
-    if np.ndim(operand(value, optimizer)) or not np.isrealobj(value):
-        raise DtypeError(f"{optimizer}: {name} has to be a real number, got {value!r}.")
     if not 0 <= value < below:
         raise ArgumentError(
             f"{optimizer}: {name} has to be at least 0"

@@ -28,6 +28,7 @@ from funcgrad.optim.base import (
     apply_updates,
     check_number,
     check_state,
+    check_whole,
     flatten_params,
     in_dtype,
     widened,
@@ -149,12 +150,8 @@ def lbfgs(
     >>> fg.tree.map(lambda x: x.round(6), params), state.count < 40
     ({'x': Tensor(1.0), 'y': Tensor(1.0)}, Tensor(True))
     """
-    for name, number in (
-        ("memory_size", memory_size),
-        ("max_linesearch_steps", max_linesearch_steps),
-    ):
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise ArgumentError(f"lbfgs: {name} has to be an integer above 0, got {number!r}.")
+    check_whole("lbfgs", "memory_size", memory_size)
+    check_whole("lbfgs", "max_linesearch_steps", max_linesearch_steps)
     check_number("lbfgs", "slope_rtol", slope_rtol, 1.0)
     check_number("lbfgs", "curv_rtol", curv_rtol, 1.0)
     return _Lbfgs(memory_size, max_linesearch_steps, slope_rtol, curv_rtol).optimizer()

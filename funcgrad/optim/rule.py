@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import DtypeError
+from funcgrad.errors import DtypeError, ShapeError, TreeError
 from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
@@ -37,13 +37,14 @@ from funcgrad.optim.base import (
     flatten_params,
     in_dtype,
     rate_at,
+    recorded,
     widened,
 )
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.tree.pieces import chosen_leaves
-from funcgrad.trees import Structure, broadcast_prefix, flatten_like, unflatten
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.trees import Structure, broadcast_prefix, unflatten
+from funcgrad.users_values import ArrayLike
 
 Mask: TypeAlias = Pytree | str | Callable[[Pytree], Pytree]
 """A pytree of bool, a prefix of one, a pattern on paths, or a function from parameters to one."""
@@ -97,7 +98,10 @@ class StepRule(Generic[State]):
     decay_first : bool
         Whether the decay is added to the gradient, in the place of the direction.
     like_params : bool
-        Whether memories have the shapes of parameters.
+        Whether memories have the shapes of parameters; else they have those of the first memories,
+        and some parameters may have none.
+    has_rate : bool
+        Whether directions are multiplied by the rate already.
     """
 
     name: str
@@ -110,6 +114,7 @@ class StepRule(Generic[State]):
     finish: Callable[[Tensor, Tensor], Tensor] | None = None
     decay_first: bool = False
     like_params: bool = True
+    has_rate: bool = False
 
     def __post_init__(self) -> None:
         check_rate(self.learning_rate, self.name)
@@ -135,7 +140,7 @@ class StepRule(Generic[State]):
     ) -> State:
         names = [field.name for field in fields(self.kind)[1:-1]]  # type: ignore[arg-type]
         columns = zip(*rows, strict=True) if rows else [[] for _ in names]
-        trees = [_tree(structure, list(column)) for column in columns]
+        trees = [memory_tree(structure, list(column)) for column in columns]
         return self.kind(count, *trees, rate)  # type: ignore[call-arg]
 
     def _update(self, grads: Pytree, state: Pytree, params: Pytree) -> tuple[Pytree, State]:
@@ -160,9 +165,10 @@ class StepRule(Generic[State]):
                 direction = direction + decay
             if self.finish is not None:
                 direction = self.finish(direction, parameter)
-            updates.append(in_dtype(-moment.rate * direction, leaf.dtype))
+            step = -direction if self.has_rate else -moment.rate * direction
+            updates.append(in_dtype(step, leaf.dtype))
             rows.append([_like(new, old) for new, old in zip(fresh, memory, strict=True)])
-        following = self._state(moment.count, rows, _recorded(moment.rate), structure)
+        following = self._state(moment.count, rows, recorded(moment.rate), structure)
         return unflatten(structure, updates), following
 
     def _memories(
@@ -170,19 +176,47 @@ class StepRule(Generic[State]):
     ) -> list[tuple[Memory, ...]]:
         """For each parameter, what the state remembers of it."""
         columns: list[list[Any]] = []
-        for field in fields(self.kind)[1:-1]:  # type: ignore[arg-type]
+        operation = f"{self.name}.update"
+        starts = [] if self.like_params else [self.start(widened(p, p.dtype)) for p in leaves]
+        for place, field in enumerate(fields(self.kind)[1:-1]):  # type: ignore[arg-type]
             tree, name = getattr(state, field.name), f"state.{field.name}"
-            operation = f"{self.name}.update"
-            if tree is None:
+            if not self.like_params:
+                firsts = [start[place] for start in starts]
+                columns.append(memories_like(firsts, tree, name, structure, operation))
+            elif tree is None:
                 columns.append([None] * len(leaves))
-            elif self.like_params:
-                columns.append(aligned(tree, name, leaves, structure, operation, widen=False))
             else:
-                columns.append(flatten_like(structure, tree, f"{operation}: {name}"))
+                columns.append(aligned(tree, name, leaves, structure, operation, widen=False))
         return list(zip(*columns, strict=True)) if columns else [()] * len(leaves)
 
 
-def _tree(structure: Structure, column: list[Memory]) -> Pytree:
+def memories_like(
+    firsts: Sequence[Memory], tree: Pytree, name: str, structure: Structure, operation: str
+) -> list[Memory]:
+    """The memories in a tree, which has None where a parameter has none.
+
+    Raises
+    ------
+    TreeError
+        A memory is missing, or there is one too many, or the structure is another.
+    ShapeError
+        The shape of a memory is another.
+    """
+    memories: list[Memory] = broadcast_prefix(tree, structure, f"{operation}: {name}")
+    for position, (memory, first) in enumerate(zip(memories, firsts, strict=True)):
+        place = f"{operation}: {name}{structure.paths()[position]}"
+        if (memory is None) != (first is None):
+            expected = "None" if first is None else "a tensor"
+            raise TreeError(
+                f"{place}: expected {expected}, got {type(memory).__name__}. Pass the state that"
+                " an optimizer of these options returned."
+            )
+        if memory is not None and first is not None and memory.shape != first.shape:
+            raise ShapeError(f"{place}: expected shape {first.shape}, got {memory.shape}.")
+    return memories
+
+
+def memory_tree(structure: Structure, column: list[Memory]) -> Pytree:
     """A tree of memories; None if there are none of any parameter."""
     absent = column and all(memory is None for memory in column)
     return None if absent else unflatten(structure, column)
@@ -191,11 +225,6 @@ def _tree(structure: Structure, column: list[Memory]) -> Pytree:
 def _like(fresh: Memory, memory: Memory) -> Memory:
     """A memory in the dtype that it had."""
     return fresh if fresh is None or memory is None else in_dtype(fresh, memory.dtype)
-
-
-def _recorded(rate: ArrayLike) -> Tensor:
-    """A rate as a state holds it: in float64, whatever it is written in."""
-    return in_dtype(tensor(operand(rate, "learning_rate")), np.dtype(np.float64))
 
 
 def chosen(operation: str, mask: Mask, params: Pytree, structure: Structure) -> list[bool]:

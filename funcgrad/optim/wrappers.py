@@ -18,15 +18,18 @@ from typing import Any, TypeAlias
 
 import funcgrad.numpy as fnp
 from funcgrad.control.choices import cond
-from funcgrad.errors import ArgumentError, FunctionError, TreeError
+from funcgrad.errors import ArgumentError, TreeError
 from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
     aligned,
+    check_optimizer,
     check_state,
+    check_whole,
     flatten_params,
     in_dtype,
+    in_dtypes,
     widened,
     zeros,
 )
@@ -38,13 +41,6 @@ from funcgrad.trees import Structure, broadcast_prefix, map, pytree, unflatten
 
 Labels: TypeAlias = Pytree | Callable[[Pytree], Pytree]
 """A tree of names like the parameters, or a prefix, or a function from parameters to one."""
-
-
-def _optimizer(operation: str, candidate: object) -> None:
-    if not isinstance(candidate, Optimizer):
-        raise FunctionError(
-            f"{operation}: expected an optimizer, as optim.adam(0.1) is, got {candidate!r}."
-        )
 
 
 def _stay(leaves: list[Tensor], structure: Structure) -> Pytree:
@@ -105,9 +101,8 @@ def accumulate(optimizer: Optimizer[Any], steps: int) -> Optimizer[AccumulateSta
     >>> optimizer.step(tensor(4.0), state, tensor(0.0))[0]
     Tensor(0.0)
     """
-    _optimizer("accumulate", optimizer)
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise ArgumentError(f"accumulate: steps has to be an integer above 0, got {steps!r}.")
+    check_optimizer("accumulate", optimizer)
+    check_whole("accumulate", "steps", steps)
     return _Accumulated(optimizer, steps).optimizer()
 
 
@@ -141,7 +136,7 @@ class _Accumulated:
 
             def stepped(mean: Pytree, before: Pytree) -> tuple[Pytree, Any]:
                 updates, following = inner.update(mean, before, params, **values)
-                return _like(updates, leaves, structure), following
+                return in_dtypes(updates, leaves, structure, operation), following
 
             def waited(mean: Pytree, before: Pytree) -> tuple[Pytree, Any]:
                 return _stay(leaves, structure), before
@@ -157,14 +152,6 @@ class _Accumulated:
 
 def _real(x: Tensor) -> Any:
     return x.real.dtype
-
-
-def _like(updates: Pytree, leaves: list[Tensor], structure: Structure) -> Pytree:
-    """Updates in the dtypes of the parameters."""
-    tensors = aligned(updates, "updates", leaves, structure, "update")
-    return unflatten(
-        structure, [in_dtype(x, leaf.dtype) for x, leaf in zip(tensors, leaves, strict=True)]
-    )
 
 
 def partition(
@@ -216,7 +203,7 @@ def partition(
             f"partition: expected a dict of optimizers by labels or patterns, got {optimizers!r}."
         )
     for member in optimizers.values():
-        _optimizer("partition", member)
+        check_optimizer("partition", member)
     return _Partition(tuple(optimizers), tuple(optimizers.values()), labels).optimizer()
 
 

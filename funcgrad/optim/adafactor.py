@@ -1,0 +1,258 @@
+"""Adafactor: a matrix of mean squares is kept as the means of its rows and of its columns.
+
+>>> from funcgrad.tensor import tensor
+>>> optimizer = adafactor(0.1, min_dim_size_to_factor=2)
+>>> params = {"matrix": tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), "vector": tensor([1.0, 2.0])}
+>>> state = optimizer.init(params)
+>>> state.v_row["matrix"].shape, state.v_col["matrix"].shape, state.v["matrix"]
+((2,), (3,), None)
+>>> state.v_row["vector"], state.v["vector"].shape
+(None, (2,))
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError
+from funcgrad.foreign_names import answering
+from funcgrad.optim.base import (
+    LearningRate,
+    Optimizer,
+    Pytree,
+    check_number,
+    check_numbers,
+    check_whole,
+    mean,
+    scalar,
+    square,
+    zeros,
+)
+from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
+from funcgrad.primitives.norms import length
+from funcgrad.shape import Shape
+from funcgrad.tensor import Tensor, apply, wrap
+from funcgrad.trees import pytree
+from funcgrad.users_values import ArrayLike
+
+
+@pytree(slots=True)
+class AdafactorState:
+    """The state of ``adafactor``.
+
+    Attributes
+    ----------
+    count : Tensor of int64
+        The number of steps so far.
+    v_row, v_col : pytrees of tensors
+        The decaying means of squares along the longest axis and along the second longest; None
+        where a parameter is not factored, and in the place of a tree without any tensor.
+    v : pytree of tensors
+        The decaying means of squares of the other parameters; None where a parameter is factored.
+    mu : pytree of tensors, or None
+        With ``momentum`` the decaying mean of the steps.
+    rate : Tensor of float64
+        The learning rate of the last step; 0 before the first.
+    """
+
+    count: Tensor
+    v_row: Pytree
+    v_col: Pytree
+    v: Pytree
+    mu: Pytree
+    rate: Tensor
+
+
+@answering
+def adafactor(
+    learning_rate: LearningRate = 1.0,
+    min_dim_size_to_factor: int = 128,
+    decay_rate: ArrayLike = 0.8,
+    decay_offset: ArrayLike = 0,
+    multiply_by_parameter_scale: bool = True,
+    clipping_threshold: ArrayLike | None = 1.0,
+    momentum: ArrayLike | None = None,
+    weight_decay_rate: ArrayLike = 0.0,
+    eps: ArrayLike = 1e-30,
+    factored: bool = True,
+    weight_decay_mask: Mask = None,
+) -> Optimizer[AdafactorState]:
+    """Scale steps as RMSProp does, with a memory for rows and columns in the place of a matrix.
+
+    Parameters
+    ----------
+    learning_rate : float, 0-d tensor, or schedule
+        See ``sgd``. With ``multiply_by_parameter_scale`` it is counted in sizes of parameters.
+    min_dim_size_to_factor : int
+        A parameter is factored along its two longest axes if both are at least as long.
+    decay_rate : float or 0-d tensor
+        The mean of squares decays by ``1 - n ** -decay_rate`` in step n.
+    decay_offset : int or 0-d tensor
+        The number of steps to count n from, for a fine-tuning that goes on with a state.
+    multiply_by_parameter_scale : bool
+        Whether a step is multiplied by the root mean square of its parameter, or by 0.001 if that
+        is greater.
+    clipping_threshold : float or 0-d tensor, optional
+        The greatest root mean square of a direction; None for no bound.
+    momentum : float or 0-d tensor, optional
+        The decay rate of the mean of steps, below 1; None for no such mean.
+    weight_decay_rate : float or 0-d tensor
+        The fraction of each parameter that a step subtracts, whatever the learning rate.
+    eps : float or 0-d tensor
+        A number that is added to each square.
+    factored : bool
+        Whether any parameter is factored.
+    weight_decay_mask : pytree of bool, pattern, or function from params to one, optional
+        Which parameters decay, all by default.
+
+    Returns
+    -------
+    Optimizer
+
+    Raises
+    ------
+    ArgumentError
+        A number is negative, ``momentum`` is not below 1, or ``min_dim_size_to_factor`` is no
+        integer above 0.
+
+    Notes
+    -----
+    Shazeer, Stern, "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018, as
+    in optax. With gradient g, step n and the means R and C of a matrix's rows and columns::
+
+        b = 1 - n ** -decay_rate              S = |g|² + eps
+        R' = b R + (1 - b) mean of rows(S)    C' = b C + (1 - b) mean of columns(S)
+        u = g / sqrt(R' C' / mean(R'))        u = u / max(1, rms(u) / clipping_threshold)
+        update = -(rate max(rms(p), 0.001) u + weight_decay_rate p)
+
+    Other axes, as that of a stack of matrices, have means of their own. PyTorch's ``Adafactor``
+    factors the last two axes of any length, multiplies the decay by the rate, and bounds the rate
+    by one over the root of n, which a schedule does here. For complex parameters squares are those
+    of magnitudes; PyTorch refuses them. A square that overflows makes the update zero.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> optimizer = adafactor(0.1)
+    >>> optimizer.step(tensor(4.0), optimizer.init(tensor(2.0)), tensor(2.0))[0]
+    Tensor(1.8)
+    """
+    check_whole("adafactor", "min_dim_size_to_factor", min_dim_size_to_factor)
+    check_numbers(
+        "adafactor",
+        decay_rate=decay_rate,
+        decay_offset=decay_offset,
+        weight_decay_rate=weight_decay_rate,
+        eps=eps,
+    )
+    if momentum is not None:
+        check_number("adafactor", "momentum", momentum, 1.0)
+    if clipping_threshold is not None:
+        check_number("adafactor", "clipping_threshold", clipping_threshold)
+        if not isinstance(clipping_threshold, Tensor) and clipping_threshold == 0:
+            raise ArgumentError(
+                "adafactor: clipping_threshold has to be above 0, or None for no bound, got 0."
+            )
+    least = min_dim_size_to_factor if factored else None
+    direction = partial(_scaled, decay_rate, decay_offset, eps, least)
+    step = partial(_step, direction, multiply_by_parameter_scale, clipping_threshold, momentum)
+    return StepRule(
+        "adafactor",
+        AdafactorState,
+        learning_rate,
+        step,
+        partial(_start, least, momentum is not None),
+        weight_decay_rate,
+        weight_decay_mask,
+        like_params=False,
+        has_rate=True,
+    ).optimizer()
+
+
+def _factored_axes(shape: Shape, least: int | None) -> tuple[int, int] | None:
+    """The second longest and the longest axis; None if a parameter is not factored.
+
+    >>> _factored_axes((3, 128, 200), 128), _factored_axes((3, 100, 200), 128)
+    ((1, 2), None)
+    """
+    if least is None or len(shape) < 2:
+        return None
+    *_, second, longest = sorted(range(len(shape)), key=shape.__getitem__)
+    return (second, longest) if shape[second] >= least else None
+
+
+def _start(least: int | None, has_momentum: bool, p: Tensor) -> tuple[Memory, ...]:
+    mu = zeros(p) if has_momentum else None
+    axes = _factored_axes(p.shape, least)
+    if axes is None:
+        return None, None, zeros(p, real=True), mu
+    second, longest = (_zeros_without(p, axis) for axis in axes)
+    return longest, second, None, mu
+
+
+def _zeros_without(p: Tensor, axis: int) -> Tensor:
+    shape = p.shape[:axis] + p.shape[axis + 1 :]
+    return wrap(np.zeros(shape, p.real.dtype))
+
+
+def _scaled(
+    decay_rate: ArrayLike,
+    decay_offset: ArrayLike,
+    eps: ArrayLike,
+    least: int | None,
+    count: Tensor,
+) -> Leafwise:
+    n = fnp.maximum(count - decay_offset, 1)
+    decay = 1 - (1.0 * n) ** -decay_rate  # type: ignore[operator]  # of a number or a tensor
+
+    def of_leaf(g: Tensor, v_row: Memory, v_col: Memory, v: Memory) -> tuple[Memory, ...]:
+        squares = square(g)
+        squares = squares + scalar(eps, squares)
+        axes = _factored_axes(g.shape, least)
+        if v is not None or axes is None or v_row is None or v_col is None:
+            v = mean(decay, v, squares)  # type: ignore[arg-type]  # the one that there is
+            return g / fnp.sqrt(v), None, None, v
+        second, longest = axes
+        v_row = mean(decay, v_row, fnp.mean(squares, axis=longest))
+        v_col = mean(decay, v_col, fnp.mean(squares, axis=second))
+        rows, columns = fnp.expand_dims(v_row, longest), fnp.expand_dims(v_col, second)
+        total = fnp.mean(rows, axis=second, keepdims=True)
+        is_finite = fnp.isfinite(total)  # an infinite one over an infinite one is NaN
+        safe = fnp.where(is_finite, rows, 1.0) / fnp.where(is_finite, total, 1.0)
+        factor = fnp.where(is_finite, 1 / fnp.sqrt(safe), 0.0)
+        return g * factor / fnp.sqrt(columns), v_row, v_col, None
+
+    return of_leaf
+
+
+def _step(
+    scaled: partial[Leafwise],
+    has_scale: bool,
+    threshold: ArrayLike | None,
+    momentum: ArrayLike | None,
+    moment: Moment,
+) -> Leafwise:
+    direction = scaled(moment.count)
+
+    def of_leaf(
+        g: Tensor, p: Tensor, v_row: Memory, v_col: Memory, v: Memory, mu: Memory
+    ) -> tuple[Memory, ...]:
+        u, v_row, v_col, v = direction(g, v_row, v_col, v)
+        if threshold is not None:
+            u = u / scalar(fnp.maximum(1.0, _root_mean_square(u) / threshold), u)
+        u = u * scalar(moment.rate, u)
+        if has_scale:
+            u = u * fnp.maximum(_root_mean_square(p), 1e-3)
+        if mu is not None and momentum is not None:
+            u = mu = mean(momentum, mu, u)
+        return u, v_row, v_col, v, mu
+
+    return of_leaf
+
+
+def _root_mean_square(x: Tensor) -> Tensor:
+    size: Tensor = apply(length, x, axis=tuple(range(x.ndim)), keepdims=False) if x.ndim else abs(x)
+    return size / max(x.size, 1) ** 0.5

@@ -1,0 +1,410 @@
+"""Muon: the momentum of a matrix is made orthogonal, so that a step moves it equally in all ways.
+
+>>> from funcgrad.tensor import tensor
+>>> params = {"matrix": tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": tensor([1.0, 2.0])}
+>>> optimizer = muon(0.1)
+>>> state = optimizer.init(params)
+>>> state.mu["matrix"].shape, state.nu
+((2, 2), {'bias': Tensor([0., 0.]), 'matrix': None})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
+from funcgrad.optim.adam import adam_direction
+from funcgrad.optim.adam_relatives import nadam_direction
+from funcgrad.optim.base import (
+    LearningRate,
+    Optimizer,
+    Pytree,
+    aligned,
+    check_number,
+    check_numbers,
+    check_rate,
+    check_state,
+    check_whole,
+    flatten_params,
+    in_dtype,
+    mean,
+    rate_at,
+    recorded,
+    scalar,
+    widened,
+    zeros,
+)
+from funcgrad.optim.orthogonalization import (
+    PRECONDITIONINGS,
+    PRESETS,
+    Coefficients,
+    orthogonalized,
+)
+from funcgrad.optim.rule import Mask, Memory, Moment, chosen, memories_like
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.tensor import Tensor, tensor
+from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad.users_values import ArrayLike
+
+
+class MuonDimensionNumbers(NamedTuple):
+    """Which axes of a parameter are those of a matrix; all others are axes of a stack of matrices.
+
+    Attributes
+    ----------
+    reduction_axis : int or tuple of int
+        The axes that are summed over where the parameter is used, its inputs.
+    output_axis : int or tuple of int
+        The axes of outputs.
+
+    Examples
+    --------
+    >>> kernel = MuonDimensionNumbers((1, 2, 3), 0)  # (filters, channels, height, width)
+    >>> stacked = MuonDimensionNumbers(1, 2)  # (layers, inputs, outputs)
+    """
+
+    reduction_axis: int | tuple[int, ...] = 0
+    output_axis: int | tuple[int, ...] = 1
+
+
+DimensionNumbers: TypeAlias = Pytree | Callable[[Pytree], Pytree]
+"""A tree of ``MuonDimensionNumbers`` and None, or a prefix, or a function from params to one."""
+
+
+@pytree(slots=True)
+class MuonState:
+    """The state of ``muon``.
+
+    Attributes
+    ----------
+    count : Tensor of int64
+        The number of steps so far.
+    mu : pytree of tensors
+        The decaying mean of the gradients, not yet corrected for its start at zero.
+    nu : pytree of tensors
+        For parameters that Adam moves, the decaying mean of squares; None for matrices.
+    rate, adam_rate : Tensor of float64
+        The learning rates of the last step, for matrices and for the others; 0 before the first.
+    """
+
+    count: Tensor
+    mu: Pytree
+    nu: Pytree
+    rate: Tensor
+    adam_rate: Tensor
+
+
+@answering
+def muon(
+    learning_rate: LearningRate,
+    ns_coeffs: str | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]] | Tensor = "standard",
+    ns_steps: int = 5,
+    beta: ArrayLike = 0.95,
+    eps: ArrayLike = 1e-8,
+    weight_decay: ArrayLike = 0.0,
+    weight_decay_mask: Mask = None,
+    *,
+    nesterov: bool = True,
+    adaptive: bool = False,
+    preconditioning: str = "frobenius",
+    adam_b1: ArrayLike = 0.9,
+    adam_b2: ArrayLike = 0.999,
+    adam_eps_root: ArrayLike = 0.0,
+    adam_weight_decay: ArrayLike = 0.0,
+    adam_learning_rate: LearningRate | None = None,
+    muon_weight_dimension_numbers: DimensionNumbers = None,
+    consistent_rms: ArrayLike | None = None,
+) -> Optimizer[MuonState]:
+    """Step along the nearest orthogonal matrix of a matrix's momentum; by Adam for all others.
+
+    Parameters
+    ----------
+    learning_rate : float, 0-d tensor, or schedule
+        See ``sgd``.
+    ns_coeffs : {"standard", "dion"}, triple of numbers, or a triple for each step
+        The coefficients of the iteration that makes a matrix nearly orthogonal.
+    ns_steps : int
+        How many steps of it; as many as there are triples, if there are several.
+    beta : float or 0-d tensor
+        The decay rate of the mean of gradients, below 1.
+    eps : float or 0-d tensor
+        A number that is added to the norm of the mean, and to Adam's root.
+    weight_decay, weight_decay_mask
+        See ``adamw``; for matrices.
+    nesterov : bool
+        Whether to use Nesterov's momentum; Adam is ``nadam`` then.
+    adaptive : bool
+        Whether to multiply a direction by its scalar product with the mean of gradients, so that
+        small gradients make small steps.
+    preconditioning : {"frobenius", "spectral", "aol", "schatten"}
+        How the mean is scaled before the iteration: by its norm; by its greatest singular value,
+        which is exact and slow; row by row (Boissin and others, 2025); or by the norm of its Gram
+        matrix (Grishina and others, 2025). The last two spare an iteration.
+    adam_b1, adam_b2, adam_eps_root, adam_weight_decay
+        Options of ``adamw`` for the other parameters.
+    adam_learning_rate : float, 0-d tensor, or schedule, optional
+        The rate of the others; ``learning_rate`` by default.
+    muon_weight_dimension_numbers : pytree of MuonDimensionNumbers, or function, optional
+        How each parameter is a matrix; Adam moves it where there is None. It may be a prefix of the
+        tree of parameters, or a function from parameters to one. By default parameters with two
+        axes are matrices, (inputs, outputs), and no others.
+    consistent_rms : float or 0-d tensor, optional
+        The root mean square of all steps, 0.2 to be like those of Adam (Liu and others, 2025).
+
+    Returns
+    -------
+    Optimizer
+
+    Raises
+    ------
+    ArgumentError
+        A number is out of bounds, or an option is another word.
+    ShapeError
+        A parameter has not the axes that its ``MuonDimensionNumbers`` say.
+
+    Notes
+    -----
+    Jordan, "Muon: an optimizer for hidden layers in neural networks", 2024, as in optax. With the
+    corrected mean m of the gradients, of Nesterov's kind as in ``nadam``::
+
+        update = -rate (sqrt(max(1, outputs / inputs)) orthogonal(m) + weight_decay p)
+
+    where ``sqrt(max(inputs, outputs)) consistent_rms`` is the factor if that is given. PyTorch's
+    ``Muon`` does not correct the mean, and computes in bfloat16.
+
+    Embeddings and the last layer are matrices that Adam moves better: name them first, in
+    ``partition({"embedding": adamw(rate), "head": adamw(rate), "*": muon(rate)})``. A convolution's
+    kernel is ``MuonDimensionNumbers((1, 2, 3), 0)``, and layers on a first axis are
+    ``MuonDimensionNumbers(1, 2)``: each is stepped as if it were alone, also if ``adaptive``, where
+    optax multiplies all by one number. Complex matrices become nearly unitary, and a scalar product
+    is its real part; optax's ``"schatten"`` forgets to conjugate.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor import tensor
+    >>> optimizer = muon(0.1, ns_steps=12, ns_coeffs=(2.0, -1.5, 0.5))
+    >>> params = tensor([[3.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+    >>> optimizer.step(params, optimizer.init(params), params)[0].round(3)
+    Tensor([[2.9, 0. ],
+            [0. , 0. ],
+            [0. , 0.9]])
+    """
+    for rate in (learning_rate, adam_learning_rate):
+        if rate is not None:
+            check_rate(rate, "muon")
+    check_numbers("muon", 1.0, beta=beta, adam_b1=adam_b1, adam_b2=adam_b2)
+    check_numbers("muon", eps=eps, weight_decay=weight_decay, adam_eps_root=adam_eps_root)
+    check_numbers("muon", adam_weight_decay=adam_weight_decay)
+    if consistent_rms is not None:
+        check_number("muon", "consistent_rms", consistent_rms)
+    check_whole("muon", "ns_steps", ns_steps)
+    if preconditioning not in PRECONDITIONINGS:
+        words = ", ".join(map(repr, PRECONDITIONINGS))
+        raise ArgumentError(f"muon: preconditioning is one of {words}, got {preconditioning!r}.")
+    return _Muon(
+        learning_rate=learning_rate,
+        adam_rate=learning_rate if adam_learning_rate is None else adam_learning_rate,
+        orthogonal=partial(
+            orthogonalized,
+            coefficients=_coefficients(ns_coeffs, ns_steps),
+            preconditioning=preconditioning,
+            eps=eps,
+        ),
+        momentum=partial(_momentum, beta, bool(nesterov)),
+        adam=partial(
+            nadam_direction if nesterov else adam_direction, adam_b1, adam_b2, eps, adam_eps_root
+        ),
+        decays=(weight_decay, adam_weight_decay),
+        mask=weight_decay_mask,
+        numbers=muon_weight_dimension_numbers,
+        is_adaptive=bool(adaptive),
+        rms=consistent_rms,
+    ).optimizer()
+
+
+def _coefficients(users: object, steps: int) -> tuple[Coefficients, ...]:
+    """The coefficients of each step of the iteration.
+
+    Raises
+    ------
+    ArgumentError
+        They are no triples of numbers.
+    """
+    if isinstance(users, str) and users in PRESETS:
+        rows: Sequence[object] = PRESETS[users]
+    elif np.shape(users) == (3,):  # type: ignore[arg-type]
+        rows = [users]
+    elif len(np.shape(users)) == 2 and np.shape(users)[1] == 3:  # type: ignore[arg-type]
+        rows = [users[row] for row in range(np.shape(users)[0])]  # type: ignore[index,arg-type]
+    else:
+        words = ", ".join(map(repr, PRESETS))
+        raise ArgumentError(
+            f"muon: ns_coeffs is one of {words}, three numbers, or three for each step, got"
+            f" {users!r}."
+        )
+    triples = tuple(tuple(row[k] for k in range(3)) for row in rows)  # type: ignore[index]
+    return triples * steps if len(triples) == 1 else triples
+
+
+def _momentum(
+    beta: ArrayLike, is_ahead: bool, n: Tensor
+) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """From a gradient and the mean before to the corrected mean, and the mean after."""
+    start, ahead = 1 - beta**n, 1 - beta ** (n + 1)
+
+    def of_leaf(g: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+        mu = mean(beta, mu, g)
+        if not is_ahead:
+            return mu / scalar(start, mu), mu
+        return mean(beta, mu / scalar(ahead, mu), g / scalar(start, g)), mu
+
+    return of_leaf
+
+
+class _MatrixAxes(NamedTuple):
+    """The axes of a parameter: of a stack of matrices, of their inputs and of their outputs."""
+
+    stack: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, numbers: MuonDimensionNumbers, ndim: int, place: str) -> _MatrixAxes:
+        """Check dimension numbers for a parameter.
+
+        Raises
+        ------
+        ShapeError
+            The parameter has no such axes, or one of them is named twice.
+        """
+        sides = [(side,) if isinstance(side, int) else tuple(side) for side in numbers]
+        named = [axis for side in sides for axis in side]
+        inside = [axis % ndim for axis in named if -ndim <= axis < ndim]
+        if len(set(inside)) < len(named) or not all(sides):
+            raise ShapeError(
+                f"{place}: {numbers} does not fit a parameter with {ndim} axes: each side has one"
+                " of them or more, and none is on both. Give None for what is no matrix."
+            )
+        inputs, outputs = (tuple(axis % ndim for axis in side) for side in sides)
+        return cls(tuple(sorted(set(range(ndim)) - set(inside))), inputs, outputs)
+
+    def applied(self, f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Apply a function of a stack of matrices to a parameter."""
+        order = self.stack + self.inputs + self.outputs
+        turned = fnp.transpose(x, order)
+        sizes = (self.size(x, self.inputs), self.size(x, self.outputs))
+        matrices = fnp.reshape(turned, (*(x.shape[axis] for axis in self.stack), *sizes))
+        back = fnp.reshape(f(matrices), turned.shape)
+        restored: Tensor = fnp.transpose(back, [order.index(axis) for axis in range(x.ndim)])
+        return restored
+
+    def size(self, x: Tensor, axes: tuple[int, ...]) -> int:
+        """How many numbers there are along some axes."""
+        return prod(x.shape[axis] for axis in axes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Muon:
+    learning_rate: LearningRate
+    adam_rate: LearningRate
+    orthogonal: partial[Tensor]
+    momentum: partial[Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]]
+    adam: partial[Callable[..., tuple[Tensor, ...]]]
+    decays: tuple[ArrayLike, ArrayLike]
+    mask: Mask
+    numbers: DimensionNumbers
+    is_adaptive: bool
+    rms: ArrayLike | None
+
+    def optimizer(self) -> Optimizer[MuonState]:
+        def init(params: Pytree) -> MuonState:
+            leaves, structure = flatten_params(params, "muon.init")
+            wide = [widened(leaf, leaf.dtype) for leaf in leaves]
+            nus = _squares(wide, self._axes(params, leaves, structure, "muon.init"))
+            mu, nu = (unflatten(structure, column) for column in (map(zeros, wide), nus))
+            return MuonState(tensor(0), mu, nu, tensor(0.0), tensor(0.0))
+
+        def update(grads: Pytree, state: MuonState, params: Pytree) -> tuple[Pytree, MuonState]:
+            return self._update(grads, state, params)
+
+        return Optimizer(init, answering(update, "muon.update"), (), self)
+
+    def _update(self, grads: Pytree, state: MuonState, params: Pytree) -> tuple[Pytree, MuonState]:
+        operation = "muon.update"
+        check_state(state, MuonState, operation)
+        leaves, structure = flatten_params(params, operation)
+        wide = [widened(leaf, leaf.dtype) for leaf in leaves]
+        axes = self._axes(params, leaves, structure, operation)
+        gs = aligned(grads, "grads", leaves, structure, operation)
+        mus = aligned(state.mu, "state.mu", leaves, structure, operation, widen=False)
+        nus = memories_like(_squares(wide, axes), state.nu, "state.nu", structure, operation)
+        decays = chosen(operation, self.mask, params, structure)
+        rates = [rate_at(rate, state.count) for rate in (self.learning_rate, self.adam_rate)]
+        count = state.count + 1
+        momentum, adam = self.momentum(count), self.adam(Moment(count, rates[1]))
+        updates: list[Tensor] = []
+        rows: list[tuple[Tensor, Memory]] = []
+        for g, p, at, mu, nu, decayed in zip(gs, wide, axes, mus, nus, decays, strict=True):
+            if at is None:
+                direction, *row = adam(g, p, mu, nu)
+                direction = direction + scalar(self.decays[1], p) * p
+            else:
+                ahead, after = momentum(g, mu)
+                direction = self._direction(ahead, at)
+                direction = direction + scalar(self.decays[0], p) * p if decayed else direction
+                row = [after, None]
+            updates.append(-scalar(rates[at is None], p) * direction)
+            rows.append((row[0], row[1]))
+        mu, nu = (unflatten(structure, [row[side] for row in rows]) for side in (0, 1))
+        following = MuonState(count, mu, nu, *map(recorded, rates))
+        pairs = zip(updates, leaves, strict=True)
+        return unflatten(structure, [in_dtype(x, leaf.dtype) for x, leaf in pairs]), following
+
+    def _direction(self, ahead: Tensor, axes: _MatrixAxes) -> Tensor:
+        inputs, outputs = axes.size(ahead, axes.inputs), axes.size(ahead, axes.outputs)
+        if self.rms is None:
+            factor: ArrayLike = max(1.0, outputs / max(inputs, 1)) ** 0.5
+        else:
+            factor = max(inputs, outputs) ** 0.5 * self.rms
+        turned = axes.applied(self._adapted if self.is_adaptive else self.orthogonal, ahead)
+        return turned * scalar(factor, ahead)
+
+    def _adapted(self, ahead: Tensor) -> Tensor:
+        turned = self.orthogonal(ahead)
+        product = fnp.sum((fnp.conj(ahead) * turned).real, axis=(-2, -1), keepdims=True)
+        adapted: Tensor = product * turned
+        return adapted
+
+    def _axes(
+        self, params: Pytree, leaves: list[Tensor], structure: Structure, operation: str
+    ) -> list[_MatrixAxes | None]:
+        """For each parameter, the axes of its matrices; None where Adam moves it."""
+        if self.numbers is None:
+            return [_MatrixAxes((), (0,), (1,)) if leaf.ndim == 2 else None for leaf in leaves]
+        tree = self.numbers(params) if callable(self.numbers) else self.numbers
+        name = f"{operation}: muon_weight_dimension_numbers"
+        choices = broadcast_prefix(
+            tree, structure, name, is_leaf=lambda node: isinstance(node, MuonDimensionNumbers)
+        )
+        axes: list[_MatrixAxes | None] = []
+        for choice, leaf, path in zip(choices, leaves, structure.paths(), strict=True):
+            place = f"{name} at params{path}"
+            if choice is not None and not isinstance(choice, MuonDimensionNumbers):
+                raise DtypeError(
+                    f"{place} has to be a MuonDimensionNumbers or None, got {choice!r}."
+                )
+            axes.append(None if choice is None else _MatrixAxes.of(choice, leaf.ndim, place))
+        return axes
+
+
+def _squares(wide: list[Tensor], axes: Sequence[_MatrixAxes | None]) -> list[Memory]:
+    """The first mean squares of the parameters that Adam moves."""
+    pairs = zip(wide, axes, strict=True)
+    return [zeros(p, real=True) if at is None else None for p, at in pairs]
