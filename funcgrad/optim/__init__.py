@@ -30,6 +30,8 @@ from funcgrad.optim.adam import AdamState, adam, adamw
 from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.chain import ChainState, chain
+from funcgrad.optim.evaluation import eval_params
+from funcgrad.optim.finite_steps import ApplyIfFiniteState, apply_if_finite
 from funcgrad.optim.gradient_changes import (
     add_weight_decay,
     centralize,
@@ -38,7 +40,10 @@ from funcgrad.optim.gradient_changes import (
     freeze,
     scale,
 )
+from funcgrad.optim.gradient_means import EmaState, TraceState, ema, trace
+from funcgrad.optim.gradient_noise import NoiseState, noise
 from funcgrad.optim.lbfgs import LbfgsState, lbfgs
+from funcgrad.optim.lookahead import LookaheadState, lookahead
 from funcgrad.optim.mean_squares import (
     AdadeltaState,
     AdagradState,
@@ -48,6 +53,10 @@ from funcgrad.optim.mean_squares import (
     rmsprop,
 )
 from funcgrad.optim.muon import MuonDimensionNumbers, MuonState, muon
+from funcgrad.optim.parameter_means import AverageState, average_params
+from funcgrad.optim.plateau import ReduceOnPlateauState, reduce_on_plateau
+from funcgrad.optim.sam import sam
+from funcgrad.optim.schedule_free import ScheduleFreeState, schedule_free
 from funcgrad.optim.sgd import SgdState, sgd
 from funcgrad.optim.signs import LambState, LionState, lamb, lion
 from funcgrad.optim.wrappers import AccumulateState, accumulate, partition
@@ -55,41 +64,64 @@ from funcgrad.optim.wrappers import AccumulateState, accumulate, partition
 __all__ = [
     "AccumulateState",
     "AdadeltaState",
+    "AdafactorState",
     "AdagradState",
     "AdamState",
+    "ApplyIfFiniteState",
+    "AverageState",
     "ChainState",
+    "EmaState",
     "LambState",
     "LbfgsState",
     "LionState",
+    "LookaheadState",
     "MomentsState",
+    "MuonDimensionNumbers",
+    "MuonState",
+    "NoiseState",
     "Optimizer",
+    "ReduceOnPlateauState",
     "RmspropState",
+    "ScheduleFreeState",
     "SgdState",
+    "TraceState",
     "accumulate",
     "adabelief",
     "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
     "adamax",
     "adamw",
     "add_weight_decay",
+    "apply_if_finite",
     "apply_updates",
+    "average_params",
     "centralize",
     "chain",
     "clip",
     "clip_by_norm",
+    "ema",
+    "eval_params",
     "freeze",
     "lamb",
     "lbfgs",
     "lion",
+    "lookahead",
+    "muon",
     "nadam",
+    "noise",
     "partition",
     "projections",
     "radam",
+    "reduce_on_plateau",
     "rmsprop",
+    "sam",
     "scale",
+    "schedule_free",
     "schedules",
     "sgd",
+    "trace",
 ]
 
 

@@ -32,6 +32,9 @@ Pytree: TypeAlias = Any
 LearningRate: TypeAlias = ArrayLike | Callable[[Tensor], ArrayLike]
 """A number, or a schedule: a function of the number of earlier steps, which is 0 at first."""
 
+Objective: TypeAlias = Callable[[Any], ArrayLike]
+"""From parameters to a real number."""
+
 State = TypeVar("State")
 Parameters = TypeVar("Parameters", bound=Any)
 Updates = TypeVar("Updates", bound=Any)
@@ -354,6 +357,42 @@ def check_state(state: object, kind: type[Any], operation: str) -> None:
             f"{operation}: expected the state of this optimizer, of type {kind.__name__}, got"
             f" {type(state).__name__}. The order is update(grads, state, params)."
         )
+
+
+def one_value(value: ArrayLike | None, operation: str, call: str) -> Tensor:
+    """The named argument ``value`` of an update, in float64; errors show how to call.
+
+    Raises
+    ------
+    ArgumentError, ShapeError, DtypeError
+        It is missing, or not one real number.
+    """
+    if value is None:
+        raise ArgumentError(f"{operation}: value= is missing. Call {call}.")
+    number = tensor(operand(value, f"{operation}: value"))
+    if number.shape:
+        raise ShapeError(f"{operation}: value has to be one number, got shape {number.shape}.")
+    if number.dtype.kind not in "fiu":
+        raise DtypeError(f"{operation}: value has to be a real number, got dtype {number.dtype}.")
+    return in_dtype(number, np.dtype(np.float64))
+
+
+def one_objective(objective: Objective | None, operation: str, call: str) -> Objective:
+    """The named argument ``objective`` of an update; errors show how to call.
+
+    Raises
+    ------
+    ArgumentError, FunctionError
+        It is missing, or no function.
+    """
+    if objective is None:
+        raise ArgumentError(f"{operation}: objective= is missing. Call {call}.")
+    if not callable(objective):
+        raise FunctionError(
+            f"{operation}: objective has to be a function from parameters to a number, got"
+            f" {objective!r}."
+        )
+    return objective
 
 
 def check_rate(learning_rate: object, optimizer: str) -> None:

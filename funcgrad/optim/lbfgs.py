@@ -13,15 +13,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.control.whiles import while_loop
-from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
+from funcgrad.errors import ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
+    Objective,
     Optimizer,
     Pytree,
     aligned,
@@ -31,6 +31,8 @@ from funcgrad.optim.base import (
     check_whole,
     flatten_params,
     in_dtype,
+    one_objective,
+    one_value,
     widened,
 )
 from funcgrad.optim.lbfgs_memory import PairMemory
@@ -41,10 +43,7 @@ from funcgrad.tensor import Tensor, apply, tensor
 from funcgrad.transforms.reverse import value_and_grad
 from funcgrad.tree.vectors import ravel
 from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike, operand
-
-Objective: TypeAlias = Callable[[Any], ArrayLike]
-"""From parameters to a real number."""
+from funcgrad.users_values import ArrayLike
 
 _SCALAR = np.dtype(np.float64)
 
@@ -246,23 +245,8 @@ def _checked(value: ArrayLike | None, objective: Objective | None) -> tuple[Tens
     ArgumentError, FunctionError, ShapeError, DtypeError
         One is missing, or no function, or not one real number.
     """
-    for name, argument in (("value", value), ("objective", objective)):
-        if argument is None:
-            raise ArgumentError(
-                f"lbfgs.update: {name}= is missing. Call step(state.grads, state, params,"
-                " value=state.value, objective=loss)."
-            )
-    if not callable(objective):
-        raise FunctionError(
-            "lbfgs.update: objective has to be a function from parameters to a number, got"
-            f" {objective!r}."
-        )
-    start = tensor(operand(value, "lbfgs.update: value"))
-    if start.shape:
-        raise ShapeError(f"lbfgs.update: value has to be one number, got shape {start.shape}.")
-    if start.dtype.kind not in "fiu":
-        raise DtypeError(f"lbfgs.update: value has to be a real number, got dtype {start.dtype}.")
-    return in_dtype(start, _SCALAR), objective
+    call = "step(state.grads, state, params, value=state.value, objective=loss)"
+    return one_value(value, "lbfgs.update", call), one_objective(objective, "lbfgs.update", call)
 
 
 def _check_memory(memory: PairMemory, memory_size: int, gradient: Tensor) -> None:

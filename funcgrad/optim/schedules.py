@@ -22,6 +22,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.frozen_dataclasses import pytree, static_field
+from funcgrad.optim.schedule_plots import plot
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
 
@@ -34,6 +35,7 @@ __all__ = [
     "linear",
     "onecycle",
     "piecewise",
+    "plot",
     "polynomial",
     "restarts",
     "warmup",

@@ -1,0 +1,163 @@
+"""Sharpness-aware minimization: the gradient is that of a worse place nearby.
+
+>>> import funcgrad as fg
+>>> from funcgrad.optim.sgd import sgd
+>>> def loss(x):
+...     return x**2
+>>> optimizer = sam(sgd(0.25), rho=0.5)
+>>> x = fg.tensor(1.0)
+>>> x, state = optimizer.step(fg.grad(loss)(x), optimizer.init(x), x, objective=loss)
+>>> x  # 1 - 0.25 * 2 * (1 + 0.5)
+Tensor(0.25)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import funcgrad.numpy as fnp
+from funcgrad.foreign_names import answering
+from funcgrad.optim.base import (
+    Objective,
+    Optimizer,
+    Pytree,
+    aligned,
+    check_number,
+    check_optimizer,
+    check_whole,
+    flatten_params,
+    in_dtype,
+    one_objective,
+    scalar,
+    widened,
+)
+from funcgrad.optim.chain import check_named
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.tensor import Tensor
+from funcgrad.transforms.reverse import grad
+from funcgrad.tree import norm
+from funcgrad.trees import unflatten
+from funcgrad.users_values import ArrayLike
+
+
+@answering
+def sam(
+    optimizer: Optimizer[Any],
+    rho: ArrayLike = 0.05,
+    *,
+    adaptive: bool = False,
+    sync_period: int = 2,
+) -> Optimizer[Any]:
+    """Step by the gradient at the worst place nearby, which leads to flat minima.
+
+    ``update`` and ``step`` take the ``objective`` by name: a function from parameters to a real
+    number, whose gradient at the parameters is ``grads``, with the same data. So a step is one
+    call, also in ``jit`` and in ``scan``.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        It gets the gradient at the other place, and steps from the parameters.
+    rho : float or 0-d tensor
+        How far that place is away, in the norm of all parameters together.
+    adaptive : bool
+        Whether distances are counted in magnitudes of parameters, number by number, so that they
+        do not depend on their scales. ``rho`` is to be ten times greater then.
+    sync_period : int
+        How many gradients a step takes, 2 or more: all but one of them lead to the other place.
+
+    Returns
+    -------
+    Optimizer
+        Its state is that of ``optimizer``.
+
+    Raises
+    ------
+    ArgumentError
+        ``rho`` is negative, ``sync_period`` is below 2, or ``update`` is called without
+        ``objective=``.
+    FunctionError
+        ``optimizer`` is none, or ``objective`` is no function.
+
+    Notes
+    -----
+    Foret, Kleiner, Mobahi, Neyshabur, "Sharpness-aware minimization for efficiently improving
+    generalization", ICLR 2021; ``adaptive`` is that of Kwon, Kim, Park, Choi, "ASAM", ICML 2021.
+    With the gradient g at p, the other place is ``p + rho g / |g|``, or
+    ``p + rho |p|² g / |p g|``, with products of numbers, where ``adaptive``. A gradient that is
+    zero leads to no other place.
+
+    Steps are those of ``optax.contrib.sam(optimizer, chain(normalize(), sgd(rho)))``, which by
+    default takes a step in two calls, with parameters in between that are to be used for nothing
+    else.
+
+    For complex parameters the objective rises along the gradient as for real ones. A NaN in either
+    gradient reaches ``optimizer``: put ``sam`` around ``apply_if_finite``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> from funcgrad import optim
+    >>> def loss(params):
+    ...     return fg.tree.vdot(params, params)
+    >>> optimizer = optim.sam(optim.adam(0.1))
+    >>> def step(carry, _):
+    ...     params, state = carry
+    ...     grads = fg.grad(loss)(params)
+    ...     return optimizer.step(grads, state, params, objective=loss), None
+    >>> start = {"w": fg.tensor([1.0, -2.0])}
+    >>> (params, state), _ = fg.scan(step, (start, optimizer.init(start)), length=100)
+    >>> loss(params) < 0.1, state.count
+    (Tensor(True), Tensor(100))
+    """
+    check_optimizer("sam", optimizer)
+    check_number("sam", "rho", rho)
+    check_whole("sam", "sync_period", sync_period, 2)
+    return _Sam(optimizer, rho, bool(adaptive), sync_period).optimizer()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sam:
+    inner: Optimizer[Any]
+    rho: ArrayLike
+    is_adaptive: bool
+    period: int
+
+    def optimizer(self) -> Optimizer[Any]:
+        inner, operation = self.inner, "sam.update"
+        takes = tuple(dict.fromkeys((*inner.takes, "objective")))
+
+        def update(
+            grads: Pytree,
+            state: Pytree,
+            params: Pytree,
+            objective: Objective | None = None,
+            **values: Pytree,
+        ) -> tuple[Pytree, Any]:
+            check_named(operation, values, takes)
+            call = "step(grads, state, params, objective=loss)"
+            function = one_objective(objective, operation, call)
+            leaves, structure = flatten_params(params, operation)
+            places, gs = leaves, aligned(grads, "grads", leaves, structure, operation)
+            for _ in range(self.period - 1):
+                places = self._worse(places, gs)
+                there = grad(function)(unflatten(structure, places))
+                gs = aligned(there, "the gradient", leaves, structure, operation)
+            taken = {"objective": objective} if "objective" in inner.takes else {}
+            return inner.update(unflatten(structure, gs), state, params, **taken, **values)
+
+        return Optimizer(inner.init, answering(update, operation), takes, self)
+
+    def _worse(self, places: list[Tensor], gs: list[Tensor]) -> list[Tensor]:
+        """A place where the objective is greater, at the distance ``rho``."""
+        wide = [widened(p, p.dtype) for p in places]
+        sizes = [abs(p) if self.is_adaptive else None for p in wide]
+        turned = [g if s is None else s * g for g, s in zip(gs, sizes, strict=True)]
+        size = norm(turned)
+        is_zero = size == 0.0
+        factor = fnp.where(is_zero, 0.0, self.rho / fnp.where(is_zero, 1.0, size))
+        ways = [t if s is None else s * t for t, s in zip(turned, sizes, strict=True)]
+        return [
+            in_dtype(x + scalar(factor, x) * way, p.dtype)
+            for x, way, p in zip(wide, ways, places, strict=True)
+        ]

@@ -1,0 +1,211 @@
+"""Schedule-free learning: a mean of the places takes the part of a falling rate.
+
+>>> from funcgrad.optim.evaluation import eval_params
+>>> from funcgrad.optim.sgd import sgd
+>>> from funcgrad.tensor import tensor
+>>> optimizer = schedule_free(sgd(0.5))
+>>> params, state = tensor(4.0), optimizer.init(tensor(4.0))
+>>> for _ in range(100):
+...     params, state = optimizer.step(2.0 * params, state, params)
+>>> abs(eval_params(state, params)) < 0.05
+Tensor(True)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError
+from funcgrad.foreign_names import answering
+from funcgrad.optim.base import (
+    LearningRate,
+    Optimizer,
+    Pytree,
+    aligned,
+    check_numbers,
+    check_optimizer,
+    check_rate,
+    check_state,
+    flatten_params,
+    in_dtype,
+    mean,
+    rate_at,
+    recorded,
+    widened,
+)
+from funcgrad.optim.chain import check_named
+from funcgrad.optim.evaluation import EvaluationState, records
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.tensor import Tensor, tensor
+from funcgrad.trees import pytree, unflatten
+from funcgrad.users_values import ArrayLike
+
+
+@pytree(slots=True)
+class ScheduleFreeState(EvaluationState):
+    """The state of ``schedule_free``.
+
+    Attributes
+    ----------
+    count : Tensor of int64
+        The number of steps so far.
+    x : pytree of tensors
+        The weighted mean of all ``z``, which are the parameters to evaluate with; in float32 at
+        least.
+    z : pytree of tensors
+        The place that the optimizer inside has moved to; in float32 at least.
+    weight_sum : Tensor of float64
+        The sum of the weights of all ``z``.
+    max_rate, rate : Tensor of float64
+        The greatest learning rate so far, and that of the last step; 0 before the first.
+    inner : pytree
+        The state of the optimizer inside.
+    """
+
+    count: Tensor
+    x: Pytree
+    z: Pytree
+    weight_sum: Tensor
+    max_rate: Tensor
+    rate: Tensor
+    inner: Any
+
+    @property
+    def evaluation(self) -> Pytree:
+        """The mean."""
+        return self.x
+
+
+@answering
+def schedule_free(
+    optimizer: Optimizer[Any],
+    learning_rate: LearningRate | None = None,
+    b1: ArrayLike = 0.9,
+    weight_lr_power: ArrayLike = 2.0,
+) -> Optimizer[ScheduleFreeState]:
+    """Let an optimizer do without a schedule, by a mean of the places that it moves to.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        A rule without momentum, such as ``sgd(rate)`` or ``adamw(rate, b1=0.0)``, since the mean
+        takes its part. A rate that rises first, as ``schedules.constant(rate, warmup=100)``, is
+        good; it is not to fall.
+    learning_rate : float, 0-d tensor, or schedule, optional
+        The rate that places are weighted by; by default that of the last step of ``optimizer``,
+        which its state holds.
+    b1 : float or 0-d tensor
+        The share of the mean in the parameters, below 1.
+    weight_lr_power : float or 0-d tensor
+        A place has the weight of the greatest rate so far to this power.
+
+    Returns
+    -------
+    Optimizer
+        Its parameters are those to differentiate at. ``eval_params(state, params)`` are those to
+        evaluate with.
+
+    Raises
+    ------
+    ArgumentError
+        A number is negative, ``b1`` is not below 1, or ``learning_rate`` is missing and the state
+        of ``optimizer`` holds none, or several.
+    FunctionError
+        ``optimizer`` is none.
+
+    Notes
+    -----
+    Defazio and others, "The road less scheduled", NeurIPS 2024. With the parameters y and the
+    update u of the optimizer inside, for the gradient at y::
+
+        z' = z + u      w = (greatest rate) ** weight_lr_power      c = w / (sum of all w)
+        x' = (1 - c) x + c z'               y' = b1 x' + (1 - b1) z'
+
+    as ``optax.contrib.schedule_free``, which finds x from y and z by a division by ``b1``: here the
+    state holds x, since half precision has not the digits for it, and ``b1`` may be 0. Counts that
+    schedules get start at 0 here, and at 1 there. PyTorch has none.
+
+    Put it around all else but ``accumulate`` and ``apply_if_finite``, which go around it.
+
+    Examples
+    --------
+    >>> from funcgrad import optim
+    >>> from funcgrad.tensor import tensor
+    >>> optimizer = optim.schedule_free(optim.adamw(0.1, b1=0.0))
+    >>> params, state = optimizer.step(tensor(1.0), optimizer.init(tensor(1.0)), tensor(1.0))
+    >>> state.x, state.rate
+    (Tensor(0.89999), Tensor(0.1))
+    """
+    check_optimizer("schedule_free", optimizer)
+    if learning_rate is not None:
+        check_rate(learning_rate, "schedule_free")
+    check_numbers("schedule_free", 1.0, b1=b1)
+    check_numbers("schedule_free", weight_lr_power=weight_lr_power)
+    return _ScheduleFree(optimizer, learning_rate, b1, weight_lr_power).optimizer()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ScheduleFree:
+    inner: Optimizer[Any]
+    learning_rate: LearningRate | None
+    b1: ArrayLike
+    power: ArrayLike
+
+    def optimizer(self) -> Optimizer[ScheduleFreeState]:
+        inner, operation = self.inner, "schedule_free.update"
+
+        def init(params: Pytree) -> ScheduleFreeState:
+            leaves, structure = flatten_params(params, "schedule_free.init")
+            place = unflatten(structure, [widened(leaf, leaf.dtype) for leaf in leaves])
+            zero, state = tensor(0.0), inner.init(params)
+            if self.learning_rate is None:
+                _rate_in(state, "schedule_free.init")
+            return ScheduleFreeState(tensor(0), place, place, zero, zero, zero, state)
+
+        def update(
+            grads: Pytree, state: ScheduleFreeState, params: Pytree, **values: Pytree
+        ) -> tuple[Pytree, ScheduleFreeState]:
+            check_named(operation, values, inner.takes)
+            check_state(state, ScheduleFreeState, operation)
+            leaves, structure = flatten_params(params, operation)
+            xs = aligned(state.x, "state.x", leaves, structure, operation)
+            zs = aligned(state.z, "state.z", leaves, structure, operation)
+            updates, following = inner.update(grads, state.inner, params, **values)
+            us = aligned(updates, "updates", leaves, structure, operation)
+            if self.learning_rate is None:
+                rate = _rate_in(following, operation)
+            else:
+                rate = recorded(rate_at(self.learning_rate, state.count))
+            most = fnp.maximum(state.max_rate, rate)
+            weight = most**self.power
+            total = state.weight_sum + weight
+            share = fnp.where(total > 0.0, weight / fnp.where(total > 0.0, total, 1.0), 0.0)
+            zs = [in_dtype(z + u, z.dtype) for z, u in zip(zs, us, strict=True)]
+            xs = [mean(1.0 - share, x, z) for x, z in zip(xs, zs, strict=True)]
+            moved = [
+                in_dtype(mean(self.b1, x, z) - widened(y, y.dtype), y.dtype)
+                for x, z, y in zip(xs, zs, leaves, strict=True)
+            ]
+            x, z, steps = (unflatten(structure, column) for column in (xs, zs, moved))
+            count = state.count + 1
+            return steps, ScheduleFreeState(count, x, z, total, most, rate, following)
+
+        return Optimizer(init, answering(update, operation), inner.takes, self)
+
+
+def _rate_in(state: Pytree, operation: str) -> Tensor:
+    """The one rate that a state holds.
+
+    Raises
+    ------
+    ArgumentError
+        There is none, or there are several.
+    """
+    rates = [record.rate for record in records(state) if hasattr(record, "rate")]
+    if len(rates) != 1:
+        raise ArgumentError(
+            f"{operation}: the state of the optimizer inside holds {len(rates)} learning rates."
+            " Say which places are weighted by: schedule_free(optimizer, learning_rate=...)."
+        )
+    return recorded(rates[0])
