@@ -210,7 +210,7 @@ def muon(
         raise ArgumentError(f"muon: preconditioning is one of {words}, got {preconditioning!r}.")
     return _Muon(
         learning_rate=learning_rate,
-        adam_rate=learning_rate if adam_learning_rate is None else adam_learning_rate,
+        adam_rate=adam_learning_rate,
         orthogonal=partial(
             orthogonalized,
             coefficients=_coefficients(ns_coeffs, ns_steps),
@@ -313,7 +313,7 @@ class _MatrixAxes(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False)
 class _Muon:
     learning_rate: LearningRate
-    adam_rate: LearningRate
+    adam_rate: LearningRate | None
     orthogonal: partial[Tensor]
     momentum: partial[Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]]
     adam: partial[Callable[..., tuple[Tensor, ...]]]
@@ -346,9 +346,9 @@ class _Muon:
         mus = aligned(state.mu, "state.mu", leaves, structure, operation, widen=False)
         nus = memories_like(_squares(wide, axes), state.nu, "state.nu", structure, operation)
         decays = chosen(operation, self.mask, params, structure)
-        rates = [rate_at(rate, state.count) for rate in (self.learning_rate, self.adam_rate)]
-        count = state.count + 1
-        momentum, adam = self.momentum(count), self.adam(Moment(count, rates[1]))
+        count, rate = state.count + 1, rate_at(self.learning_rate, state.count)
+        adam_rate = rate if self.adam_rate is None else rate_at(self.adam_rate, state.count)
+        momentum, adam = self.momentum(count), self.adam(Moment(count, adam_rate))
         updates: list[Tensor] = []
         rows: list[tuple[Tensor, Memory]] = []
         for g, p, at, mu, nu, decayed in zip(gs, wide, axes, mus, nus, decays, strict=True):
@@ -360,10 +360,10 @@ class _Muon:
                 direction = self._direction(ahead, at)
                 direction = direction + scalar(self.decays[0], p) * p if decayed else direction
                 row = [after, None]
-            updates.append(-scalar(rates[at is None], p) * direction)
+            updates.append(-scalar(adam_rate if at is None else rate, p) * direction)
             rows.append((row[0], row[1]))
         mu, nu = (unflatten(structure, [row[side] for row in rows]) for side in (0, 1))
-        following = MuonState(count, mu, nu, *map(recorded, rates))
+        following = MuonState(count, mu, nu, recorded(rate), recorded(adam_rate))
         pairs = zip(updates, leaves, strict=True)
         return unflatten(structure, [in_dtype(x, leaf.dtype) for x, leaf in pairs]), following
 

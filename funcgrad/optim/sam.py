@@ -91,8 +91,9 @@ def sam(
     default takes a step in two calls, with parameters in between that are to be used for nothing
     else.
 
-    For complex parameters the objective rises along the gradient as for real ones. A NaN in either
-    gradient reaches ``optimizer``: put ``sam`` around ``apply_if_finite``.
+    For complex parameters the objective rises along the gradient as for real ones. A gradient with
+    a NaN leads to a place of NaN, whose gradient ``optimizer`` gets: put ``sam`` around
+    ``apply_if_finite``.
 
     Examples
     --------

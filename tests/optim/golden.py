@@ -54,6 +54,42 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any], str]] = MappingProxyType(
         "lion": ("lion", {"learning_rate": 0.01, **DECAYED}, "real complex"),
         "lamb": ("lamb", {"learning_rate": 0.05, **DECAYED}, "real complex"),
         "amsgrad": ("amsgrad", {"learning_rate": 0.05, "b2": 0.9}, "real complex"),
+        "muon": ("muon", {"learning_rate": 0.05, **DECAYED}, "real complex"),
+        "muon-plain": (
+            "muon",
+            {"learning_rate": 0.05, "nesterov": False, "adam_learning_rate": 0.01},
+            "real complex",
+        ),
+        "muon-dion": (
+            "muon",
+            {"learning_rate": 0.05, "ns_coeffs": "dion", "consistent_rms": 0.2, "adaptive": True},
+            "real complex",
+        ),
+        "muon-spectral": (
+            "muon",
+            {"learning_rate": 0.05, "preconditioning": "spectral", "adam_weight_decay": 0.1},
+            "real complex",
+        ),
+        "muon-aol": ("muon", {"learning_rate": 0.05, "preconditioning": "aol"}, "real complex"),
+        "muon-schatten": ("muon", {"learning_rate": 0.05, "preconditioning": "schatten"}, "real"),
+        "adafactor": ("adafactor", {"learning_rate": 0.05}, "real complex"),
+        "adafactor-factored": (
+            "adafactor",
+            {"learning_rate": 0.05, "min_dim_size_to_factor": 2},
+            "real complex",
+        ),
+        "adafactor-momentum": (
+            "adafactor",
+            {
+                "learning_rate": 0.05,
+                "min_dim_size_to_factor": 2,
+                "momentum": 0.5,
+                "weight_decay_rate": 0.01,
+                "clipping_threshold": None,
+                "multiply_by_parameter_scale": False,
+            },
+            "real complex",
+        ),
     }
 )
 """By name: optax's function, its options, and for which parameters it is right."""
@@ -68,6 +104,7 @@ TORCH: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "adadelta": ("Adadelta", {"lr": 1.0, "weight_decay": 0.01}),
         "adamw": ("AdamW", {"lr": 0.05, **DECAYED}),
         "adamax": ("Adamax", {"lr": 0.05}),
+        "adafactor-torch": ("Adafactor", {"lr": 0.05, **DECAYED}),
     }
 )
 """By name: the function of ``torch.optim`` and its options, where it agrees with funcgrad."""
@@ -83,9 +120,26 @@ CHAINS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "partition": lambda o: o.partition(
             {"matrix": o.adam(0.05), "vector": o.sgd(0.1, 0.9)}, ["matrix", "vector"]
         ),
+        "trace": lambda o: o.chain(o.trace(0.9), o.scale(-0.05)),
+        "trace-nesterov": lambda o: o.chain(o.trace(0.9, nesterov=True), o.scale(-0.05)),
+        "ema": lambda o: o.chain(o.ema(0.9), o.scale(-0.05)),
+        "ema-biased": lambda o: o.chain(o.ema(0.9, debias=False), o.scale(-0.05)),
+        "lookahead": lambda o: o.lookahead(o.adam(0.05), 5, 0.3),
+        "lookahead-reset": lambda o: o.lookahead(o.adam(0.05), 4, 0.5, reset_state=True),
+        "plateau": lambda o: o.chain(
+            o.sgd(0.05),
+            o.contrib.reduce_on_plateau(0.5, 2, 0.05, 0.01, 1, accumulation_size=2, min_scale=0.1),
+        ),
+        "sam": lambda o: o.contrib.sam(
+            o.adam(0.05), o.chain(o.contrib.normalize(), o.sgd(0.1)), 3, opaque_mode=True
+        ),
+        "schedule-free": lambda o: o.contrib.schedule_free(o.sgd(0.05), 0.05, 0.8),
+        "schedule-free-adam": lambda o: o.contrib.schedule_free(
+            o.adamw(0.05, b1=0.0, weight_decay=0.1), 0.05, weight_lr_power=1.0
+        ),
     }
 )
-"""Chains of optax."""
+"""Chains and wrappers of optax."""
 
 SCHEDULES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
@@ -148,15 +202,67 @@ def gradients(params: list[Any], step: int) -> list[Any]:
     return found
 
 
-def _by_optax(optimizer: Any, kind: str) -> list[Any]:
-    params = start(kind)
+def value(step: int) -> float:
+    """A value that falls, and then does not."""
+    return 1.0 / (1 + step) if step < 10 else 0.1 + 0.01 * float(np.sin(step))
+
+
+def _by_optax(optimizer: Any, kind: str, case: str = "") -> list[Any]:
+    import jax
+    import optax
+
+    params = [jax.numpy.asarray(p) for p in start(kind)]
+    if case.startswith("lookahead"):
+        params = optax.LookaheadParams.init_synced(params)
     state = optimizer.init(params)
     for step in range(STEPS):
         # optax steps along minus what it gets; for complex numbers jax's gradient is conjugated,
         # and funcgrad's is not, so both are given the direction of steepest ascent.
+        named: dict[str, Any] = {}
+        if case == "plateau":
+            named["value"] = value(step)
+        if case == "sam":
+            named["grad_fn"] = lambda places, _, step=step: gradients(places, step)
+        fast = params.fast if case.startswith("lookahead") else params
+        updates, state = optimizer.update(gradients(fast, step), state, params, **named)
+        params = optax.apply_updates(params, updates)
+    return params.fast if case.startswith("lookahead") else params
+
+
+def _function(name: str) -> Any:
+    """The function of optax, in double precision where it has single inside."""
+    import optax
+
+    if name != "adafactor":
+        return getattr(optax if hasattr(optax, name) else optax.contrib, name)
+
+    from optax._src import factorized
+
+    def decay(count: Any, exponent: Any) -> Any:
+        return 1.0 - (count + 1.0) ** -exponent
+
+    def adafactor(**options: Any) -> Any:
+        rms = factorized.scale_by_factored_rms
+        # the default of another argument stands for the decay that optax computes in float32
+        rms.__defaults__ = (*rms.__defaults__[:-1], decay)
+        return optax.adafactor(**options, dtype_momentum=None)
+
+    return adafactor
+
+
+def _means_by_optax() -> list[Any]:
+    """The mean of the parameters of a run."""
+    import optax
+
+    optimizer, ema = optax.sgd(0.05), optax.ema(0.9)
+    params = start("real")
+    state, means = optimizer.init(params), ema.init(params)
+    mean = params
+    for step in range(STEPS):
         updates, state = optimizer.update(gradients(params, step), state, params)
-        params = [np.asarray(p) + np.asarray(u) for p, u in zip(params, updates, strict=True)]
-    return params
+        params = optax.apply_updates(params, updates)
+        mean, means = ema.update(params, means)
+    return list(mean)
 
 
 def _by_torch(name: str, options: Mapping[str, Any]) -> list[Any]:
@@ -205,7 +311,7 @@ def main() -> None:
 
     jax.config.update("jax_enable_x64", True)
     table = {
-        f"optax {case} {kind}": _numbers(_by_optax(getattr(optax, name)(**options), kind))
+        f"optax {case} {kind}": _numbers(_by_optax(_function(name)(**options), kind))
         for case, (name, options, kinds) in CASES.items()
         for kind in kinds.split()
     }
@@ -214,8 +320,10 @@ def main() -> None:
         for case, (name, options) in TORCH.items()
     }
     table |= {
-        f"chain {case} real": _numbers(_by_optax(f(optax), "real")) for case, f in CHAINS.items()
+        f"chain {case} real": _numbers(_by_optax(f(optax), "real", case))
+        for case, f in CHAINS.items()
     }
+    table["mean sgd real"] = _numbers(_means_by_optax())
     table |= {
         f"schedule {case} -": [float(f(optax)(np.float64(count))) for count in COUNTS]
         for case, f in SCHEDULES.items()

@@ -1,6 +1,5 @@
 """Optimizers as values: chained, pickled, with rates that states hold."""
 
-import inspect
 import pickle
 from typing import Any
 
@@ -11,13 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 from funcgrad import optim, trees
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
+from tests.optim.subjects import RULES
 
-RULES = [
-    name
-    for name in optim.__all__
-    if inspect.isfunction(getattr(optim, name))
-    and "learning_rate" in inspect.signature(getattr(optim, name)).parameters
-]
 PARAMS = {"w": fg.tensor([1.0, -2.0]), "b": fg.tensor(0.5)}
 
 

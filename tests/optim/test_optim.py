@@ -14,15 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 from funcgrad import optim, trees
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
+from tests.optim.subjects import RULES as OPTIMIZERS
 
 # --------------------------------------------------------------------- conformance, by discovery
-
-OPTIMIZERS = {
-    name: getattr(optim, name)
-    for name in optim.__all__
-    if inspect.isfunction(getattr(optim, name))
-    and "learning_rate" in inspect.signature(getattr(optim, name)).parameters
-}
 
 # Options to try in addition to the defaults, for the optimizers that have them.
 OPTIONS: tuple[dict[str, Any], ...] = (

@@ -13,13 +13,8 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 from funcgrad import optim, trees
+from tests.optim.subjects import RULES as OPTIMIZERS
 
-OPTIMIZERS = {
-    name: getattr(optim, name)
-    for name in optim.__all__
-    if inspect.isfunction(getattr(optim, name))
-    and "learning_rate" in inspect.signature(getattr(optim, name)).parameters
-}
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"momentum": 0.9},

@@ -1,15 +1,16 @@
 """Schedules as values: they rise from above 0, are plotted, traced, differentiated and pickled."""
 
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 from funcgrad import optim
-from funcgrad.errors import ArgumentError, FunctionError
+from funcgrad.errors import ArgumentError, FunctionError, MissingPackageError
 from funcgrad.optim import schedules
 
 ALL: dict[str, Any] = {
@@ -28,7 +29,7 @@ ALL: dict[str, Any] = {
 
 
 def test_all_are_here():
-    assert set(ALL) == set(schedules.__all__)
+    assert {*ALL, "plot"} == set(schedules.__all__)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -78,3 +79,31 @@ def test_bad_schedules():
         schedules.join([schedules.constant(1.0)] * 2, [3, 4])
     with pytest.raises(ArgumentError, match="rates has to be a dict"):
         schedules.piecewise(1.0, [(2, 0.5)])  # type: ignore[arg-type]
+
+
+def test_a_schedule_is_plotted():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    rate = schedules.cosine(0.5, 0.1, 10, warmup=3)
+    axes = Figure().subplots()
+    assert schedules.plot(rate, 12, ax=axes) is axes
+    schedules.plot(lambda count: 0.1 if count < 5 else 0.2, 5000, ax=axes)  # one of one's own
+    first, second = (line.get_xydata() for line in axes.lines)
+    assert_allclose(first, [[n, rate(n).item()] for n in range(12)])
+    assert len(second) == 1000
+    assert_array_equal(second[[0, 1, -1]], [[0, 0.1], [5, 0.2], [4999, 0.2]])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "rate")
+    new = schedules.plot(rate, 5)
+    assert new is not axes
+    with pytest.raises(FunctionError, match=r"schedules\.plot: a schedule is a function"):
+        schedules.plot(0.1, 5)
+    with pytest.raises(ArgumentError, match=r"schedules\.plot: steps has to be an integer above 0"):
+        schedules.plot(rate, 0)
+
+
+def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingPackageError, match=r"Install it by `pip install funcgrad\[examples"):
+        schedules.plot(schedules.constant(0.1), 5)
