@@ -194,9 +194,25 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "incremental_update ema",
-        "fg.tree.map(lambda a, b: a + rate * (b - a), a, b)",
+        "incremental_update AveragedModel SWA swa polyak_average",
+        "fg.optim.average_params(optimizer, decay), whose state has the average",
     ),
+    ("fg.optim", "add_noise", "fg.optim.noise(eta, gamma, key)"),
+    ("fg.optim", "ReduceLROnPlateau", "fg.optim.reduce_on_plateau(factor, patience), in a chain"),
+    (
+        "fg.optim",
+        "schedule_free_eval_params LookaheadParams",
+        "fg.optim.eval_params(state, params)",
+    ),
+    ("fg.optim", "schedule_free_sgd", "fg.optim.schedule_free(fg.optim.sgd(learning_rate))"),
+    (
+        "fg.optim",
+        "schedule_free_adamw",
+        "fg.optim.schedule_free(fg.optim.adamw(learning_rate, b1=0.0))",
+    ),
+    ("fg.optim", "normalize", "fg.optim.sam(optimizer, rho) normalizes the gradient itself"),
+    ("fg.optim", "Muon", "fg.optim.muon(learning_rate), a pair of functions: init and update"),
+    ("fg.optim", "Adafactor", "fg.optim.adafactor(learning_rate), a pair of functions"),
     (
         "fg.optim",
         "softmax_cross_entropy softmax_cross_entropy_with_integer_labels",

@@ -296,7 +296,7 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
     """
     if not callable(learning_rate):
         return learning_rate
-    rate = learning_rate(count)
+    rate: ArrayLike = learning_rate(count)
     if np.shape(rate) != ():
         raise ShapeError(
             f"learning_rate: a schedule returns one number for a count, got shape {np.shape(rate)}."

@@ -177,12 +177,10 @@ class _Remembering(Generic[State]):
     change: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
     def optimizer(self) -> Optimizer[State]:
-        kind: Callable[..., State] = self.kind
-
         def init(params: Pytree) -> State:
             leaves, structure = flatten_params(params, f"{self.name}.init")
             starts = [zeros(widened(leaf, leaf.dtype)) for leaf in leaves]
-            return kind(tensor(0), unflatten(structure, starts))
+            return self.kind(tensor(0), unflatten(structure, starts))  # type: ignore[call-arg]
 
         def update(grads: Pytree, state: Pytree, params: Pytree) -> tuple[Pytree, State]:
             operation = f"{self.name}.update"
@@ -194,6 +192,6 @@ class _Remembering(Generic[State]):
             count = state.count + 1
             pairs = [self.change(count, g, old) for g, old in zip(gs, before, strict=True)]
             updates, after = (unflatten(structure, [pair[i] for pair in pairs]) for i in (0, 1))
-            return updates, kind(count, after)
+            return updates, self.kind(count, after)  # type: ignore[call-arg]
 
         return Optimizer(init, answering(update, f"{self.name}.update"), (), self)

@@ -249,7 +249,7 @@ def _coefficients(users: object, steps: int) -> tuple[Coefficients, ...]:
             f"muon: ns_coeffs is one of {words}, three numbers, or three for each step, got"
             f" {users!r}."
         )
-    triples = tuple(tuple(row[k] for k in range(3)) for row in rows)  # type: ignore[index]
+    triples = tuple((row[0], row[1], row[2]) for row in rows)  # type: ignore[index]
     return triples * steps if len(triples) == 1 else triples
 
 

@@ -256,6 +256,16 @@ def _steps(optimizer: Any) -> Any:
     return optimizer.update(TREE, state, TREE)[0]
 
 
+def _led(optimizer: Any) -> Any:
+    """Two steps of an optimizer that takes arguments by name."""
+    state, params = optimizer.init(TREE), TREE
+    known = {"value": 1.0, "objective": _valley}
+    named = {name: known[name] for name in optimizer.takes}
+    for _ in range(2):
+        params, state = optimizer.step(TREE, state, params, **named)
+    return params
+
+
 def _searched(optimizer: Any) -> Any:
     """Two steps of an optimizer that searches along lines."""
     state, params = optimizer.init(TREE), TREE
@@ -276,7 +286,7 @@ def optimizers() -> dict[str, Sample]:
         name: Sample(getattr(fg.optim, name), (0.1,), then=_steps)
         for name in (
             *("adabelief", "adadelta", "adagrad", "adam", "adamax", "adamw", "lamb", "lion"),
-            *("nadam", "radam", "rmsprop", "sgd"),
+            *("nadam", "radam", "rmsprop", "sgd", "muon", "adafactor"),
         )
     }
     for name in tuple(made):
@@ -292,9 +302,19 @@ def optimizers() -> dict[str, Sample]:
         "add_weight_decay": (0.1,),
         "centralize": (),
         "freeze": ("a",),
+        "trace": (0.9,),
+        "ema": (0.9,),
+        "noise": (0.01, 0.5, fg.random.key(0)),
     }
     for name, args in changes.items():
         made[name] = Sample(getattr(fg.optim, name), args, then=_steps)
+    for name in ("average_params", "lookahead", "schedule_free"):
+        made[name] = Sample(getattr(fg.optim, name), (fg.optim.sgd(0.1),), then=_steps)
+    made["apply_if_finite"] = Sample(fg.optim.apply_if_finite, (fg.optim.sgd(0.1), 3), then=_steps)
+    made["sam"] = Sample(fg.optim.sam, (fg.optim.sgd(0.1),), then=_led)
+    made["reduce_on_plateau"] = Sample(fg.optim.reduce_on_plateau, (), then=_led)
+    averaged = fg.optim.average_params(fg.optim.sgd(0.1))
+    made["eval_params"] = Sample(fg.optim.eval_params, (averaged.init(TREE), TREE))
     made["lbfgs"] = Sample(fg.optim.lbfgs, (), then=_searched)
     made["lbfgs().init"] = Sample(fg.optim.lbfgs().init, (TREE,))
     made["chain"] = Sample(fg.optim.chain, (fg.optim.sgd(0.1), fg.optim.adam(0.1)), then=_steps)

@@ -211,7 +211,7 @@ def _by_optax(optimizer: Any, kind: str, case: str = "") -> list[Any]:
     import jax
     import optax
 
-    params = [jax.numpy.asarray(p) for p in start(kind)]
+    params: Any = [jax.numpy.asarray(p) for p in start(kind)]
     if case.startswith("lookahead"):
         params = optax.LookaheadParams.init_synced(params)
     state = optimizer.init(params)
