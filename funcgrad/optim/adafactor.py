@@ -206,7 +206,7 @@ def _scaled(
     count: Tensor,
 ) -> Leafwise:
     n = fnp.maximum(count - decay_offset, 1)
-    decay = 1 - (1.0 * n) ** -decay_rate  # type: ignore[operator]  # of a number or a tensor
+    decay = 1 - (1.0 * n) ** -decay_rate
 
     def of_leaf(g: Tensor, v_row: Memory, v_col: Memory, v: Memory) -> tuple[Memory, ...]:
         squares = square(g)
@@ -254,5 +254,6 @@ def _step(
 
 
 def _root_mean_square(x: Tensor) -> Tensor:
-    size: Tensor = apply(length, x, axis=tuple(range(x.ndim)), keepdims=False) if x.ndim else abs(x)
-    return size / max(x.size, 1) ** 0.5
+    size = apply(length, x, axis=tuple(range(x.ndim)), keepdims=False) if x.ndim else abs(x)
+    root: Tensor = size / max(x.size, 1) ** 0.5
+    return root

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from funcgrad.errors import TreeError
 from funcgrad.optim.base import Parameters, Pytree, flatten_params, in_dtype
 from funcgrad.optim.chain import ChainState
-from funcgrad.optim.rule import memories_like
-from funcgrad.tensor import Tensor
+from funcgrad.optim.rule import Memory, memories_like
 from funcgrad.trees import broadcast_prefix, unflatten
 
 
@@ -69,16 +68,15 @@ def eval_params(state: Pytree, params: Parameters) -> Parameters:
     (Tensor(3.0), Tensor(4.0))
     """
     leaves, structure = flatten_params(params, "eval_params")
-    chosen: list[Tensor | None] = [None] * len(leaves)
+    chosen: list[Memory] = [None] * len(leaves)
     holders = [record for record in records(state) if isinstance(record, EvaluationState)]
     for holder in holders:
-        name = f"state.{type(holder).__name__}"
-        found = broadcast_prefix(holder.evaluation, structure, f"eval_params: {name}")
-        firsts = [
-            None if x is None else p for x, p in zip(found, leaves, strict=True)
-        ]  # None in the place of parameters of other optimizers
-        trees = memories_like(firsts, holder.evaluation, name, structure, "eval_params")
-        chosen = [x if x is not None else y for x, y in zip(chosen, trees, strict=True)]
+        tree, name = holder.evaluation, f"state.{type(holder).__name__}"
+        means = broadcast_prefix(tree, structure, f"eval_params: {name}")
+        # in a partition there is None in the place of parameters of other optimizers
+        places = [None if x is None else p for x, p in zip(means, leaves, strict=True)]
+        means = memories_like(places, tree, name, structure, "eval_params")
+        chosen = [x if x is not None else y for x, y in zip(chosen, means, strict=True)]
     if not holders:
         raise TreeError(
             "eval_params: nothing in the state holds parameters for evaluation. Put"

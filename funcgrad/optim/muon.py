@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -74,6 +74,9 @@ class MuonDimensionNumbers(NamedTuple):
     output_axis: int | tuple[int, ...] = 1
 
 
+NsCoefficients: TypeAlias = str | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]] | Tensor
+"""The name of a set of coefficients, three numbers, or three for each step."""
+
 DimensionNumbers: TypeAlias = Pytree | Callable[[Pytree], Pytree]
 """A tree of ``MuonDimensionNumbers`` and None, or a prefix, or a function from params to one."""
 
@@ -104,7 +107,7 @@ class MuonState:
 @answering
 def muon(
     learning_rate: LearningRate,
-    ns_coeffs: str | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]] | Tensor = "standard",
+    ns_coeffs: NsCoefficients = "standard",
     ns_steps: int = 5,
     beta: ArrayLike = 0.95,
     eps: ArrayLike = 1e-8,
@@ -229,7 +232,7 @@ def muon(
     ).optimizer()
 
 
-def _coefficients(users: object, steps: int) -> tuple[Coefficients, ...]:
+def _coefficients(users: NsCoefficients, steps: int) -> tuple[Coefficients, ...]:
     """The coefficients of each step of the iteration.
 
     Raises
@@ -237,19 +240,19 @@ def _coefficients(users: object, steps: int) -> tuple[Coefficients, ...]:
     ArgumentError
         They are no triples of numbers.
     """
-    if isinstance(users, str) and users in PRESETS:
-        rows: Sequence[object] = PRESETS[users]
-    elif np.shape(users) == (3,):  # type: ignore[arg-type]
-        rows = [users]
-    elif len(np.shape(users)) == 2 and np.shape(users)[1] == 3:  # type: ignore[arg-type]
-        rows = [users[row] for row in range(np.shape(users)[0])]  # type: ignore[index,arg-type]
-    else:
+    table: Any = PRESETS.get(users, ()) if isinstance(users, str) else users
+    try:
+        rows = [table] if np.ndim(table[0]) == 0 else list(table)
+        triples = tuple((a, b, c) for a, b, c in rows)
+        shapes = {np.shape(number) for triple in triples for number in triple}
+    except (IndexError, KeyError, TypeError, ValueError):
+        shapes = set()
+    if shapes != {()}:
         words = ", ".join(map(repr, PRESETS))
         raise ArgumentError(
             f"muon: ns_coeffs is one of {words}, three numbers, or three for each step, got"
             f" {users!r}."
         )
-    triples = tuple((row[0], row[1], row[2]) for row in rows)  # type: ignore[index]
     return triples * steps if len(triples) == 1 else triples
 
 
@@ -281,11 +284,15 @@ class _MatrixAxes(NamedTuple):
 
         Raises
         ------
+        DtypeError
+            An axis is no integer.
         ShapeError
             The parameter has no such axes, or one of them is named twice.
         """
-        sides = [(side,) if isinstance(side, int) else tuple(side) for side in numbers]
+        sides = [side if isinstance(side, tuple) else (side,) for side in numbers]
         named = [axis for side in sides for axis in side]
+        if not all(type(axis) is int for axis in named):
+            raise DtypeError(f"{place}: an axis is an integer, got {numbers}.")
         inside = [axis % ndim for axis in named if -ndim <= axis < ndim]
         if len(set(inside)) < len(named) or not all(sides):
             raise ShapeError(
@@ -355,13 +362,13 @@ class _Muon:
             if at is None:
                 direction, *row = adam(g, p, mu, nu)
                 direction = direction + scalar(self.decays[1], p) * p
+                rows.append((row[0], row[1]))
             else:
                 ahead, after = momentum(g, mu)
                 direction = self._direction(ahead, at)
                 direction = direction + scalar(self.decays[0], p) * p if decayed else direction
-                row = [after, None]
+                rows.append((after, None))
             updates.append(-scalar(adam_rate if at is None else rate, p) * direction)
-            rows.append((row[0], row[1]))
         mu, nu = (unflatten(structure, [row[side] for row in rows]) for side in (0, 1))
         following = MuonState(count, mu, nu, recorded(rate), recorded(adam_rate))
         pairs = zip(updates, leaves, strict=True)
@@ -374,7 +381,8 @@ class _Muon:
         else:
             factor = max(inputs, outputs) ** 0.5 * self.rms
         turned = axes.applied(self._adapted if self.is_adaptive else self.orthogonal, ahead)
-        return turned * scalar(factor, ahead)
+        direction: Tensor = turned * scalar(factor, ahead)
+        return direction
 
     def _adapted(self, ahead: Tensor) -> Tensor:
         turned = self.orthogonal(ahead)

@@ -74,12 +74,12 @@ def _adjoint(x: Tensor) -> Tensor:
 
 
 def _by_frobenius_norm(x: Tensor, eps: ArrayLike) -> Tensor:
-    size = apply(length, x, axis=(x.ndim - 2, x.ndim - 1), keepdims=True)
+    size: Tensor = apply(length, x, axis=(x.ndim - 2, x.ndim - 1), keepdims=True)
     return x / (size + scalar(eps, x))
 
 
 def _by_greatest_singular_value(x: Tensor, eps: ArrayLike) -> Tensor:
-    greatest = fnp.max(fnp.linalg.svdvals(x), axis=-1, initial=0.0)
+    greatest: Tensor = fnp.max(fnp.linalg.svdvals(x), axis=-1, initial=0.0)
     return x / (greatest[..., None, None] + scalar(eps, x))
 
 

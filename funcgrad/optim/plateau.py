@@ -138,7 +138,7 @@ def reduce_on_plateau(
             "reduce_on_plateau: rtol or atol has to be above 0: without a tolerance, rounding is an"
             " improvement."
         )
-    if not isinstance(rtol, Tensor) and rtol > 1:  # type: ignore[operator]  # it is a number
+    if not isinstance(rtol, Tensor) and rtol > 1:
         raise ArgumentError(f"reduce_on_plateau: rtol has to be 1 at most, got {rtol!r}.")
     return _Plateau(
         factor, patience, rtol, atol, cooldown, accumulation_size, min_scale

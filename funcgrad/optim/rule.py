@@ -140,7 +140,7 @@ class StepRule(Generic[State]):
     ) -> State:
         names = [field.name for field in fields(self.kind)[1:-1]]  # type: ignore[arg-type]
         columns = zip(*rows, strict=True) if rows else [[] for _ in names]
-        trees = [memory_tree(structure, list(column)) for column in columns]
+        trees = [_memory_tree(structure, list(column)) for column in columns]
         return self.kind(count, *trees, rate)  # type: ignore[call-arg]
 
     def _update(self, grads: Pytree, state: Pytree, params: Pytree) -> tuple[Pytree, State]:
@@ -216,7 +216,7 @@ def memories_like(
     return memories
 
 
-def memory_tree(structure: Structure, column: list[Memory]) -> Pytree:
+def _memory_tree(structure: Structure, column: list[Memory]) -> Pytree:
     """A tree of memories; None if there are none of any parameter."""
     absent = column and all(memory is None for memory in column)
     return None if absent else unflatten(structure, column)

@@ -314,6 +314,7 @@ def optimizers() -> dict[str, Sample]:
     made["sam"] = Sample(fg.optim.sam, (fg.optim.sgd(0.1),), then=_led)
     made["reduce_on_plateau"] = Sample(fg.optim.reduce_on_plateau, (), then=_led)
     averaged = fg.optim.average_params(fg.optim.sgd(0.1))
+    made["MuonDimensionNumbers"] = Sample(fg.optim.MuonDimensionNumbers, ())
     made["eval_params"] = Sample(fg.optim.eval_params, (averaged.init(TREE), TREE))
     made["lbfgs"] = Sample(fg.optim.lbfgs, (), then=_searched)
     made["lbfgs().init"] = Sample(fg.optim.lbfgs().init, (TREE,))

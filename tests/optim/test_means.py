@@ -1,5 +1,7 @@
 """Means of gradients and of parameters, and the parameters to evaluate with."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,7 +88,7 @@ def test_a_mean_of_half_precision_moves():
     assert evaluated.dtype == np.float16
 
 
-PARAMS = {"a": fg.tensor([1.0, 2.0], "float32"), "b": [fg.tensor(3.0), None]}
+PARAMS: Any = {"a": fg.tensor([1.0, 2.0], "float32"), "b": [fg.tensor(3.0), None]}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,7 @@ def test_what_to_evaluate_is_found_in_any_state(wrap):
     _, state = direct.step(PARAMS, direct.init(PARAMS), PARAMS)
     expected = optim.eval_params(state, PARAMS)
     assert expected["a"].dtype == np.float32
+    outer: Any
     for outer in (
         optim.chain(optim.clip(9.0), direct),
         optim.apply_if_finite(direct, 3),
@@ -132,9 +135,9 @@ def test_bad_evaluations():
     state = optim.adam(0.1).init(PARAMS)
     with pytest.raises(TreeError, match=r"nothing in the state holds .* Put optim\.average_params"):
         optim.eval_params(state, PARAMS)
-    state = optim.average_params(optim.adam(0.1)).init(PARAMS)
+    averaged = optim.average_params(optim.adam(0.1)).init(PARAMS)
     with pytest.raises(TreeError, match=r"eval_params: state\.AverageState: expected a dict"):
-        optim.eval_params(state, {"a": PARAMS["a"]})
+        optim.eval_params(averaged, {"a": PARAMS["a"]})
     with pytest.raises(ArgumentError, match="decay has to be at least 0 and below 1"):
         optim.average_params(optim.adam(0.1), 1.0)
     with pytest.raises(ArgumentError, match="trace: decay has to be at least 0 and below 1"):

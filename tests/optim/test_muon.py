@@ -128,6 +128,7 @@ def test_bad_muons():
         (MuonDimensionNumbers(0, 2), ShapeError, r"at params\['w'\]: .* a parameter with 2 axes"),
         (MuonDimensionNumbers(0, -2), ShapeError, "none is on both"),
         (MuonDimensionNumbers((), 1), ShapeError, "each side has one"),
+        (MuonDimensionNumbers(0.0, 1), DtypeError, r"at params\['w'\]: an axis is an integer"),  # type: ignore[arg-type]
         ({"w": 1}, DtypeError, r"at params\['w'\] has to be a MuonDimensionNumbers or None, got 1"),
         ({"v": None}, TreeError, "muon_weight_dimension_numbers: expected a dict with keys"),
     ):

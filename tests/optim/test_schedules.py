@@ -90,7 +90,7 @@ def test_a_schedule_is_plotted():
     axes = Figure().subplots()
     assert schedules.plot(rate, 12, ax=axes) is axes
     schedules.plot(lambda count: 0.1 if count < 5 else 0.2, 5000, ax=axes)  # one of one's own
-    first, second = (line.get_xydata() for line in axes.lines)
+    first, second = (np.asarray(line.get_xydata()) for line in axes.lines)
     assert_allclose(first, [[n, rate(n).item()] for n in range(12)])
     assert len(second) == 1000
     assert_array_equal(second[[0, 1, -1]], [[0, 0.1], [5, 0.2], [4999, 0.2]])

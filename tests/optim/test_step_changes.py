@@ -175,7 +175,7 @@ def test_bad_sams():
 
 
 def scales(values, **options):
-    change = optim.reduce_on_plateau(**{"factor": 0.5, "patience": 2, **options})
+    change: Any = optim.reduce_on_plateau(**{"factor": 0.5, "patience": 2, **options})
     params = fg.tensor(1.0)
     state, found = change.init(params), []
     for value in values:
@@ -220,7 +220,7 @@ def test_bad_plateaus():
     ):
         with pytest.raises(ArgumentError, match=f"reduce_on_plateau: {text}"):
             optim.reduce_on_plateau(**options)
-    change = optim.reduce_on_plateau()
+    change: Any = optim.reduce_on_plateau()
     state = change.init(1.0)
     with pytest.raises(
         ArgumentError, match=r"value= is missing. Call step\(grads, state, params, v"
