@@ -199,16 +199,18 @@ def muon(
             [0. , 0. ],
             [0. , 0.9]])
     """
-    for rate in (learning_rate, adam_learning_rate):
-        if rate is not None:
-            check_rate(rate, "muon")
+    check_rate(learning_rate, "muon")
+    if adam_learning_rate is not None:
+        check_rate(adam_learning_rate, "muon")
     check_numbers("muon", 1.0, beta=beta, adam_b1=adam_b1, adam_b2=adam_b2)
     check_numbers("muon", eps=eps, weight_decay=weight_decay, adam_eps_root=adam_eps_root)
     check_numbers("muon", adam_weight_decay=adam_weight_decay)
     if consistent_rms is not None:
         check_number("muon", "consistent_rms", consistent_rms)
     check_whole("muon", "ns_steps", ns_steps)
-    if preconditioning not in PRECONDITIONINGS:
+    if ns_steps >= 100:
+        raise ArgumentError(f"muon: ns_steps has to be below 100, got {ns_steps}: 5 are usual.")
+    if not isinstance(preconditioning, str) or preconditioning not in PRECONDITIONINGS:
         words = ", ".join(map(repr, PRECONDITIONINGS))
         raise ArgumentError(f"muon: preconditioning is one of {words}, got {preconditioning!r}.")
     return _Muon(
@@ -240,6 +242,7 @@ def _coefficients(users: NsCoefficients, steps: int) -> tuple[Coefficients, ...]
     ArgumentError
         They are no triples of numbers.
     """
+    triples: tuple[Coefficients, ...] = ()
     table: Any = PRESETS.get(users, ()) if isinstance(users, str) else users
     try:
         rows = [table] if np.ndim(table[0]) == 0 else list(table)

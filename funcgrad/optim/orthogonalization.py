@@ -74,13 +74,15 @@ def _adjoint(x: Tensor) -> Tensor:
 
 
 def _by_frobenius_norm(x: Tensor, eps: ArrayLike) -> Tensor:
-    size: Tensor = apply(length, x, axis=(x.ndim - 2, x.ndim - 1), keepdims=True)
-    return x / (size + scalar(eps, x))
+    size = apply(length, x, axis=(x.ndim - 2, x.ndim - 1), keepdims=True)
+    scaled: Tensor = x / (size + scalar(eps, x))
+    return scaled
 
 
 def _by_greatest_singular_value(x: Tensor, eps: ArrayLike) -> Tensor:
     greatest: Tensor = fnp.max(fnp.linalg.svdvals(x), axis=-1, initial=0.0)
-    return x / (greatest[..., None, None] + scalar(eps, x))
+    scaled: Tensor = x / (greatest[..., None, None] + scalar(eps, x))
+    return scaled
 
 
 def _by_rows_of_gram(x: Tensor, eps: ArrayLike) -> Tensor:

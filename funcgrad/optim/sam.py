@@ -24,7 +24,6 @@ from funcgrad.optim.base import (
     aligned,
     check_number,
     check_optimizer,
-    check_whole,
     flatten_params,
     in_dtype,
     one_objective,
@@ -46,7 +45,6 @@ def sam(
     rho: ArrayLike = 0.05,
     *,
     adaptive: bool = False,
-    sync_period: int = 2,
 ) -> Optimizer[Any]:
     """Step by the gradient at the worst place nearby, which leads to flat minima.
 
@@ -63,8 +61,6 @@ def sam(
     adaptive : bool
         Whether distances are counted in magnitudes of parameters, number by number, so that they
         do not depend on their scales. ``rho`` is to be ten times greater then.
-    sync_period : int
-        How many gradients a step takes, 2 or more: all but one of them lead to the other place.
 
     Returns
     -------
@@ -74,8 +70,7 @@ def sam(
     Raises
     ------
     ArgumentError
-        ``rho`` is negative, ``sync_period`` is below 2, or ``update`` is called without
-        ``objective=``.
+        ``rho`` is negative, or ``update`` is called without ``objective=``.
     FunctionError
         ``optimizer`` is none, or ``objective`` is no function.
 
@@ -113,8 +108,7 @@ def sam(
     """
     check_optimizer("sam", optimizer)
     check_number("sam", "rho", rho)
-    check_whole("sam", "sync_period", sync_period, 2)
-    return _Sam(optimizer, rho, bool(adaptive), sync_period).optimizer()
+    return _Sam(optimizer, rho, bool(adaptive)).optimizer()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +116,6 @@ class _Sam:
     inner: Optimizer[Any]
     rho: ArrayLike
     is_adaptive: bool
-    period: int
 
     def optimizer(self) -> Optimizer[Any]:
         inner, operation = self.inner, "sam.update"
@@ -139,19 +132,17 @@ class _Sam:
             call = "step(grads, state, params, objective=loss)"
             function = one_objective(objective, operation, call)
             leaves, structure = flatten_params(params, operation)
-            places, gs = leaves, aligned(grads, "grads", leaves, structure, operation)
-            for _ in range(self.period - 1):
-                places = self._worse(places, gs)
-                there = grad(function)(unflatten(structure, places))
-                gs = aligned(there, "the gradient", leaves, structure, operation)
+            gs = aligned(grads, "grads", leaves, structure, operation)
+            there = grad(function)(unflatten(structure, self._worse(leaves, gs)))
+            gs = aligned(there, "the gradient", leaves, structure, operation)
             taken = {"objective": objective} if "objective" in inner.takes else {}
             return inner.update(unflatten(structure, gs), state, params, **taken, **values)
 
         return Optimizer(inner.init, answering(update, operation), takes, self)
 
-    def _worse(self, places: list[Tensor], gs: list[Tensor]) -> list[Tensor]:
+    def _worse(self, leaves: list[Tensor], gs: list[Tensor]) -> list[Tensor]:
         """A place where the objective is greater, at the distance ``rho``."""
-        wide = [widened(p, p.dtype) for p in places]
+        wide = [widened(p, p.dtype) for p in leaves]
         sizes = [abs(p) if self.is_adaptive else None for p in wide]
         turned = [g if s is None else s * g for g, s in zip(gs, sizes, strict=True)]
         size = norm(turned)
@@ -160,5 +151,5 @@ class _Sam:
         ways = [t if s is None else s * t for t, s in zip(turned, sizes, strict=True)]
         return [
             in_dtype(x + scalar(factor, x) * way, p.dtype)
-            for x, way, p in zip(wide, ways, places, strict=True)
+            for x, way, p in zip(wide, ways, leaves, strict=True)
         ]

@@ -131,7 +131,7 @@ CHAINS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
             o.contrib.reduce_on_plateau(0.5, 2, 0.05, 0.01, 1, accumulation_size=2, min_scale=0.1),
         ),
         "sam": lambda o: o.contrib.sam(
-            o.adam(0.05), o.chain(o.contrib.normalize(), o.sgd(0.1)), 3, opaque_mode=True
+            o.adam(0.05), o.chain(o.contrib.normalize(), o.sgd(0.1)), opaque_mode=True
         ),
         "schedule-free": lambda o: o.contrib.schedule_free(o.sgd(0.05), 0.05, 0.8),
         "schedule-free-adam": lambda o: o.contrib.schedule_free(

@@ -116,6 +116,7 @@ def test_bad_muons():
     for options, text in (
         ({"ns_coeffs": "dino"}, "ns_coeffs is one of 'standard', 'dion', three numbers"),
         ({"ns_coeffs": (1.0, 2.0)}, "ns_coeffs is one of"),
+        ({"ns_steps": 100}, "ns_steps has to be below 100"),
         ({"ns_steps": 0}, "ns_steps has to be an integer above 0"),
         ({"preconditioning": "norm"}, "preconditioning is one of 'frobenius', 'spectral'"),
         ({"beta": 1.0}, "beta has to be at least 0 and below 1"),

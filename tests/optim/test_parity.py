@@ -35,7 +35,7 @@ CHAINS = {
         optim.sgd(0.05),
         optim.reduce_on_plateau(0.5, 2, 0.05, 0.01, 1, accumulation_size=2, min_scale=0.1),
     ),
-    "sam": lambda: optim.sam(optim.adam(0.05), 0.1, sync_period=3),
+    "sam": lambda: optim.sam(optim.adam(0.05), 0.1),
     "schedule-free": lambda: optim.schedule_free(optim.sgd(0.05), b1=0.8),
     "schedule-free-adam": lambda: optim.schedule_free(
         optim.adamw(0.05, b1=0.0, weight_decay=0.1), weight_lr_power=1.0

@@ -167,8 +167,8 @@ def test_bad_sams():
         optimizer.step(START, state, START)
     with pytest.raises(FunctionError, match="objective has to be a function from parameters"):
         optimizer.step(START, state, START, objective=1.0)
-    with pytest.raises(ArgumentError, match="sync_period has to be an integer above 1, got 1"):
-        optim.sam(optim.sgd(0.1), sync_period=1)
+    with pytest.raises(ArgumentError, match="rho has to be at least 0 and finite"):
+        optim.sam(optim.sgd(0.1), -1.0)
 
 
 # ---------------------------------------------------------------------------------------- plateaus
