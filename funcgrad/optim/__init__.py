@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.optim import projections, schedules
-from funcgrad.optim import schedules
 from funcgrad.optim.adafactor import AdafactorState, adafactor
 from funcgrad.optim.adam import AdamState, adam, adamw
 from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam

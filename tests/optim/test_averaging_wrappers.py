@@ -95,3 +95,11 @@ def test_bad_wrappers():
         optim.schedule_free(sgd, b1=1.0)
     with pytest.raises(ArgumentError, match="learning_rate has to be at least 0"):
         optim.schedule_free(sgd, -0.1)
+
+
+def test_places_have_the_weight_of_the_greatest_rate_so_far():
+    inner = optim.sgd(schedules.piecewise(0.2, {1: 0.1}))
+    found = ran(optim.schedule_free(inner, weight_lr_power=1.0), fg.tensor(1.0), 2)
+    assert found[-1][1].max_rate.item() == 0.2
+    assert found[-1][1].weight_sum.item() == pytest.approx(0.4)
+    assert found[-1][1].rate.item() == 0.1

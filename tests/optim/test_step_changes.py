@@ -80,6 +80,13 @@ def test_noise_has_the_variance_of_its_step():
     assert abs(correlations).max() < 0.04
 
 
+def test_each_parameter_has_noise_of_its_own():
+    params = [fg.tensor([0.0, 0.0]), fg.tensor([0.0, 0.0])]
+    change = optim.noise(1.0, 0.5, fg.random.key(0))
+    first, second = change.update(params, change.init(params), params)[0]
+    assert (np.asarray(first) != np.asarray(second)).all()
+
+
 def test_one_key_is_one_run():
     def trained(key):
         optimizer = optim.chain(optim.noise(0.1, 0.5, key), optim.sgd(0.1))
