@@ -94,8 +94,8 @@ class NpzFile:
                 array = npy.read_array(member, allow_pickle=False)
         except _FAULTS as error:
             raise self._refused(f"the numbers of {name!r} are wrong: {error}") from None
-        native = array.dtype.newbyteorder("=")
-        return np.ascontiguousarray(array, native).reshape(array.shape)
+        usual = array.dtype.type  # NumPy's own dtype, in the byte order of this machine
+        return np.ascontiguousarray(array, usual).reshape(array.shape)
 
 
 _FAULTS: Final = (

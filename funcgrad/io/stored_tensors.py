@@ -89,8 +89,12 @@ def logical(tensor: StoredTensor, kind: str) -> StoredTensor:
 
 
 def native(array: Array) -> Array:
-    """Convert an array of a file to the byte order of this machine."""
-    return array if sys.byteorder == "little" else array.astype(array.dtype.newbyteorder("="))
+    """Convert an array of a file to the byte order of this machine, and to NumPy's own dtype.
+
+    A dtype that was given a byte order is another object, for which compiled code has no entry.
+    """
+    usual = array.dtype.type
+    return array.view(usual) if sys.byteorder == "little" else array.astype(usual)
 
 
 _OTHERS: Final = (
