@@ -6,6 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
+import time
 import weakref
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,59 @@ def test_convnet_reads_98_and_a_half_percent(run, tmp_path):
     picture = (tmp_path / "convnet.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 5000
+
+
+# ------------------------------------------------------------------------------ text and sequences
+
+
+def test_text_writes_what_looks_like_the_manual_and_goes_on_bit_for_bit_after_a_kill(
+    tmp_path, capsys
+):
+    module, arguments = load("text"), ["--steps", "100", "--out", str(tmp_path)]
+    whole = module.main(arguments)
+    assert 2.0 < whole.bits < 3.9  # without what stands before, a character costs 4.7
+    assert whole.run.losses.shape == (100,)
+    assert capsys.readouterr().out.startswith(f"{whole.bits:.3f} bits per character of ")
+    assert len(whole.sample) == 300
+    assert sum(letter.isalpha() or letter.isspace() for letter in whole.sample) > 200
+    assert (tmp_path / "text-loss.png").read_bytes().startswith(b"\x89PNG")
+
+    folder = tmp_path / "run"
+    arguments += ["--checkpoints", str(folder)]
+    checkpoints = fg.io.Checkpoints(folder)
+    with subprocess.Popen([sys.executable, EXAMPLES / "text.py", *arguments]) as killed:
+        deadline = time.monotonic() + 60
+        while not checkpoints.steps() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        killed.kill()
+    assert 0 < checkpoints.steps()[-1] < 100
+    resumed = module.main(arguments)
+    assert checkpoints.steps()[-1] == 100
+    assert (resumed.bits, resumed.sample) == (whole.bits, whole.sample)
+    for mine, other in zip(fg.tree.leaves(resumed.run), fg.tree.leaves(whole.run), strict=True):
+        assert np.asarray(mine).tobytes() == np.asarray(other).tobytes()
+
+
+def test_text_reads_a_character_at_a_time_as_it_reads_them_all():
+    module = load("text")
+    model, letters = module.Transformer.init(fg.random.key(0)), module.load()[1][:80]
+    caches = [block.attention.cache(80) for block in model.blocks]
+    logits = []
+    for letter in letters:
+        one, caches = model(letter[None], caches)
+        logits.append(one[0])
+    np.testing.assert_allclose(fg.tree.stack(logits), model(letters)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_sequence_knows_most_digits_by_half(run, tmp_path):
+    printed = run("sequence", "--out", str(tmp_path))
+    half, full = (float(word.rstrip("%")) for word in (printed.split()[2], printed.split()[8]))
+    assert half >= 80
+    assert full >= 92
+    assert printed.strip() == (
+        f"test accuracy {half:.2f}% after half of the rows, {full:.2f}% after all of them"
+    )
+    assert (tmp_path / "sequence.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_gaussian_process_finds_the_most_likely_parameters(tmp_path, capsys):
