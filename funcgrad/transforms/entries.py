@@ -35,7 +35,8 @@ from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
+from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
+from funcgrad.structure import Contraction
 from funcgrad.trace import RAW, Value, bind
 from funcgrad.transforms.absent_examples import pulled_by_example
 from funcgrad.transforms.accumulation import UNFINISHED, CotangentPatches, Variables, accumulate
@@ -58,6 +59,7 @@ from funcgrad.transforms.masked import (
     is_raw,
     map_cotangent,
     plain,
+    present_along,
 )
 
 
@@ -343,14 +345,25 @@ class LinearEntry(OperationEntry):
         numbers take no part in the cotangent of the other argument.
         """
         routes = self.primitive.differential.routes(len(primals))
-        ones = [np.ones(shape_of(x)) for x in primals]
-        present = cast(ct.mask, dtype=np.dtype(np.float64))
-        reached = [route(present, *ones, **self.params) != 0 for route in routes]
+        reached = self._reached(ct.mask, primals)
         reached_primals = [where(mask, x, 0) for mask, x in zip(reached, primals, strict=True)]
         for position, (route, mask) in enumerate(zip(routes, reached, strict=True)):
             if self.operands[position] >= 0:
                 g = route(ct.value, *reached_primals, **self.params)
                 self._add(cotangents, position, Masked(where(mask, g, 0), mask))
+
+    def _reached(self, mask: Value, primals: Sequence[Value]) -> list[Value]:
+        """For each argument of a product, the elements that present cotangents reach."""
+        structure = self.primitive.structure
+        if isinstance(structure, Contraction):
+            shapes = [shape_of(x) for x in primals]
+            specs = [Spec(shape, dtype_of(x)) for shape, x in zip(shapes, primals, strict=True)]
+            *letters, out = structure.letters(*specs, **self.params)
+            return [present_along(mask, out, *place) for place in zip(letters, shapes, strict=True)]
+        ones = [np.ones(shape_of(x)) for x in primals]
+        present = cast(mask, dtype=np.dtype(np.float64))
+        routes = self.primitive.differential.routes(len(primals))
+        return [route(present, *ones, **self.params) != 0 for route in routes]
 
     def _with_gaps(
         self, transpose: Callable[..., Value], ct: Cotangent, primals: Sequence[Value]

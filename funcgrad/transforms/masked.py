@@ -21,8 +21,9 @@ import numpy as np
 from funcgrad.primitive import SAME, Factor, Selection
 from funcgrad.primitives.broadcasting import broadcast_to, sum_to
 from funcgrad.primitives.logic import logical_and, logical_or
+from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast
+from funcgrad.primitives.structural import cast, reshape, transpose
 from funcgrad.shape import Shape, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.factors import times, zeros_like
@@ -181,12 +182,54 @@ def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
 
 
+def present_along(mask: Value, letters: str, others: str, shape: Shape) -> Value:
+    """Where any element is present along the axes that an operand of a contraction does not have.
+
+    ``letters`` are the axes of the mask, that of the result, and ``others`` those of the operand,
+    as for ``einsum``; ``shape`` is the operand's shape. The result broadcasts to it.
+
+    >>> mask = np.array([[True, False, False], [True, False, False]])
+    >>> present_along(mask, "ij", "jk", (3, 5))
+    array([[ True],
+           [False],
+           [False]])
+    """
+    sizes = dict(zip(others, shape, strict=True))
+    repeated = [axis for axis, letter in enumerate(letters) if sizes.get(letter) == 1]
+    if repeated:
+        mask = reduce_any(mask, axis=tuple(repeated), keepdims=True)
+    missing = [axis for axis, letter in enumerate(letters) if letter not in sizes]
+    if missing:
+        mask = reduce_any(mask, axis=tuple(missing), keepdims=False)
+    present = dict(
+        zip([letter for letter in letters if letter in sizes], shape_of(mask), strict=True)
+    )
+    order = tuple([list(present).index(letter) for letter in others if letter in present])
+    if order != tuple(range(len(order))):
+        mask = transpose(mask, axes=order)
+    along = tuple([present.get(letter, 1) for letter in others])
+    return mask if shape_of(mask) == along else reshape(mask, shape=along)
+
+
 def _unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
     """Sum a cotangent to the shape of an argument that an operation broadcast to a wider one."""
-    ct = broadcast(ct, wide)
     if type(ct) is not Masked:
-        return sum_to(ct, shape)
-    return Masked(sum_to(ct.value, shape), sum_to(ct.mask, shape) != 0)
+        return sum_to(broadcast(ct, wide), shape)
+    return Masked(sum_to(broadcast(ct.value, wide), shape), _any_to(ct.mask, shape))
+
+
+def _any_to(mask: Value, shape: Shape) -> Value:
+    """Where any element is present along the axes that a shape does not have, or has with size 1.
+
+    The result broadcasts to the shape.
+    """
+    sizes = shape_of(mask)
+    lead = max(len(sizes) - len(shape), 0)
+    if lead:
+        mask = reduce_any(mask, axis=tuple(range(lead)), keepdims=False)
+    pairs = zip(sizes[lead:], shape[len(shape) - len(sizes) + lead :], strict=True)
+    axes = tuple([axis for axis, (size, least) in enumerate(pairs) if least == 1 != size])
+    return reduce_any(mask, axis=axes, keepdims=True) if axes else mask
 
 
 def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
