@@ -16,7 +16,7 @@ from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.foreign_names import answering
 from funcgrad.nn.dropping import dropout
 from funcgrad.numpy.options import integer, is_integer, pair, real_number
-from funcgrad.primitives.logits import probabilities
+from funcgrad.primitives.logits import masked_probabilities
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.shape import Shape, broadcasts_to, dtype_of
 from funcgrad.tensor import Tensor, wrap
@@ -106,10 +106,7 @@ def attention(
     allowed = _allowed(logits.shape, mask, causal, window, offset)
     if bias is not None:
         logits = logits + _bias(bias, logits)
-    # A query sees the first key at least, where only keys behind its position are hidden.
-    options = (mask, bias, window, offset)
-    weights = _weights(logits, allowed, may_be_blind=any(x is not None for x in options))
-    weights = dropout(weights, dropout_rate, dropout_key)
+    weights = dropout(_weights(logits, allowed), dropout_rate, dropout_key)
     return _merged(_split(weights, groups) @ _shared(values, groups), groups)
 
 
@@ -219,14 +216,9 @@ def _widths(window: int | tuple[int, int]) -> tuple[int, int]:
     return before, behind
 
 
-def _weights(logits: Tensor, allowed: Tensor | None, may_be_blind: bool) -> Tensor:
-    """Probabilities of keys; 0, and structurally without derivative, for blind queries."""
+def _weights(logits: Tensor, allowed: Tensor | None) -> Tensor:
+    """Probabilities of keys; 0 where there are none."""
     if logits.shape[-1] == 0:
         return logits
     chosen = logits if allowed is None else fnp.where(allowed, logits, -np.inf)
-    weights = wrap(probabilities(operand(chosen, "attention"), (logits.ndim - 1,), "attention"))
-    if not may_be_blind:
-        return weights
-    sees = fnp.any(chosen > -np.inf, axis=-1, keepdims=True)
-    result: Tensor = fnp.where(sees, weights, 0)
-    return result
+    return wrap(masked_probabilities(operand(chosen, "attention"), logits.ndim - 1))

@@ -123,13 +123,17 @@ def rotary(
         )
     cosine, sine = fnp.cos(angles).astype(value.dtype), fnp.sin(angles).astype(value.dtype)
     if interleaved:
-        first, second = value[..., ::2], value[..., 1::2]
+        pairs = value.reshape(*value.shape[:-1], size // 2, 2)
+        others = fnp.flip(pairs, axis=-1).reshape(value.shape)
+        cosines, sines = [
+            fnp.stack(parts, axis=-1).reshape(*angles.shape[:-1], size)
+            for parts in ([cosine, cosine], [-sine, sine])
+        ]
     else:
-        first, second = value[..., : size // 2], value[..., size // 2 :]
-    turned = [first * cosine - second * sine, first * sine + second * cosine]
-    if interleaved:
-        return fnp.stack(turned, axis=-1).reshape(value.shape)
-    return fnp.concatenate(turned, axis=-1)
+        others = fnp.roll(value, size // 2, axis=-1)
+        cosines = fnp.concatenate([cosine, cosine], axis=-1)
+        sines = fnp.concatenate([-sine, sine], axis=-1)
+    return value * cosines + others * sines
 
 
 def _angles(positions: Tensor, features: int, base: float, operation: str) -> Tensor:

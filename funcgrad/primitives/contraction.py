@@ -150,7 +150,10 @@ def _pull_left(ct: Value, x: Value, y: Value) -> Value:
         if len(y_shape) == 2:
             return matmul(y, ct)
         return _across_stacks(ct, "m", y, "km", x_shape, "k")
-    if len(y_shape) == 2 or x_shape[:-2] == shape_of(ct)[:-2]:
+    if len(y_shape) == 2:  # one large product, which reads the matrix once
+        rows = matmul(_merged_rows(ct, y_shape[-1]), swap_last_axes(y))
+        return rows if len(x_shape) == 2 else reshape(rows, shape=x_shape)
+    if x_shape[:-2] == shape_of(ct)[:-2]:
         return matmul(ct, swap_last_axes(y))
     return _across_stacks(ct, "nm", y, "km", x_shape, "nk")
 

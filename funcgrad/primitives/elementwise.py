@@ -93,7 +93,8 @@ def elementwise(
     name : str
     evaluate : callable, optional
         A ufunc, or a function of raw values that broadcasts as one does. Where it is left out, it
-        is the formula on raw values; it is there for those that NumPy can do quicker.
+        is the formula on raw values; it is there for those that NumPy can do quicker. If it has
+        an attribute ``around``, a function of NumPy, its results are that function's.
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, in the intrinsics of an algebra ``m``, see
         ``funcgrad.intrinsics``. An intrinsic and an operator of Python's need none.
@@ -127,7 +128,7 @@ def elementwise(
     if evaluate is None:
         evaluate = _evaluated(name, formula)
     elif formula is None:
-        formula = basic_formula(evaluate, operator)
+        formula = basic_formula(getattr(evaluate, "around", evaluate), operator)
         basic = formula is not None
     differential = DISCRETE if partials is None else Partials(partials, selects)
     result = elementwise_result(name, evaluate, operator)

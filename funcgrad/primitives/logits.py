@@ -13,14 +13,23 @@ import numpy as np
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.primitives.activations import constant_max, shift
 from funcgrad.primitives.elementwise import log
+from funcgrad.primitives.logic import equal
 from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import Value, bind1, bind2
 from funcgrad.users_values import ArrayLike, operand
 
-__all__ = ["log_probabilities", "log_total", "probabilities", "real_value", "relative_logits"]
+__all__ = [
+    "log_probabilities",
+    "log_total",
+    "masked_probabilities",
+    "probabilities",
+    "real_value",
+    "relative_logits",
+]
 
 
 def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
@@ -47,7 +56,16 @@ def log_total(relative: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
 def probabilities(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
     """The numbers proportional to ``exp(logits)`` whose sum along the axes is 1."""
     weights = bind1(exp, relative_logits(logits, axes, operation))
-    return weights / reduce_sum(weights, axis=axes, keepdims=True)
+    return weights * (1 / reduce_sum(weights, axis=axes, keepdims=True))
+
+
+def masked_probabilities(logits: Value, axis: int) -> Value:
+    """Probabilities along an axis; all are 0 where all logits are minus infinity."""
+    greatest = constant_max(logits, axis=(axis,), keepdims=True)
+    is_empty = equal(greatest, -np.inf)
+    weights = bind1(exp, bind2(shift, logits, where(is_empty, 0, greatest)))
+    total = reduce_sum(weights, axis=(axis,), keepdims=True)
+    return weights * (1 / where(is_empty, 1, total))
 
 
 def log_probabilities(logits: Value, axes: tuple[int, ...], operation: str) -> Value:

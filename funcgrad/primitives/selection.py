@@ -12,6 +12,8 @@ np.float64(2.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -31,7 +33,9 @@ from funcgrad.primitives.logic import (
 )
 from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, UNEVEN, Algebra, Trait
-from funcgrad.trace import RAW, Value, bind1, bind2
+from funcgrad.trace import RAW, Raw, Value, bind1, bind2
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
 
@@ -51,6 +55,11 @@ def _where_samples() -> Iterator[Sample]:
     yield Sample((condition, np.array([np.inf, 1.0, np.nan]), y), smooth=False)
     yield Sample((np.array([1, 0, -1]), x, y))
     yield Sample((np.array([1.0, -1.0, 0.0]), x, y), smooth=False)
+    signs = rng.standard_normal((40, 60)) > 0  # many, and often other ones
+    z = rng.standard_normal((40, 60))
+    yield Sample((signs, z, 0.0))
+    yield Sample((signs[:, ::-1], 0, z))
+    yield Sample((signs, z, z[:1].astype(np.float32)))
 
 
 def _true(condition: Value) -> Value:
@@ -58,9 +67,55 @@ def _true(condition: Value) -> Value:
     return condition if dtype_of(condition).kind == "b" else bind2(not_equal, condition, 0)
 
 
+_MANY: Final = 4096
+_INTEGERS: Final = MappingProxyType({np.dtype(kind).itemsize: np.dtype(kind) for kind in "bhiq"})
+
+
+def _chosen(condition: Raw, x: Raw, y: Raw) -> Any:
+    """``np.where``, by bits where that is quicker: it branches at every element, and guesses.
+
+    Signs of activations cost it 4 to 10 times as much as the bits do, and a condition for each row
+    twice as much if the others are zeros. To find that out costs a twentieth.
+    """
+    size = max(np.size(condition), np.size(x), np.size(y))
+    if size < _MANY or type(condition) is not np.ndarray or condition.dtype.char != "?":
+        return np.where(condition, x, y)
+    dtype = np.result_type(x, y)
+    integer = _INTEGERS.get(dtype.itemsize)
+    if integer is None:
+        return np.where(condition, x, y)
+    first, second = [np.asarray(value, dtype).view(integer) for value in (x, y)]
+    is_mask = not (second.ndim or second) or not (first.ndim or first)
+    if not (is_mask and 8 * condition.size <= size) and not _is_restless(condition):
+        return np.where(condition, x, y)
+    return _chosen_bits(condition, first, second).view(dtype)
+
+
+def _is_restless(condition: Array) -> bool:
+    """Whether a condition changes so often from one element to the next that nobody can guess."""
+    changes = np.count_nonzero(condition[..., 1:] != condition[..., :-1])
+    return bool(16 * changes > condition.size)
+
+
+def _chosen_bits(condition: Array, x: Array, y: Array) -> Array:
+    mask = np.negative(condition.view(np.int8)).astype(x.dtype)  # all bits, or none
+    if not y.ndim and not y:
+        return mask & x
+    if not x.ndim and not x:
+        return ~mask & y
+    # In place: two results of some megabytes each would take NumPy more time than the work does.
+    shape = np.broadcast_shapes(mask.shape, x.shape, y.shape)
+    bits = np.bitwise_xor(x, y, out=np.empty(shape, x.dtype))
+    bits &= mask
+    bits ^= y
+    return bits
+
+
+_chosen.around = np.where  # type: ignore[attr-defined]  # what small arrays may call
+
 where = elementwise(
     "where",
-    np.where,
+    _chosen,
     partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: bind1(logical_not, c)),
     selects=True,
     samples=_where_samples,

@@ -56,6 +56,7 @@ from funcgrad.transforms.masked import (
     chosen,
     fit,
     fit_cotangent,
+    is_full,
     is_raw,
     map_cotangent,
     plain,
@@ -346,11 +347,15 @@ class LinearEntry(OperationEntry):
         """
         routes = self.primitive.differential.routes(len(primals))
         reached = self._reached(ct.mask, primals)
-        reached_primals = [where(mask, x, 0) for mask, x in zip(reached, primals, strict=True)]
+        reached_primals = [
+            x if is_full(mask) else where(mask, x, 0)
+            for mask, x in zip(reached, primals, strict=True)
+        ]
         for position, (route, mask) in enumerate(zip(routes, reached, strict=True)):
             if self.operands[position] >= 0:
                 g = route(ct.value, *reached_primals, **self.params)
-                self._add(cotangents, position, Masked(where(mask, g, 0), mask))
+                g = g if is_full(mask) else Masked(where(mask, g, 0), mask)
+                self._add(cotangents, position, g)
 
     def _reached(self, mask: Value, primals: Sequence[Value]) -> list[Value]:
         """For each argument of a product, the elements that present cotangents reach."""

@@ -168,9 +168,12 @@ def merged(first: Cotangent, second: Cotangent) -> Cotangent:
     if type(first) is not Masked or type(second) is not Masked:
         return plain(first) + plain(second)
     value, mask = first.value + second.value, logical_or(first.mask, second.mask)
-    # The test costs less than carrying a full mask on.
-    full = type(mask) is np.ndarray and np.count_nonzero(mask) == mask.size
-    return value if full else Masked(value, mask)
+    return value if is_full(mask) else Masked(value, mask)
+
+
+def is_full(mask: Value) -> bool:
+    """Whether a mask is known to hold everywhere. To look costs less than to carry it on."""
+    return type(mask) is np.ndarray and np.count_nonzero(mask) == mask.size
 
 
 def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:

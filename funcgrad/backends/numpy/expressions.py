@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from math import prod
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -33,6 +34,9 @@ _ALIKE: Final = frozenset(
     " equal not_equal where".split()
 )
 """Functions that convert operands to one dtype, so a number may be converted in advance."""
+
+_LARGE: Final = 4096
+"""The size of results from which a function around one of NumPy's may be faster than that."""
 
 
 class Operand(NamedTuple):
@@ -107,12 +111,19 @@ class Expressions:
             text = None if params else _operator(name, operands)
             if text is not None:
                 return text
-            function = self.scope.known.get(f"np.{name}") or self.scope.numpy_name(name)
+            function = self._function(equation, name)
         else:
             function = self.scope.function(primitive)
         arguments = [str(operand) for operand in operands]
         arguments += [f"{name}={self.scope.parameter(value)}" for name, value in params.items()]
         return f"{function}({', '.join(arguments)})"
+
+    def _function(self, equation: Equation, name: str) -> str:
+        """The name of NumPy's function, or of the one around it that large arrays have."""
+        is_around = hasattr(equation.operation.evaluate, "around")
+        if is_around and any(prod(spec.shape) >= _LARGE for spec in equation.results):
+            return self.scope.function(equation.operation)
+        return self.scope.known.get(f"np.{name}") or self.scope.numpy_name(name)
 
     def into(self, equation: Equation, texts: Sequence[Text], place: str) -> str:
         """Write an equation as a statement that writes the result into an array: ``sin(x, a)``."""
@@ -161,8 +172,11 @@ class Expressions:
 
 
 def _numpy_name(primitive: Primitive) -> str:
-    """The name of the NumPy function that evaluates a primitive, or an empty string."""
-    evaluate: Any = primitive.evaluate
+    """The name of the NumPy function that evaluates a primitive, or an empty string.
+
+    A function with the attribute ``around`` gives the results of that, large ones in less time.
+    """
+    evaluate: Any = getattr(primitive.evaluate, "around", primitive.evaluate)
     name: str = getattr(evaluate, "__name__", "")
     return name if name and getattr(np, name, None) is evaluate else ""
 

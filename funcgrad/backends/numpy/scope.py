@@ -32,7 +32,7 @@ _RESERVED: Final = frozenset(
         "abs bool complex float int memoryview range repr slice zip".split()
     )  # what the text has of Python's
 )
-_DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduce|accumulate))?")
+_DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduceat|reduce|accumulate))?")
 
 
 class Scope:
