@@ -101,7 +101,8 @@ class Transformer:
 def loss(model: Transformer, letters: fg.Tensor) -> fg.Tensor:
     """The mean number of bits that a character costs after those before it."""
     logits, _ = model(letters[:, :-1])
-    return nn.cross_entropy(logits, letters[:, 1:]).mean() / np.log(2)
+    bits: fg.Tensor = nn.cross_entropy(logits, letters[:, 1:]).mean() / np.log(2)
+    return bits
 
 
 def load() -> tuple[fg.Tensor, fg.Tensor]:
@@ -167,7 +168,9 @@ def written(model: Transformer, letters: fg.Tensor, keys: fg.Tensor) -> fg.Tenso
         logits, caches = model(letter[None], caches)
         return (logits[-1], caches), letter
 
-    return fg.scan(step, (logits[-1], caches), keys)[1]
+    after: fg.Tensor
+    _, after = fg.scan(step, (logits[-1], caches), keys)
+    return after
 
 
 def spelled(letters: Iterable[fg.Tensor]) -> str:

@@ -484,3 +484,41 @@ def test_numbers_choose_as_flags_do(condition: Any, way: Any) -> None:
     for gradient in gradients(condition):
         for own, other in zip(gradient(x, y), wanted, strict=True):
             assert_allclose(np.asarray(own), np.broadcast_to(other, np.shape(own)))
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "first", "second"),
+    [
+        ("ij,jk->ik", (4, 3), (3, 5)),
+        ("bij,jk->bik", (2, 4, 3), (3, 5)),
+        ("bij,bjk->bik", (2, 4, 3), (2, 3, 5)),
+        ("bij,bjk->bik", (1, 4, 3), (2, 3, 5)),
+        ("abij,bjk->abik", (2, 1, 4, 3), (3, 3, 5)),
+        ("bij,kbj->ikb", (2, 4, 3), (5, 2, 3)),
+    ],
+)
+def test_products_ignore_what_no_chosen_element_needs(subscripts, first, second):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(first), rng.standard_normal(second)
+    is_matmul = subscripts.endswith("ik")
+
+    def product(x, y):
+        return fnp.matmul(x, y) if is_matmul else fnp.einsum(subscripts, x, y)
+
+    chosen = rng.random(product(x, y).shape) < 0.15
+    weights = rng.standard_normal(chosen.shape)
+
+    def loss(x, y):
+        return fnp.sum(fnp.where(chosen, product(x, y) * weights, 0))
+
+    def count(x, y):
+        return fnp.sum(product(x, y) * chosen)
+
+    needed = [np.asarray(n) > 0 for n in fg.grad(count, (0, 1))(np.ones(first), np.ones(second))]
+    assert not all(n.all() for n in needed)
+    holes = [np.where(n, z, np.nan) for n, z in zip(needed, (x, y), strict=True)]
+    zeros = [np.where(n, z, 0.0) for n, z in zip(needed, (x, y), strict=True)]
+    slope = fg.grad(loss, (0, 1))
+    for transformed in (slope, fg.jit(slope)):
+        for found, expected in zip(transformed(*holes), slope(*zeros), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-14)

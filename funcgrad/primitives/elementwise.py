@@ -93,8 +93,7 @@ def elementwise(
     name : str
     evaluate : callable, optional
         A ufunc, or a function of raw values that broadcasts as one does. Where it is left out, it
-        is the formula on raw values; it is there for those that NumPy can do quicker. If it has
-        an attribute ``around``, a function of NumPy, its results are that function's.
+        is the formula on raw values. Results are those of its attribute ``around``, if it has one.
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, in the intrinsics of an algebra ``m``, see
         ``funcgrad.intrinsics``. An intrinsic and an operator of Python's need none.

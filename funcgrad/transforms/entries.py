@@ -361,10 +361,9 @@ class LinearEntry(OperationEntry):
         """For each argument of a product, the elements that present cotangents reach."""
         structure = self.primitive.structure
         if isinstance(structure, Contraction):
-            shapes = [shape_of(x) for x in primals]
-            specs = [Spec(shape, dtype_of(x)) for shape, x in zip(shapes, primals, strict=True)]
+            specs = [Spec(shape_of(x), dtype_of(x)) for x in primals]
             *letters, out = structure.letters(*specs, **self.params)
-            return [present_along(mask, out, *place) for place in zip(letters, shapes, strict=True)]
+            return [present_along(mask, out, *place) for place in zip(letters, specs, strict=True)]
         ones = [np.ones(shape_of(x)) for x in primals]
         present = cast(mask, dtype=np.dtype(np.float64))
         routes = self.primitive.differential.routes(len(primals))

@@ -24,7 +24,7 @@ from funcgrad.primitives.logic import logical_and, logical_or
 from funcgrad.primitives.reduction import reduce_any
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape, transpose
-from funcgrad.shape import Shape, dtype_of, expand, shape_of
+from funcgrad.shape import Shape, Spec, dtype_of, expand, shape_of
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.factors import times, zeros_like
 from funcgrad.users_values import FREE
@@ -185,19 +185,19 @@ def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
 
 
-def present_along(mask: Value, letters: str, others: str, shape: Shape) -> Value:
+def present_along(mask: Value, letters: str, others: str, operand: Spec) -> Value:
     """Where any element is present along the axes that an operand of a contraction does not have.
 
     ``letters`` are the axes of the mask, that of the result, and ``others`` those of the operand,
-    as for ``einsum``; ``shape`` is the operand's shape. The result broadcasts to it.
+    as for ``einsum``. The result broadcasts to the operand's shape.
 
     >>> mask = np.array([[True, False, False], [True, False, False]])
-    >>> present_along(mask, "ij", "jk", (3, 5))
+    >>> present_along(mask, "ij", "jk", Spec((3, 5), np.dtype(float)))
     array([[ True],
            [False],
            [False]])
     """
-    sizes = dict(zip(others, shape, strict=True))
+    sizes = dict(zip(others, operand.shape, strict=True))
     repeated = [axis for axis, letter in enumerate(letters) if sizes.get(letter) == 1]
     if repeated:
         mask = reduce_any(mask, axis=tuple(repeated), keepdims=True)

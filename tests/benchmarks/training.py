@@ -204,7 +204,7 @@ def ours(case: Case, model: Any, data: Any, backend: str) -> Step:
     carry = [model, optimizer.init(model)]
 
     def run() -> Any:
-        value, *carry[:] = step(*carry, array)
+        value, *carry[:] = step(carry[0], carry[1], array)
         return value
 
     return run

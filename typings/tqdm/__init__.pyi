@@ -13,6 +13,7 @@ class tqdm(Generic[T]):
         total: float | None = None,
         *,
         unit: str = "it",
+        initial: float = 0,
         disable: bool | None = False,
     ) -> None: ...
     def __iter__(self) -> Iterator[T]: ...
