@@ -17,6 +17,7 @@ import pytest
 from tqdm import tqdm
 
 import funcgrad as fg
+from funcgrad.backends import choice
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +96,16 @@ def test_text_writes_what_looks_like_the_manual_and_goes_on_bit_for_bit_after_a_
     folder = tmp_path / "run"
     arguments += ["--checkpoints", str(folder)]
     checkpoints = fg.io.Checkpoints(folder)
-    with subprocess.Popen([sys.executable, EXAMPLES / "text.py", *arguments]) as killed:
+    script = "\n".join(
+        [
+            "import runpy, sys",
+            "from funcgrad.backends import choice",
+            f"choice.DEFAULT = {choice.DEFAULT!r}",
+            f"sys.argv = {['text.py', *arguments]!r}",
+            f"runpy.run_path({str(EXAMPLES / 'text.py')!r}, run_name='__main__')",
+        ]
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as killed:
         deadline = time.monotonic() + 60
         while not checkpoints.steps() and time.monotonic() < deadline:
             time.sleep(0.01)
