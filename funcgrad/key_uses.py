@@ -55,7 +55,7 @@ class KeyUses:
             One of them was used in this way before, or is there twice, as in two rows of ``vmap``.
         """
         line = users_line()
-        with self._lock:
+        with self._lock.here:
             for key in keys:
                 kinds = self._used.setdefault(key, {})
                 if kind in kinds:
@@ -64,12 +64,12 @@ class KeyUses:
 
     def derive(self, key: bytes, made: Sequence[bytes]) -> None:
         """Note that keys were made from a key."""
-        with self._lock:
+        with self._lock.here:
             self._made.setdefault(key, set()).update(made)
 
     def forget(self, key: bytes) -> None:
         """Forget the uses of a key, and of all keys that were made from it."""
-        with self._lock:
+        with self._lock.here:
             keys = [key]
             while keys:
                 known = keys.pop()

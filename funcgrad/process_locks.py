@@ -5,7 +5,7 @@ would wait for ever. So each process has a lock of its own for the same data, an
 computed without a lock.
 
 >>> lock = ProcessLock()
->>> with lock:
+>>> with lock.here:
 ...     pass
 """
 
@@ -48,11 +48,11 @@ class ProcessLock:
     def __init__(self) -> None:
         self._locks = {os.getpid(): Lock()}
 
-    def __enter__(self) -> None:
-        self._of_this_process().acquire()
+    @property
+    def here(self) -> Lock:
+        """The lock of this process.
 
-    def __exit__(self, *_: object) -> None:
-        self._of_this_process().release()
-
-    def _of_this_process(self) -> Lock:
+        It is Python's own, since an interrupt may come between a line of Python that takes a lock
+        and the next one, and would leave it taken.
+        """
         return self._locks.get(os.getpid()) or self._locks.setdefault(os.getpid(), Lock())

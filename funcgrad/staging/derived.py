@@ -74,7 +74,7 @@ class _Memo:
         if known is not None:
             return known
         made = make()  # not under the lock, since it may run rules of the user's
-        with self._lock:
+        with self._lock.here:
             stored: T = self._made.setdefault(key, made)
             if len(self._made) > _MOST:
                 self._made.pop(next(iter(self._made)))

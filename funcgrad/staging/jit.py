@@ -203,7 +203,7 @@ class Jitted(Generic[P, R]):
     # Caches.
 
     def _signature(self, key: Hashable) -> Signature:
-        with self._lock:
+        with self._lock.here:
             if key not in self._signatures:
                 if len(self._signatures) >= _MOST_SIGNATURES:
                     self._signatures.pop(next(iter(self._signatures)))
@@ -214,7 +214,7 @@ class Jitted(Generic[P, R]):
 
     def _ease(self, form: Form, variants: Signature) -> None:
         """Try the entry for this form first from now on; write it if it does not exist yet."""
-        with self._lock:
+        with self._lock.here:
             if form not in self._forms:
                 if len(self._forms) >= _MOST_SIGNATURES:
                     self._forms = {}
@@ -364,7 +364,7 @@ class Jitted(Generic[P, R]):
 
     def _note_failure(self, backend: Backend, program: Program, error: Exception) -> None:
         failure = Failure(program, backend.name, repr(error))
-        with self._lock:
+        with self._lock.here:
             self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
         instead = "is evaluated operation by operation" if backend is NUMPY else "NumPy's runs"
         self._warn(

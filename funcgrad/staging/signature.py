@@ -135,7 +135,7 @@ class Signature:
     def _prefer(self, variant: Variant) -> None:
         """Try a variant first from now on, since trying one that does not fit may be slow."""
         if self._variants[0] is not variant:
-            with self._lock:
+            with self._lock.here:
                 if variant in self._variants:
                     self._set(sorted(self._variants, key=lambda other: other is not variant))
 
@@ -145,7 +145,7 @@ class Signature:
         Also returns the name of the changed value, if its changes have made several variants
         useless before they ran again; else None.
         """
-        with self._lock:
+        with self._lock.here:
             valid = [variant for variant in self._variants if variant.capture.unchanged()]
             dropped = [variant for variant in self._variants if variant not in valid]
             self._set(valid)
@@ -158,7 +158,7 @@ class Signature:
 
     def add(self, variant: Variant) -> None:
         """Keep a variant, unless another thread has staged the same in the meantime."""
-        with self._lock:
+        with self._lock.here:
             if all(variant.program != known.program for known in self._variants):
                 self._set([*self._variants, variant])
 
@@ -168,7 +168,7 @@ class Signature:
         Without other threads, the function itself has changed it, as one that counts its calls
         does. With other threads, one of them may have, unless it happens again and again.
         """
-        with self._lock:
+        with self._lock.here:
             self._changes += 1
             return alone or self._changes > _MOST_CHANGES
 

@@ -68,29 +68,45 @@ def test_functions_that_only_begin_to_run_are_refused(f):
         fg.jit(f)
 
 
-@pytest.mark.skipif(
-    not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread(),
-    reason="needs a timer that interrupts",
-)
-def test_an_interrupt_leaves_nothing_behind():
-    staged, x = fg.jit(lambda x: fnp.sum(x * x)), np.ones(3)
-    staged(x)
-    modes = np.geterr()
+@pytest.fixture
+def interrupted_after():
+    """Call a function again and again, until a timer interrupts it."""
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        pytest.skip("needs a timer that interrupts")
 
     def interrupt(*_):
         raise Interrupt
 
+    def call(seconds, f, *args):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            while True:
+                f(*args)
+        except Interrupt:
+            pass
+
     before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        for step in range(300):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * step)
-                while True:
-                    staged(x)
-            except Interrupt:
-                pass
-            assert np.geterr() == modes
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    yield call
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupt_leaves_nothing_behind(interrupted_after):
+    staged, x = fg.jit(lambda x: fnp.sum(x * x)), np.ones(3)
+    staged(x)
+    modes = np.geterr()
+    for step in range(300):
+        interrupted_after(1e-4 + 1e-6 * step, staged, x)
+        assert np.geterr() == modes
     assert float(staged(x)) == 3.0
+
+
+def test_a_first_call_that_is_interrupted_leaves_no_lock(interrupted_after):
+    x = np.ones(3)
+    for step in range(200):
+        staged = fg.jit(lambda x: fnp.sum(x * x), backend="numpy")
+        interrupted_after(1e-5 + 2e-6 * step, staged, x)
+        assert float(staged(x)) == 3.0  # it would wait for ever
