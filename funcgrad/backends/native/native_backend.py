@@ -179,7 +179,8 @@ def _in_order(value: Raw, spec: Spec) -> Raw:
     """A value as native code reads it: in C order, of a dtype of NumPy's own."""
     if spec.weak or not spec.shape:
         return np.asarray(value)[()] if type(value) is np.ndarray else value
-    return np.array(value, np.dtype(spec.dtype), order="C")
+    # Arrays may have equal dtypes that are two objects; astype makes the one that is asked for.
+    return np.asarray(value).astype(spec.dtype, order="C")
 
 
 NATIVE: Final = NativeBackend()

@@ -342,3 +342,12 @@ def test_code_that_programs_share_is_never_replaced(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Toolchain, "object_code", compiled_meanwhile)
     assert shared.addresses(shared.files(["five"])) == others[1]
+
+
+def test_a_dtype_that_is_another_object_gives_the_same_bits() -> None:
+    x = np.linspace(0.1, 9.0, 37, dtype=np.float32)
+    same = np.frombuffer(x.tobytes(), np.dtype("f4").newbyteorder("<"))
+    for first, second in ((x, same), (same, x)):
+        waves = fg.jit(lambda x: fnp.sin(x) * fnp.exp(x), backend="native")
+        for _ in range(4):
+            assert_array_equal(waves(first), waves(second))
