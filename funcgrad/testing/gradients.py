@@ -17,6 +17,7 @@ from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.numpy.options import real_number
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, wrap
+from funcgrad.testing.disagreements import note
 from funcgrad.testing.numerical import (
     Estimate,
     contract,
@@ -121,7 +122,7 @@ def check_grads(
         raise ArgumentError(
             f"check_grads: order has to be from 1 to {_MOST_ORDERS}, got {highest}."
         )
-    _check(subject, options, highest, _generator("check_grads", seed))
+    _check(subject, options, highest, generator_of("check_grads", seed))
 
 
 def check_jvp(
@@ -141,7 +142,7 @@ def check_jvp(
     >>> check_jvp(lambda x, y: x * y, (2.0, 3.0))
     """
     subject, options = _prepared("check_jvp", f, args, ("fwd",), atol, rtol, eps, kwargs)
-    _check(subject, options, 1, _generator("check_jvp", seed))
+    _check(subject, options, 1, generator_of("check_jvp", seed))
 
 
 def check_vjp(
@@ -161,10 +162,34 @@ def check_vjp(
     >>> check_vjp(lambda x, y: x * y, (2.0, 3.0))
     """
     subject, options = _prepared("check_vjp", f, args, ("rev",), atol, rtol, eps, kwargs)
-    _check(subject, options, 1, _generator("check_vjp", seed))
+    _check(subject, options, 1, generator_of("check_vjp", seed))
 
 
-def _generator(operation: str, seed: Any) -> np.random.Generator:
+def compare_with_numerical(
+    subject: Subject,
+    rng: np.random.Generator,
+    fail: Callable[[str, Sequence[str]], CheckError],
+) -> None:
+    """Compare a subject's first derivatives, in both modes, with numerical ones.
+
+    Parameters
+    ----------
+    subject : Subject
+    rng : Generator
+        Draws the direction and the cotangents.
+    fail : callable
+        From a sentence and the further lines of a report to an error.
+    """
+    options = _Options("", tuple([mode for mode, _ in MODE_NAMES]), Tolerance(None, None), None)
+    try:
+        _check(subject, options, 1, rng)
+    except CheckError as error:
+        sentence, *lines = str(error).splitlines()
+        raise fail(sentence.removeprefix(": "), lines) from None
+
+
+def generator_of(operation: str, seed: Any) -> np.random.Generator:
+    """Begin the random numbers of a check; ``ArgumentError`` if the seed is no seed."""
     if not is_whole(seed) or seed < 0:
         raise ArgumentError(
             f"{operation}: seed has to be an integer that is not negative, got {seed!r}."
@@ -215,8 +240,8 @@ def _check(subject: Subject, options: _Options, order: int, rng: np.random.Gener
     trial = _Trial(
         subject,
         options,
-        direction=tuple([_drawn(rng, np.asarray(x), scaled=True) for x in subject.point]),
-        cts=tuple([_drawn(rng, value, scaled=False) for value in subject.values]),
+        direction=tuple([drawn(rng, np.asarray(x), scaled=True) for x in subject.point]),
+        cts=tuple([drawn(rng, value, scaled=False) for value in subject.values]),
     )
     numerical = estimate(subject, trial.direction, options.eps)
     for mode in options.modes:
@@ -227,7 +252,7 @@ def _check(subject: Subject, options: _Options, order: int, rng: np.random.Gener
             _check(inner_subject, options, order - 1, rng)
 
 
-def _drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
+def drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
     """Draw numbers of magnitude 0.5 to 1, relative to elements greater than 1 if ``scaled``."""
     size: Any = rng.uniform(0.5, 1.0, like.shape)
     if like.dtype.kind == "c":
@@ -254,7 +279,10 @@ class _Trial:
         self.check_values(mode, values)
         expected = numerical if mode == "fwd" else contract(numerical, self.cts)
         comparison = compare(analytic, expected, self.options.tolerance)
-        if comparison is not None and not comparison.agrees:
+        if comparison is None:
+            return
+        note(comparison.ratio)
+        if not comparison.agrees:
             raise CheckError(self.message(mode, comparison, numerical))
 
     def derivative(self, mode: str, direction: Sequence[Array]) -> tuple[list[Array], list[Array]]:

@@ -68,6 +68,12 @@ class Comparison:
         """Whether the derivatives agree; NaN agrees with nothing."""
         return bool(self.error <= self.tolerance)
 
+    @property
+    def ratio(self) -> float:
+        """The error as a multiple of the tolerance; infinite if it is NaN."""
+        ratio = self.error / self.tolerance if self.tolerance else float(self.error > 0) * np.inf
+        return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf))
+
 
 def compare(
     analytic: Sequence[Array], numerical: Estimate, tolerance: Tolerance

@@ -103,7 +103,7 @@ def subject_of(
         )
     keywords = mapping(kwargs, operation, "kwargs")
     leaves, names, structure = _leaves(operation, f, args)
-    followed = [k for k, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
+    followed = [k for k, leaf in enumerate(leaves) if is_inexact(dtype_of(leaf))]
     if not followed:
         raise DifferentiationError(
             f"{operation}: no argument has a floating-point array or number, so there is nothing"
@@ -117,7 +117,7 @@ def subject_of(
         with repetition():
             return _results(operation, f(*trees.unflatten(structure, replaced), **keywords))
 
-    point = tuple([leaves[k] for k in followed])
+    point = tuple([tensor(leaves[k]) for k in followed])
     with quiet():
         values, result_names = evaluate(*point)
     title = getattr(f, "__name__", type(f).__name__)
@@ -138,14 +138,15 @@ def subject_of(
 
 def _leaves(
     operation: str, f: Callable[..., Any], args: Sequence[Any]
-) -> tuple[list[Tensor], list[str], trees.Structure]:
-    leaves: list[Tensor] = []
+) -> tuple[list[Any], list[str], trees.Structure]:
+    leaves: list[Any] = []
     names: list[str] = []
     for position, arg in enumerate(args):
         arg_leaves, structure = trees.flatten(arg)
         name = argument_name(f, position)
         values = values_of(operation, arg_leaves, structure, partial(str, name))
-        leaves += [tensor(value) for value in values]
+        # A Python integer stays one, whose dtype gives way to that of arrays.
+        leaves += [value if type(value) in (int, bool) else tensor(value) for value in values]
         names += [name + path for path in structure.paths()]
     return leaves, names, trees.structure(tuple(args))
 

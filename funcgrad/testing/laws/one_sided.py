@@ -1,0 +1,141 @@
+"""``subgradient``: what has to hold of derivatives at kinks, where there is no single one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.floating_errors import quiet
+from funcgrad.testing.disagreements import note
+from funcgrad.testing.laws.derivatives import jvp_of, modes_agree
+from funcgrad.testing.laws.trials import Array, Trial, trial_of
+from funcgrad.testing.numerical import precision_of
+from funcgrad.testing.report import number, row
+
+_DIRECTIONS: Final = 4
+_HALVINGS: Final = 40
+
+
+def subgradient(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
+    """Check that the derivative at a point, which may be a kink, is one of those that fit it.
+
+    Along several directions the derivative has to lie between the one-sided ones, in every element
+    of the results. So the law refuses 1.5 for the slope of ``abs`` at 0, and takes every number
+    from -1 to 1. Where the function is smooth, both sides are equal, and the derivative is too.
+    Further, a derivative at a kink follows one convention: Jv is linear in v, and both modes have
+    the same J.
+
+    Parameters
+    ----------
+    f, args, seed
+        See ``modes_agree``.
+
+    Raises
+    ------
+    CheckError
+        The derivative is not between the one-sided ones, is not linear, or differs by the mode.
+
+    Notes
+    -----
+    Which of the numbers between is the convention, cannot be seen from outside of a function: 0 for
+    ``relu``, but a half for each of two equal arguments of ``maximum``. Docstrings say it.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> subgradient(abs, (0.0,))
+    >>> subgradient(fg.numpy.maximum, (1.0, 1.0))
+    >>> steep = fg.custom_jvp(abs)
+    >>> _ = steep.defjvp(lambda primals, tangents: (abs(primals[0]), 1.5 * tangents[0]))
+    >>> subgradient(steep, (0.0,))
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.CheckError: laws.subgradient: the derivative of abs is not between ...
+    """
+    trial = trial_of("laws.subgradient", f, args, seed)
+    total = [np.zeros_like(x) for x in trial.point]
+    sum_of_pushed: Any = 0.0
+    for _ in range(_DIRECTIONS):
+        direction = trial.direction()
+        pushed = jvp_of(trial, trial.point, direction)
+        with quiet():
+            _between(trial, direction, pushed)
+        total = [a + v for a, v in zip(total, direction, strict=True)]
+        sum_of_pushed = sum_of_pushed + _joined(pushed)
+    _linear(trial, _joined(jvp_of(trial, trial.point, total)), sum_of_pushed)
+    modes_agree(f, args, seed=seed)
+
+
+def _joined(values: Sequence[Array]) -> Any:
+    return np.concatenate([np.ravel(value).astype(complex) for value in values])
+
+
+def _linear(trial: Trial, whole: Any, parts: Any) -> None:
+    with quiet():
+        scale = np.max(abs(parts), initial=1e-300)
+        error = np.max(np.where(whole == parts, 0.0, abs(whole - parts)), initial=0.0)
+    if not error <= precision_of(trial.subject) ** 0.5 * scale:
+        rows = [row("error", f"{error:.3g}"), row("beside", f"{scale:.3g}")]
+        sentence = f"the derivative of {trial.subject.title} is not linear in the direction."
+        raise trial.fail(sentence, rows)
+
+
+def _between(trial: Trial, direction: list[Array], pushed: Sequence[Array]) -> None:
+    left, left_error = _one_sided(trial, direction, -1)
+    right, right_error = _one_sided(trial, direction, 1)
+    for k, (analytic, a, b) in enumerate(zip(pushed, left, right, strict=True)):
+        sides = (analytic.real, a.real, b.real), (analytic.imag, a.imag, b.imag)
+        for value, one, other in sides[: 2 if analytic.dtype.kind == "c" else 1]:
+            slack = left_error[k] + right_error[k]
+            gap = np.maximum(np.minimum(one, other) - value, value - np.maximum(one, other))
+            # Outside of the domain there is no slope on that side, and every number is as good.
+            known = np.isfinite(one) & np.isfinite(other) & np.isfinite(slack)
+            ratio = np.where(known, np.nan_to_num(gap / slack, nan=np.inf), 0.0)
+            note(float(np.max(ratio, initial=0.0)))
+            if np.any(ratio > 1):
+                index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+                place = trial.subject.result_names[k]
+                inside = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
+                numbers = f"{number(float(one[index]))} and {number(float(other[index]))}"
+                rows = [
+                    row("place", place + inside),
+                    row("analytic", f"{number(float(value[index]))}, along the direction"),
+                    row("one-sided", f"{numbers}, with an error of {slack[index]:.2g}"),
+                ]
+                title = trial.subject.title
+                sentence = f"the derivative of {title} is not between the one-sided ones (order 1)."
+                raise trial.fail(sentence, rows)
+
+
+def _one_sided(trial: Trial, direction: list[Array], sign: int) -> tuple[list[Array], list[Array]]:
+    """The slopes on one side, by the step at which they change least, and their errors."""
+    eps = precision_of(trial.subject)
+    values = trial.subject.values
+    best = [np.full(value.shape, np.nan, np.result_type(value, float)) for value in values]
+    errors = [np.full(value.shape, np.inf) for value in values]
+    before: list[Any] | None = None
+    for k in range(2, _HALVINGS):
+        h = sign * 2.0**-k
+        if abs(h) < 4 * eps:
+            break
+        moved = [
+            np.asarray(x + (h * v).astype(x.dtype))
+            for x, v in zip(trial.point, direction, strict=True)
+        ]
+        outs = trial.subject.values_at(moved)
+        slopes = [
+            (y.astype(np.result_type(y, float)) - start) / h
+            for y, start in zip(outs, values, strict=True)
+        ]
+        for j, slope in enumerate(slopes):
+            size = abs(outs[j]).astype(float) + abs(values[j])
+            rounding = 16 * eps * size / abs(h) + eps * abs(slope) + 1e-300
+            change = np.inf if before is None else abs(slope - before[j])
+            error = np.where(np.isfinite(slope), 4 * change + rounding, np.inf)
+            better = error < errors[j]
+            best[j] = np.where(better, slope, best[j])
+            errors[j] = np.where(better, error, errors[j])
+        before = slopes
+    return best, errors

@@ -1,0 +1,403 @@
+"""``taylor``: a verdict on derivatives by the rate at which the remainder of Taylor's series falls.
+
+Along a direction v the remainder f(x + hv) − f(x) − h f′ falls like h² as h → 0 if the derivative
+is right, and like h if it is not; with the second derivative it falls like h³, or else like h².
+No step and no tolerance is chosen: h = 2⁻ᵏ goes down until the remainder drowns in rounding, and
+the last halvings before that decide, each result for itself. (PDE solvers test adjoints so:
+Farrell, Ham, Funke, Rognes, "Automated derivation of the adjoint of high-level transient finite
+element programs", SIAM Journal on Scientific Computing 35, 2013.)
+
+How much the function's values, and its derivatives, are rounded is measured (``rounding_noise``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError
+from funcgrad.floating_errors import quiet
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.testing.disagreements import note
+from funcgrad.testing.laws.derivatives import jvp_of, vjp_of
+from funcgrad.testing.laws.trials import Array, Trial, arrays, tensors, trial_of
+from funcgrad.testing.numerical import inner, precision_of
+from funcgrad.testing.report import number, row
+from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.reverse import vjp
+
+_HALVINGS: Final = 64
+_WINDOW: Final = 4
+"""The halvings that decide. Where a remainder goes over into rounding, it takes one or two."""
+_SLACK: Final = 0.3
+_ABOVE: Final = 16.0
+"""A remainder is seen where it is this many times as large as rounding may be."""
+_CLOSE: Final = 3
+_ASYMMETRY: Final = 0.05
+
+
+def taylor(f: Callable[..., Any], args: Sequence[Any], *, order: int = 2, seed: int = 0) -> None:
+    """Check derivatives by the rate of Taylor's remainder: 2 with the gradient, 3 with the Hessian.
+
+    There is no step and no tolerance, so functions and points may be of any scale.
+
+    Parameters
+    ----------
+    f, args, seed
+        See ``modes_agree``. The point has to be smooth: no kink, jump or edge of the domain.
+    order : int
+        1: first derivatives alone. 2: second ones too, by forward over forward and forward over
+        reverse mode.
+
+    Raises
+    ------
+    CheckError
+        The rate is that of a wrong derivative: the message has mode and order. Or the point is at a
+        kink or a jump, where ``subgradient`` is the law.
+    ArgumentError
+        ``order`` is neither 1 nor 2.
+
+    Notes
+    -----
+    Both modes are judged: forward mode in each element of the results, reverse mode by ⟨w, f⟩. A
+    wrong derivative shows where it is off by more than about the square root of the rounding: 1e-7
+    in float64, 1e-3 in float32. Where four halvings in a row cannot be seen there is no verdict.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> taylor(lambda x: fg.numpy.sin(1e80 * x), (1e-80,))
+    >>> halved = fg.custom_jvp(lambda x: x * x)
+    >>> _ = halved.defjvp(lambda primals, tangents: (halved(*primals), primals[0] * tangents[0]))
+    >>> taylor(halved, (1.25,))
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.CheckError: laws.taylor: forward mode is wrong for the function (order 1): ...
+    """
+    try:
+        highest = index(order)
+    except TypeError:
+        highest = 0
+    if highest not in (1, 2):
+        raise ArgumentError(f"laws.taylor: order has to be 1 or 2, got {order!r}.")
+    trial = trial_of("laws.taylor", f, args, seed)
+    with quiet():
+        for direction in _directions(trial):
+            _judge(_line(trial, direction, highest))
+
+
+def _directions(trial: Trial) -> list[list[Array]]:
+    """Draw steps of the size of each number, and of size 1 where numbers are smaller.
+
+    Their numbers have three bits, so that points x + hv are hardly rounded.
+    """
+    signs = [
+        (trial.rng.choice([-1, 1], x.shape) * trial.rng.integers(4, 8, x.shape) / 8)
+        * (1 if x.dtype.kind == "f" else trial.rng.choice([1, 1j], x.shape))
+        for x in trial.point
+    ]
+    relative = [np.asarray(u * _power_of_two(x)).astype(x.dtype) for u, x in _zip(signs, trial)]
+    absolute = [
+        np.asarray(u * np.maximum(_power_of_two(x), 1)).astype(x.dtype)
+        for u, x in _zip(signs, trial)
+    ]
+    same = all(np.array_equal(a, b) for a, b in zip(relative, absolute, strict=True))
+    return [relative] if same else [relative, absolute]
+
+
+def _zip(signs: Sequence[Any], trial: Trial) -> Any:
+    return zip(signs, trial.point, strict=True)
+
+
+def _power_of_two(x: Array) -> Any:
+    """The magnitudes of numbers; a zero counts as the largest number beside it, or as 1."""
+    size = abs(x).astype(float)
+    largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
+    return 2.0 ** (np.frexp(np.where(size > 0, size, largest or 1.0))[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A function along a direction: each result, and ⟨w, f⟩ as the last element.
+
+    Attributes
+    ----------
+    trial : Trial
+    direction, cts : list of ndarray
+    start, first, second : ndarray
+        The value, and the derivatives along the direction. ``second`` is None for order 1.
+    rounding : ndarray
+        How far rounding moves the values.
+    eps : float
+    """
+
+    trial: Trial
+    direction: list[Array]
+    cts: list[Array]
+    start: Array
+    first: Array
+    second: Array | None
+    rounding: Array
+    eps: float
+
+    def at(self, h: float) -> Array:
+        """The values at a distance."""
+        return _values(self.trial, self.trial.point, self.direction, h, self.cts)
+
+
+def _line(trial: Trial, direction: list[Array], order: int) -> _Line:
+    eps, point = precision_of(trial.subject), trial.point
+    cts = trial.cotangents(jvp_of(trial, point, direction))
+    start = _values(trial, point, direction, 0.0, cts)
+    first = _first(trial, point, direction, cts)
+    second = _second(trial, point, direction, cts) if order == 2 else None
+    rounding = _scatter(trial, lambda x: _values(trial, x, direction, 0.0, cts), start)
+    return _Line(trial, direction, cts, start, first, second, rounding, eps)
+
+
+def _values(
+    trial: Trial, point: Sequence[Array], direction: Sequence[Array], h: float, cts: Sequence[Array]
+) -> Array:
+    moved = [
+        np.asarray(x + (h * v).astype(x.dtype)) if h else x
+        for x, v in zip(point, direction, strict=True)
+    ]
+    outs = trial.subject.values_at(moved)
+    return np.array([*_flat(outs), sum([inner(ct, y) for ct, y in zip(cts, outs, strict=True)])])
+
+
+def _flat(outs: Sequence[Array]) -> list[float]:
+    """List the numbers of all results; a complex one is two."""
+    return [
+        number
+        for out in outs
+        for number in np.ravel(out)
+        .astype(np.complex128 if out.dtype.kind == "c" else np.float64)
+        .view(np.float64)
+        .tolist()
+    ]
+
+
+def _first(
+    trial: Trial, point: Sequence[Array], direction: Sequence[Array], cts: Sequence[Array]
+) -> Array:
+    pulled = vjp_of(trial, point, cts)
+    by_reverse = sum([inner(g, v) for g, v in zip(pulled, direction, strict=True)])
+    return np.array([*_flat(jvp_of(trial, point, direction)), by_reverse])
+
+
+def _second(
+    trial: Trial, point: Sequence[Array], direction: Sequence[Array], cts: Sequence[Array]
+) -> Array:
+    f, along = trial.subject.function, tensors(direction)
+    x = tuple(tensors(point))
+    pushed = jvp(lambda *x: jvp(f, x, along)[1], x, along)[1]
+    rows = arrays(jvp(lambda *x: vjp(f, *x)[1](tensors(cts)), x, along)[1])
+    by_reverse = sum([inner(h, v) for h, v in zip(rows, direction, strict=True)])
+    return np.array([*_flat(arrays(pushed)), by_reverse])
+
+
+def _scatter(trial: Trial, compute: Callable[[Sequence[Any]], Array], plain: Array) -> Array:
+    """Measure how far rounding moves numbers."""
+    scatter = np.zeros(plain.shape)
+    for moved in trial.repeated(compute):
+        change = abs(moved - plain)
+        scatter = np.fmax(scatter, np.where(np.isfinite(change), change, 0.0))
+    return scatter
+
+
+@dataclass(frozen=True, slots=True)
+class _Remainders:
+    """Remainders and what they are measured against, a row for each h."""
+
+    steps: Array
+    values: Array
+    floors: Array
+    first: Array
+    second: Array | None
+
+    def of_order(self, order: int) -> Array:
+        """The remainders after the first or the second derivative."""
+        return self.first if order == 1 or self.second is None else self.second
+
+
+def _remainders(line: _Line, blur: Sequence[Array]) -> _Remainders:
+    """Halve h until all remainders drown."""
+    rows: list[tuple[float, Array, Array, Array, Array]] = []
+    drowned = np.zeros(line.start.shape, int)
+    tiny = 64 * np.finfo(float).smallest_subnormal
+    tiny = max(tiny, *[16 * float(np.finfo(x.dtype).smallest_subnormal) for x in line.trial.point])
+    second = 0.0 if line.second is None else line.second
+    for k in range(_HALVINGS):
+        h = 2.0**-k
+        values = line.at(h)
+        size = abs(values) + abs(line.start)
+        size[-1] += sum([float((abs(ct) * abs(y)).sum()) for ct, y in _weighed(line)])
+        floor = 4 * line.eps * size + 4 * line.rounding + tiny
+        floor += h * (8 * line.eps * abs(line.first) + blur[0])
+        floor += h * h * (8 * line.eps * abs(second) + blur[1])
+        first = values - line.start - h * line.first
+        last = first - h * h / 2 * second
+        rows.append((h, values, floor, first, last))
+        is_low = abs(first) <= _ABOVE * floor
+        drowned = np.where(is_low, drowned + 1, 0)
+        if np.all((drowned >= _CLOSE) | ~np.isfinite(line.start)):
+            break
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    steps, values, floors, first, last = columns
+    return _Remainders(steps, values, floors, first, None if line.second is None else last)
+
+
+def _weighed(line: _Line) -> Any:
+    return zip(line.cts, line.trial.subject.values, strict=True)
+
+
+def _judge(line: _Line) -> None:
+    """Raise an error if a remainder falls too slowly."""
+    for place in np.flatnonzero(np.isfinite(line.start) & ~np.isfinite(line.first)):
+        rows = [row("place", _name(line, place)), row("derivative", number(line.first[place]))]
+        title = line.trial.subject.title
+        raise line.trial.fail(f"the derivative of {title} is not finite at the point.", rows)
+    nothing = np.zeros(line.start.shape)
+    remainders = _remainders(line, (nothing, nothing))
+    if not any(_slow(line, remainders, order) for order in _orders(line)):
+        note(max([_suspicion(remainders, order) for order in _orders(line)]))
+        return
+    # Derivatives are rounded too, more than values where they cancel.
+    remainders = _remainders(line, _blur(line))
+    for order in _orders(line):
+        slow = _slow(line, remainders, order)
+        if slow:
+            note(1 / _SLACK)
+            place, last = slow[0]
+            raise _error(line, remainders, order, place, last)
+
+
+def _orders(line: _Line) -> tuple[int, ...]:
+    return (1,) if line.second is None else (1, 2)
+
+
+def _blur(line: _Line) -> tuple[Array, Array]:
+    """Measure how far rounding moves the derivatives."""
+    trial, along, cts = line.trial, line.direction, line.cts
+    first = _scatter(trial, lambda x: _first(trial, x, along, cts), line.first)
+    if line.second is None:
+        return 4 * first, np.zeros(first.shape)
+    return 4 * first, 4 * _scatter(trial, lambda x: _second(trial, x, along, cts), line.second)
+
+
+def _window(remainders: _Remainders, order: int, place: int) -> int | None:
+    """The last row in which an element is seen, with those that decide before it."""
+    size = abs(remainders.of_order(order)[:, place])
+    seen = np.isfinite(size) & (size > _ABOVE * remainders.floors[:, place])
+    if not seen.any():
+        return None
+    last = int(np.flatnonzero(seen)[-1])
+    return last if last >= _WINDOW and seen[last - _WINDOW : last + 1].all() else None
+
+
+def _rates(remainders: _Remainders, order: int, place: int, last: int) -> Array:
+    size = abs(remainders.of_order(order)[last - _WINDOW : last + 1, place])
+    return np.asarray(np.log2(size[:-1] / size[1:]))
+
+
+def _slow(line: _Line, remainders: _Remainders, order: int) -> list[tuple[int, int]]:
+    """List the elements whose remainder falls at the rate of an error, and their last rows."""
+    slow = []
+    for place in range(line.start.size):
+        last = _window(remainders, order, place)
+        if last is None or not np.isfinite(line.start[place]):
+            continue
+        largest = np.max(abs(remainders.values[last - _WINDOW :, place]))
+        if line.rounding[place] > line.eps**0.25 * max(largest, abs(line.start[place])):
+            continue  # hardly a digit is right
+        rates = _rates(remainders, order, place, last)
+        jumps = order == 1 and _jumps(remainders, place)
+        wrong = [k for k in range(1, order + 1) if np.all(abs(rates - k) < _SLACK)]
+        if jumps or wrong:
+            slow.append((place, last))
+    return slow
+
+
+def _jumps(remainders: _Remainders, place: int) -> bool:
+    """Whether the last values differ from the first by a number that does not fall."""
+    change = remainders.first[-_WINDOW - 1 :, place]
+    if len(change) <= _WINDOW or not np.all(np.isfinite(change)) or np.any(change == 0):
+        return False
+    seen = np.all(abs(change) > 1e3 * remainders.floors[-_WINDOW - 1 :, place])
+    return bool(seen and np.all(abs(change / change[-1] - 1) < 1e-3))
+
+
+def _suspicion(remainders: _Remainders, order: int) -> float:
+    """How far the slowest remainder is on the way from the right rate to the wrong one."""
+    worst = 0.0
+    for place in range(remainders.values.shape[1]):
+        last = _window(remainders, order, place)
+        if last is not None:
+            rate = float(np.mean(_rates(remainders, order, place, last)))
+            worst = max(worst, order + 1 - rate)
+    return min(worst, 0.99)
+
+
+def _error(line: _Line, remainders: _Remainders, order: int, place: int, last: int) -> Exception:
+    trial, name = line.trial, _name(line, place)
+    h = float(remainders.steps[last])
+    mirrored = line.at(-h)[place] - line.start[place] + h * line.first[place]
+    if order == 2 and line.second is not None:
+        mirrored -= h * h / 2 * line.second[place]
+    remainder = remainders.of_order(order)[last, place]
+    rate = float(np.mean(_rates(remainders, order, place, last)))
+    at_fault = 1 if order == 1 or rate < 1.5 else 2
+    expected = -remainder if at_fault == 1 else remainder
+    if not abs(mirrored - expected) <= _ASYMMETRY * abs(remainder):
+        return _kink(line, remainders, place, name, h, last)
+    derivative = line.first if at_fault == 1 or line.second is None else line.second
+    analytic = derivative[place]
+    truth = analytic + (remainder / h if at_fault == 1 else 2 * remainder / h**2)
+    mode = ("forward mode", "reverse mode")[name.startswith("⟨")]
+    if at_fault == 2:
+        mode = f"forward mode over {mode}"
+    rows = [
+        row("place", name),
+        row("analytic", f"{number(float(analytic))}, derivative along the direction"),
+        row("by values", number(float(truth))),
+    ]
+    for k in range(last - _WINDOW, last + 1):
+        h = float(remainders.steps[k])
+        rows.append(row(f"h = {h:.2g}", f"{remainders.of_order(order)[k, place]:.3g} remains"))
+    sentence = (
+        f"{mode} is wrong for {trial.subject.title} (order {at_fault}): the remainder falls like"
+        f" h^{rate:.2f}, not like h^{at_fault + 1}."
+    )
+    return trial.fail(sentence, rows)
+
+
+def _kink(
+    line: _Line, remainders: _Remainders, place: int, name: str, h: float, last: int
+) -> Exception:
+    left = (line.start[place] - line.at(-h)[place]) / h
+    right = (remainders.values[last, place] - line.start[place]) / h
+    rows = [
+        row("place", name),
+        row("one-sided", f"{number(float(left))} and {number(float(right))}, at h = {h:.2g}"),
+        "Choose another point, or check it by laws.subgradient.",
+    ]
+    sentence = (
+        f"the point is at a kink, a jump or an edge of the domain of {line.trial.subject.title},"
+        " where Taylor's series says nothing."
+    )
+    return line.trial.fail(sentence, rows)
+
+
+def _name(line: _Line, place: int) -> str:
+    """The path of an element."""
+    for name, value in zip(line.trial.subject.result_names, line.trial.subject.values, strict=True):
+        count = value.size * (2 if value.dtype.kind == "c" else 1)
+        if place < count:
+            where = np.unravel_index(place * value.size // count, value.shape)
+            return name + (f"[{', '.join(map(str, map(int, where)))}]" if where else "")
+        place -= count
+    return "⟨w, f⟩, with random cotangents w"

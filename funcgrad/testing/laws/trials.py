@@ -1,0 +1,251 @@
+"""A law at a point: the function there, random directions, and the judgement of two results.
+
+Two results agree if they differ by no more than rounding does. What that is worth at the point is
+not guessed: where a difference is more than a small multiple of the numbers themselves, the
+computation is repeated with more rounding, and what that changes is allowed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import CheckError, DifferentiationError
+from funcgrad.floating_errors import quiet
+from funcgrad.key_uses import repetition
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import is_inexact
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.testing.disagreements import note
+from funcgrad.testing.gradients import drawn, generator_of
+from funcgrad.testing.numerical import precision_of
+from funcgrad.testing.report import number, row
+from funcgrad.testing.rounding_noise import noise
+from funcgrad.testing.source_texts import example_text
+from funcgrad.testing.subject import Array, Subject, subject_of
+from funcgrad.transforms.arguments import check_function
+from funcgrad.users_values import operand
+
+_REPETITIONS: Final = 4
+_SCATTER: Final = 8.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A law at a point.
+
+    Attributes
+    ----------
+    law : str
+        The law as users write it.
+    f : callable
+    args : tuple
+    seed : int
+    subject : Subject
+        The function of the inexact leaves of ``args``.
+    rng : Generator
+        For further random numbers.
+    """
+
+    law: str
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    seed: int
+    subject: Subject
+    rng: np.random.Generator
+
+    @property
+    def point(self) -> list[Array]:
+        """The inexact arrays among the arguments."""
+        return [np.asarray(x) for x in self.subject.point]
+
+    def direction(self) -> list[Array]:
+        """Draw a tangent for each argument, of the magnitude of its numbers."""
+        return [drawn(self.rng, x, scaled=True) for x in self.point]
+
+    def cotangents(self, values: Sequence[Array] | None = None) -> list[Array]:
+        """Draw a cotangent for each result; those of large results are small.
+
+        Else an error in a small result would not show beside a large one.
+        """
+        sizes = self.subject.values if values is None else values
+        return [
+            drawn(self.rng, value, scaled=False) * _inverse_size(size)
+            for value, size in zip(self.subject.values, sizes, strict=True)
+        ]
+
+    def fail(self, claim: str, rows: Sequence[str]) -> CheckError:
+        """Make the error of a law that does not hold."""
+        example = example_text(self.law, self.f, self.args, self.seed)
+        return CheckError("\n".join([f"{self.law}: {claim}", *rows, *example]))
+
+    def repeated(self, compute: Callable[[Sequence[Any]], T]) -> Iterator[T]:
+        """Compute something of the point several times, with more rounding than there is."""
+        for count in range(_REPETITIONS):
+            with noise(np.random.default_rng((self.seed, count))) as follow:
+                yield compute([follow(x) for x in self.point])
+
+
+def trial_of(law: str, f: Callable[..., Any], args: Sequence[Any], seed: Any) -> Trial:
+    """Check what a user passed to a law, and begin.
+
+    Raises
+    ------
+    DifferentiationError
+        ``args`` is no tuple, or there is nothing inexact among arguments or results.
+    """
+    subject = subject_of(law, f, args, None)
+    return Trial(law, f, tuple(args), int(seed), subject, generator_of(law, seed))
+
+
+def called(law: str, f: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, ...]:
+    """Check what a user passed to a law that needs no derivative."""
+    check_function(law, f)
+    if not isinstance(args, (tuple, list)):
+        raise DifferentiationError(
+            f"{law}: args has to be a tuple with one entry for each argument, got"
+            f" {type(args).__name__}. Write {law}(f, (x,))."
+        )
+    return tuple(args)
+
+
+def _inverse_size(size: Array) -> Any:
+    """A power of two that brings the largest number of an array near 1, without an overflow."""
+    largest = float(np.max(abs(size), initial=0.0))
+    if not np.isfinite(largest) or largest == 0.0:
+        return size.real.dtype.type(1.0)
+    most = np.finfo(size.dtype).maxexp // 2
+    exponent = int(np.clip(np.frexp(largest)[1], -most, most))
+    return size.real.dtype.type(2.0**-exponent)
+
+
+def arrays(values: Sequence[Any]) -> list[Array]:
+    """Convert tensors to arrays."""
+    return [np.asarray(value) for value in values]
+
+
+def tensors(values: Sequence[Array]) -> list[Tensor]:
+    """Convert arrays to tensors."""
+    return [wrap(value) for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Two computations of one thing.
+
+    Attributes
+    ----------
+    sentence : str
+        What it means if they differ.
+    labels : pair of str
+        What each is.
+    names : sequence of str
+        The path of each array.
+    compute : callable
+        From arrays in the place of the point to the two lists of arrays, and a list of the
+        magnitudes beside which they are rounded.
+    details : callable
+        Further rows of the report.
+    """
+
+    sentence: str
+    labels: tuple[str, str]
+    names: Sequence[str]
+    compute: Callable[[Sequence[Array]], tuple[list[Array], list[Array], list[Any]]]
+    details: Callable[[], Sequence[str]] = tuple
+
+
+def judge(trial: Trial, claim: Claim) -> None:
+    """Raise an error if the two computations of a claim differ by more than rounding."""
+    precision = precision_of(trial.subject)
+    with quiet(), repetition():
+        first, second, beside = claim.compute(trial.point)
+        bounds = [
+            np.asarray(precision**0.6 * _largest(a, b, c))
+            for a, b, c in zip(first, second, beside, strict=True)
+        ]
+        ratio, place, index = _worst(first, second, bounds)
+        if ratio > 1:
+            more = _scatter(trial, claim, first, second)
+            bounds = [b + s for b, s in zip(bounds, more, strict=True)]
+            ratio, place, index = _worst(first, second, bounds)
+    note(ratio)
+    if ratio <= 1:
+        return
+    one, other = first[place][index].item(), second[place][index].item()
+    name = claim.names[place] + (f"[{', '.join(map(str, index))}]" if index else "")
+    bound = np.broadcast_to(bounds[place], first[place].shape)[index]
+    rows = [
+        row("place", name),
+        row(claim.labels[0], number(one)),
+        row(claim.labels[1], number(other)),
+        row("error", f"{abs(one - other):.3g}, and rounding accounts for {float(bound):.3g}"),
+        *claim.details(),
+    ]
+    raise trial.fail(claim.sentence, rows)
+
+
+def _largest(*several: Any) -> float:
+    sizes = [float(np.max(abs(np.asarray(values)), initial=0.0)) for values in several]
+    return max([size for size in sizes if np.isfinite(size)], default=0.0)
+
+
+def _scatter(
+    trial: Trial, claim: Claim, first: Sequence[Array], second: Sequence[Array]
+) -> list[Array]:
+    """Measure how far rounding moves the difference of the results.
+
+    A wrong rule is as wrong with more rounding, so its error is not in this.
+    """
+    scatter = [np.zeros(a.shape) for a in first]
+    for one, other, _ in trial.repeated(claim.compute):
+        for k, (a, b) in enumerate(zip(one, other, strict=True)):
+            if a.shape == b.shape == first[k].shape:
+                change = abs((a - b) - (first[k] - second[k]))
+                scatter[k] = np.fmax(scatter[k], np.where(np.isfinite(change), change, 0.0))
+    return [_SCATTER * s for s in scatter]
+
+
+def _worst(
+    first: Sequence[Array], second: Sequence[Array], bounds: Sequence[Array]
+) -> tuple[float, int, tuple[int, ...]]:
+    """Find the element that differs most for its bound; a different shape differs infinitely."""
+    worst: tuple[float, int, tuple[int, ...]] = (0.0, 0, ())
+    for k, (a, b, bound) in enumerate(zip(first, second, bounds, strict=True)):
+        if not a.size:
+            continue
+        same = (a == b) | ((a != a) & (b != b))
+        error = np.where(same, 0.0, abs(a.astype(complex) - b))
+        tiny = np.finfo(float).tiny
+        ratio = np.where(same, 0.0, error / np.maximum(bound, tiny))
+        ratio = np.nan_to_num(ratio, nan=np.inf, posinf=np.inf)
+        index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+        if ratio[index] > worst[0]:
+            worst = float(ratio[index]), k, tuple([int(i) for i in index])
+    return worst
+
+
+# ---------------------------------------------------------------------------- whole results
+
+
+def leaves_of(law: str, out: Any) -> tuple[list[Array], list[str], Any]:
+    """List the leaves of a result, inexact or not, with their paths."""
+    leaves, structure = trees.flatten(out)
+    values = [np.asarray(wrap(operand(leaf, f"{law}: the function's result"))) for leaf in leaves]
+    return values, [f"result{path}" for path in structure.paths()], structure
+
+
+def changed_point(trial: Trial, point: Sequence[Array]) -> tuple[Any, ...]:
+    """Replace the inexact leaves of the arguments."""
+    leaves, structure = trees.flatten(trial.args)
+    following = iter(point)
+    replaced = [
+        wrap(next(following)) if is_inexact(np.asarray(leaf).dtype) else leaf for leaf in leaves
+    ]
+    args: tuple[Any, ...] = trees.unflatten(structure, replaced)
+    return args

@@ -1,0 +1,80 @@
+"""How far rounding may move results: they are computed again with more of it.
+
+A transformation moves the result of every operation by some units in the last place, at random. The
+scatter of the outcomes is what any order of the same arithmetic may change, cancellation and growth
+among it (Monte Carlo arithmetic: Parker, "Monte Carlo arithmetic", University of California, 1997).
+A wrong rule is wrong by the same amount with noise as without.
+
+>>> import numpy as np
+>>> from funcgrad.numpy import cos
+>>> rng = np.random.default_rng(0)
+>>> with noise(rng) as follow:
+...     moved = np.asarray(1 - cos(follow(np.array(1e-9))))
+>>> 1e-17 < abs(moved) < 1e-14
+np.True_
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Primitive
+from funcgrad.structure import Gather, Movement
+from funcgrad.testing.subject import Array
+from funcgrad.trace import Trace, Value, begin_level, bind, concrete
+from funcgrad.transforms.tracer import Tracer
+
+_ULPS: Final = 2.0
+
+
+class _Noise(Trace):
+    """Moves results of operations in their last places."""
+
+    __slots__ = ("_rng",)
+    title = "a measurement of rounding"
+    has_numbers = True
+
+    def __init__(self, level: int, rng: np.random.Generator) -> None:
+        super().__init__(level)
+        self._rng = rng
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        values = [concrete(self.inner(arg)) for arg in args]
+        is_copy = isinstance(primitive.structure, Movement | Gather)
+        is_copy = is_copy or primitive.form == "selecting"
+        if not is_copy and primitive.form != "elementwise":  # it adds up what has been rounded
+            values = [self._moved(value) for value in values]
+        out = bind(primitive, tuple(values), params)
+        if not is_copy:
+            several = isinstance(out, tuple)
+            out = tuple([self._moved(y) for y in out]) if several else self._moved(out)
+        return Tracer.around(self, out)
+
+    def _moved(self, value: Value) -> Value:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fc":
+            return value
+        limits = np.finfo(array.dtype)
+        factor = 1 + self._signed(array.shape) * _ULPS * limits.eps
+        moved = (array * factor).astype(array.dtype)
+        moved = moved + (self._signed(array.shape) * (array != 0) * limits.smallest_subnormal)
+        moved = moved.astype(array.dtype)
+        return moved.item() if type(value) in (float, complex) else moved[()]
+
+    def _signed(self, shape: tuple[int, ...]) -> Any:
+        """Draw numbers of either sign, of sizes that hardly cancel."""
+        return self._rng.choice([-1.0, 1.0], shape) * self._rng.uniform(0.5, 1.0, shape)
+
+
+@contextmanager
+def noise(rng: np.random.Generator) -> Iterator[Callable[[Array], Any]]:
+    """Within this context, follow arrays by what it yields; what comes of them has noise."""
+    with begin_level() as level:
+        trace = _Noise(level, rng)
+        yield lambda array: Tracer.around(trace, array)

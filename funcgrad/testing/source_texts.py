@@ -1,0 +1,81 @@
+"""Points as Python text, so that a report ends with an example that can be pasted.
+
+>>> import numpy as np
+>>> written({"w": np.array([0.5, 1.25]), "n": 3})
+"{'w': np.array([0.5, 1.25]), 'n': 3}"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.shape import DTYPES
+from funcgrad.tensor import Tensor
+
+_MOST_ELEMENTS: Final = 64
+_NATURAL: Final = frozenset({np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)})
+
+
+def written(value: Any) -> str:
+    """Write a value as an expression; long arrays and objects of unknown classes as a comment."""
+    if isinstance(value, Tensor):
+        return _array(np.asarray(value), "fg.tensor")
+    if isinstance(value, np.ndarray):
+        return _array(value, "np.array")
+    if isinstance(value, np.generic) and value.dtype in DTYPES:
+        return f"np.{value.dtype.name}({_numbers(value.item())})"
+    if isinstance(value, (bool, int, float, complex)):
+        return _numbers(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{key!r}: {written(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _call(type(value).__name__, value._fields, value)
+    if isinstance(value, (tuple, list)):
+        inside = ", ".join(map(written, value))
+        if isinstance(value, list):
+            return f"[{inside}]"
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value)]
+        return _call(type(value).__name__, names, [getattr(value, name) for name in names])
+    return repr(value)
+
+
+def _call(name: str, names: Sequence[str], values: Sequence[Any]) -> str:
+    inside = [f"{key}={written(value)}" for key, value in zip(names, values, strict=True)]
+    return f"{name}({', '.join(inside)})"
+
+
+def _array(array: np.ndarray[Any, Any], maker: str) -> str:
+    if array.size > _MOST_ELEMENTS:
+        return f"...  # {array.dtype} of shape {array.shape}"
+    if not array.size and array.ndim > 1:
+        return f"{maker}(np.zeros({array.shape}, {array.dtype.name!r}))"
+    dtype = "" if array.dtype in _NATURAL and array.size else f", {array.dtype.name!r}"
+    return f"{maker}({_numbers(array.tolist())}{dtype})"
+
+
+def _numbers(value: Any) -> str:
+    return repr(value).replace("nan", "np.nan").replace("inf", "np.inf")
+
+
+def example_text(law: str, f: Callable[..., Any], args: Sequence[Any], seed: int) -> list[str]:
+    """Write the lines that repeat a law at a point.
+
+    Functions that ``strategies.functions`` made know their source, which comes first.
+    """
+    source = getattr(f, "source", None)
+    name = getattr(f, "__name__", "f")
+    name = name if name.isidentifier() else "f"
+    return [
+        "to repeat it:",
+        "    import numpy as np",
+        "    import funcgrad as fg",
+        "    from funcgrad.testing import laws",
+        *([f"    {line}" for line in source.splitlines()] if isinstance(source, str) else []),
+        f"    {law}({name}, {written(tuple(args))}, seed={seed})",
+    ]
