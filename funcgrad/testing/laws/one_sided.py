@@ -16,14 +16,16 @@ from funcgrad.testing.report import number, row
 
 _DIRECTIONS: Final = 4
 _HALVINGS: Final = 40
+_NEIGHBOURS: Final = 16
 
 
 def subgradient(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
     """Check that the derivative at a point, which may be a kink, is one of those that fit it.
 
     Along several directions the derivative has to lie between the one-sided ones, in every element
-    of the results. So the law refuses 1.5 for the slope of ``abs`` at 0, and takes every number
-    from -1 to 1. Where the function is smooth, both sides are equal, and the derivative is too.
+    of the results; where several kinks meet, between those of neighbouring places (Clarke's
+    generalized gradient). So the law refuses 1.5 for the slope of ``abs`` at 0, and takes every
+    number from -1 to 1. Where the function is smooth, all are equal, and the derivative is too.
     Further, a derivative at a kink follows one convention: Jv is linear in v, and both modes have
     the same J.
 
@@ -85,28 +87,63 @@ def _linear(trial: Trial, whole: Any, parts: Any) -> None:
 def _between(trial: Trial, direction: list[Array], pushed: Sequence[Array]) -> None:
     left, left_error = _one_sided(trial, direction, -1)
     right, right_error = _one_sided(trial, direction, 1)
-    for k, (analytic, a, b) in enumerate(zip(pushed, left, right, strict=True)):
-        sides = (analytic.real, a.real, b.real), (analytic.imag, a.imag, b.imag)
-        for value, one, other in sides[: 2 if analytic.dtype.kind == "c" else 1]:
-            slack = left_error[k] + right_error[k]
-            gap = np.maximum(np.minimum(one, other) - value, value - np.maximum(one, other))
-            # Outside of the domain there is no slope on that side, and every number is as good.
-            known = np.isfinite(one) & np.isfinite(other) & np.isfinite(slack)
-            ratio = np.where(known, np.nan_to_num(gap / slack, nan=np.inf), 0.0)
-            note(float(np.max(ratio, initial=0.0)))
-            if np.any(ratio > 1):
-                index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-                place = trial.subject.result_names[k]
-                inside = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
-                numbers = f"{number(float(one[index]))} and {number(float(other[index]))}"
-                rows = [
-                    row("place", place + inside),
-                    row("analytic", f"{number(float(value[index]))}, along the direction"),
-                    row("one-sided", f"{numbers}, with an error of {slack[index]:.2g}"),
-                ]
-                title = trial.subject.title
-                sentence = f"the derivative of {title} is not between the one-sided ones (order 1)."
-                raise trial.fail(sentence, rows)
+    errors = [a + b for a, b in zip(left_error, right_error, strict=True)]
+    ratios = _outside(pushed, [left, right], errors)
+    if any(np.any(ratio > 1) for ratio in ratios):
+        # Where several kinks meet, as those of a median, slopes of neighbouring places fit too.
+        near = [_nearby(trial, direction) for _ in range(_NEIGHBOURS)]
+        coarse = precision_of(trial.subject) ** 0.25
+        errors = [e + coarse * abs(a - b) for e, a, b in zip(errors, pushed, left, strict=True)]
+        ratios = _outside(pushed, [left, right, *near], errors)
+    for k, ratio in enumerate(ratios):
+        note(float(np.max(ratio, initial=0.0)))
+        if np.any(ratio > 1):
+            index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+            inside = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
+            slopes = f"{number(left[k][index].item())} and {number(right[k][index].item())}"
+            rows = [
+                row("place", trial.subject.result_names[k] + inside),
+                row("analytic", f"{number(pushed[k][index].item())}, along the direction"),
+                row("one-sided", f"{slopes}, with an error of {errors[k][index]:.2g}"),
+            ]
+            title = trial.subject.title
+            sentence = f"the derivative of {title} is not between the one-sided ones (order 1)."
+            raise trial.fail(sentence, rows)
+
+
+def _outside(
+    pushed: Sequence[Array], slopes: Sequence[Sequence[Array]], errors: Sequence[Array]
+) -> list[Array]:
+    """How far derivatives lie outside of slopes, as a multiple of the error of these.
+
+    Outside of the domain there is no slope, and every number is as good.
+    """
+    ratios = []
+    for k, (analytic, slack) in enumerate(zip(pushed, errors, strict=True)):
+        columns = np.stack([np.asarray(several[k]) for several in slopes])
+        ratio = np.zeros(analytic.shape)
+        for side in (np.real, np.imag)[: 2 if analytic.dtype.kind == "c" else 1]:
+            value, sides = side(analytic), side(columns)
+            gap = np.maximum(np.fmin.reduce(sides) - value, value - np.fmax.reduce(sides))
+            known = np.isfinite(sides[0]) & np.isfinite(sides[1]) & np.isfinite(slack)
+            ratio = np.fmax(ratio, np.where(known, np.nan_to_num(gap / slack, nan=np.inf), 0.0))
+        ratios.append(ratio)
+    return ratios
+
+
+def _nearby(trial: Trial, direction: list[Array]) -> list[Array]:
+    """The slopes along a direction at a place near the point."""
+    distance = precision_of(trial.subject) ** (1 / 3)
+    step = distance / 64
+    place = [
+        np.asarray(x + u * u.dtype.type(distance))
+        for x, u in zip(trial.point, trial.direction(), strict=True)
+    ]
+    moved = [
+        np.asarray(x + (step * v).astype(x.dtype)) for x, v in zip(place, direction, strict=True)
+    ]
+    ends = zip(trial.subject.values_at(moved), trial.subject.values_at(place), strict=True)
+    return [(ahead.astype(np.result_type(ahead, float)) - y) / step for ahead, y in ends]
 
 
 def _one_sided(trial: Trial, direction: list[Array], sign: int) -> tuple[list[Array], list[Array]]:

@@ -1,0 +1,53 @@
+"""Strategies of hypothesis for tensors, trees, matrices with a property, and functions.
+
+They shrink towards simple *smooth* points, 0.5, 1.25, 1.75, … in order, since a test of derivatives
+that shrinks to 0 lands on the kinks of abs, relu, max and norm.
+
+>>> from hypothesis import find
+>>> from funcgrad.testing import strategies as st
+>>> find(st.tensors(shape=(2,)), lambda x: True)
+Tensor([0.5 , 1.25])
+
+Hypothesis is imported when a strategy is made. What it has itself (integers, shapes, indices) is in
+``hypothesis.strategies`` and ``hypothesis.extra.numpy``; strategies of both kinds combine.
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.testing.strategies.arrays import (
+    dtypes,
+    keys,
+    like,
+    positive,
+    probabilities,
+    pytrees,
+    sorted,
+    tensors,
+)
+from funcgrad.testing.strategies.drawn_functions import functions
+from funcgrad.testing.strategies.matrices import clustered_spectrum, low_rank, orthogonal, spd
+
+__all__ = [
+    "clustered_spectrum",
+    "dtypes",
+    "functions",
+    "keys",
+    "like",
+    "low_rank",
+    "orthogonal",
+    "positive",
+    "probabilities",
+    "pytrees",
+    "sorted",
+    "spd",
+    "tensors",
+]
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

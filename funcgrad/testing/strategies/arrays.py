@@ -1,0 +1,296 @@
+"""Strategies for tensors, pytrees of them, dtypes and keys."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from funcgrad import trees
+from funcgrad.errors import ArgumentError, DtypeError
+from funcgrad.numpy.options import integer, real_number, shape_argument
+from funcgrad.random.keys import key
+from funcgrad.shape import DTYPES, Shape, dtype_of, is_inexact
+from funcgrad.tensor import Tensor, tensor
+from funcgrad.testing.strategies.smooth_numbers import (
+    Strategy,
+    check_strategy,
+    hypothesis_for,
+    smooth_arrays,
+)
+
+_KINDS: Final = ("float64", "float32", "float16", "complex128", "complex64")
+_RANGE: Final = (-4.0, 4.0)
+_INTEGERS: Final = 8
+
+
+def dtypes(kinds: str = "f", *, min_bits: int = 32) -> Strategy:
+    """Draw inexact dtypes; the simplest is float64.
+
+    Parameters
+    ----------
+    kinds : str
+        ``"f"`` for floating, ``"c"`` for complex dtypes, ``"fc"`` for both.
+    min_bits : int
+        The least width of a real number: 16 draws float16 too.
+
+    Returns
+    -------
+    strategy
+        Of NumPy dtypes.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such dtype.
+    MissingPackageError
+        Hypothesis is not installed.
+
+    Examples
+    --------
+    >>> dtypes("c")
+    sampled_from([dtype('complex128'), dtype('complex64')])
+    """
+    bits = integer(min_bits, "strategies.dtypes", "min_bits")
+    chosen = [np.dtype(name) for name in _KINDS if np.dtype(name).kind in str(kinds)]
+    chosen = [dtype for dtype in chosen if dtype.type(0).real.itemsize * 8 >= bits]
+    if not chosen or set(str(kinds)) - set("fc"):
+        raise ArgumentError(
+            f"strategies.dtypes: no inexact dtype is of the kinds {kinds!r} with {bits} bits."
+            " Kinds are 'f', 'c' or 'fc', and bits 16, 32 or 64."
+        )
+    strategy: Strategy = hypothesis_for("strategies.dtypes").sampled_from(chosen)
+    return strategy
+
+
+def tensors(dtype: Any = np.float64, shape: Any = (), elements: Any = None) -> Strategy:
+    """Draw tensors, which shrink towards smooth points: 0.5, 1.25, 1.75, … in order.
+
+    Parameters
+    ----------
+    dtype : dtype, or strategy of dtypes
+    shape : int, tuple of int, or strategy of them
+        Such as ``hypothesis.extra.numpy.array_shapes()``.
+    elements : pair of numbers, or strategy, optional
+        The least and the greatest number, by default -4 and 4 (real and imaginary parts of a
+        complex number), or a strategy of numbers, which shrinks as it does. Integers are from -8
+        to 8 by default.
+
+    Returns
+    -------
+    strategy
+        Of tensors.
+
+    Raises
+    ------
+    ArgumentError, ShapeError, DtypeError
+        An argument is neither a strategy nor what it is a strategy of.
+    MissingPackageError
+        Hypothesis is not installed.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(tensors(shape=4), lambda x: True)
+    Tensor([0.5 , 1.25, 1.75, 2.5 ])
+    >>> find(tensors(np.float32, (2,), (0, 1)), lambda x: x[0] > 0.5)
+    Tensor([0.75 , 0.625], dtype=float32)
+    """
+    return drawn_tensors("strategies.tensors", dtype, shape, elements)
+
+
+def drawn_tensors(name: str, dtype: Any, shape: Any, elements: Any) -> Strategy:
+    """Draw tensors, for the strategy of a name; see ``tensors``."""
+    st = hypothesis_for(name)
+    kinds = dtype if isinstance(dtype, st.SearchStrategy) else st.just(dtype_for(name, dtype))
+    if not isinstance(shape, st.SearchStrategy):
+        shape = st.just(shape_argument(shape, name))
+    if not isinstance(elements, st.SearchStrategy):
+        _limits(name, elements)
+    both = st.tuples(kinds, shape)
+    strategy: Strategy = both.flatmap(
+        lambda pair: _arrays(
+            name, dtype_for(name, pair[0]), shape_argument(pair[1], name), elements
+        )
+    ).map(tensor)
+    return strategy
+
+
+def _arrays(name: str, dtype: np.dtype[Any], shape: Shape, elements: Any) -> Strategy:
+    st = hypothesis_for(name)
+    if (elements is not None and isinstance(elements, st.SearchStrategy)) or not is_inexact(dtype):
+        from hypothesis.extra import numpy as hnp
+
+        if elements is None or isinstance(elements, tuple | list):
+            low, high = (-_INTEGERS, _INTEGERS) if elements is None else _limits(name, elements)
+            low = max(low, 0) if dtype.kind in "ub" else low
+            elements = st.booleans() if dtype.kind == "b" else st.integers(int(low), int(high))
+        return hnp.arrays(dtype, shape, elements=elements)
+    low, high = _limits(name, elements)
+    return smooth_arrays(name, dtype, shape, low, high)
+
+
+def dtype_for(name: str, dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        made = np.dtype(dtype)
+    except TypeError:
+        raise DtypeError(f"{name}: dtype has to be a dtype or a strategy, got {dtype!r}.") from None
+    if made not in DTYPES:
+        raise DtypeError(f"{name}: tensors cannot have the dtype {made}.")
+    return made
+
+
+def _limits(name: str, elements: Any) -> tuple[float, float]:
+    if elements is None:
+        return _RANGE
+    if not isinstance(elements, tuple | list) or len(elements) != 2:
+        raise ArgumentError(
+            f"{name}: elements has to be a pair of numbers, the least and the greatest, or a"
+            f" strategy, got {elements!r}."
+        )
+    low, high = [real_number(limit, name, "elements") for limit in elements]
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ArgumentError(f"{name}: elements has to be a finite range, got {elements!r}.")
+    return low, high
+
+
+def positive(dtype: Any = np.float64, shape: Any = ()) -> Strategy:
+    """Draw tensors of numbers from 1/16 to 16; see ``tensors``.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(positive(shape=2), lambda x: True)
+    Tensor([0.5 , 1.25])
+    """
+    return drawn_tensors("strategies.positive", dtype, shape, (1 / 16, 16.0))
+
+
+def sorted(dtype: Any = np.float64, shape: Any = ()) -> Strategy:
+    """Draw tensors that ascend along the last axis; see ``tensors``.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(sorted(shape=3), lambda x: x[0] < 0)
+    Tensor([-3.25,  0.5 ,  1.25])
+    """
+    strategy = drawn_tensors("strategies.sorted", dtype, shape, None)
+    return strategy.map(lambda x: tensor(np.sort(np.asarray(x))) if x.shape else x)
+
+
+def probabilities(dtype: Any = np.float64, shape: Any = (3,)) -> Strategy:
+    """Draw tensors of positive numbers whose sum along the last axis is 1; see ``tensors``.
+
+    Raises
+    ------
+    ArgumentError
+        The last axis has no elements, or there is none.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(probabilities(shape=2), lambda p: True)
+    Tensor([0.2857..., 0.7142...])
+    """
+    strategy = drawn_tensors("strategies.probabilities", dtype, shape, (1 / 16, 16.0))
+
+    def normalized(x: Tensor) -> Tensor:
+        if not x.shape or not x.shape[-1]:
+            raise ArgumentError(
+                f"strategies.probabilities: the shape {x.shape} has no last axis with elements, so"
+                " nothing can sum to 1."
+            )
+        weights = np.asarray(x)
+        return tensor(weights / weights.sum(-1, keepdims=True))
+
+    if not isinstance(shape, hypothesis_for("strategies.probabilities").SearchStrategy):
+        normalized(tensor(np.ones(shape_argument(shape, "strategies.probabilities"))))
+    return strategy.map(normalized)
+
+
+def keys() -> Strategy:
+    """Draw keys of random numbers; the simplest is ``fg.random.key(0)``.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(keys(), lambda key: True)
+    Tensor([0, 0], dtype=uint64)
+    """
+    strategy: Strategy = hypothesis_for("strategies.keys").integers(0, 2**32 - 1).map(key)
+    return strategy
+
+
+def pytrees(leaves: Any = None, *, max_leaves: int = 6) -> Strategy:
+    """Draw pytrees of dictionaries, tuples, lists and None; the simplest is a leaf.
+
+    Parameters
+    ----------
+    leaves : strategy, optional
+        Of leaves; by default tensors of float64, of up to two axes.
+    max_leaves : int
+
+    Raises
+    ------
+    ArgumentError
+        ``leaves`` is no strategy, or ``max_leaves`` is less than 1.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(pytrees(), lambda tree: isinstance(tree, dict) and len(tree) == 2)
+    {'a': Tensor(0.5), 'b': Tensor(0.5)}
+    """
+    name = "strategies.pytrees"
+    st = hypothesis_for(name)
+    if leaves is None:
+        shapes = st.sampled_from([(), (2,), (3, 2)])
+        leaves = drawn_tensors(name, np.float64, shapes, None)
+    check_strategy(name, "leaves", leaves)
+    most = integer(max_leaves, name, "max_leaves")
+    if most < 1:
+        raise ArgumentError(f"{name}: max_leaves has to be at least 1, got {most}.")
+
+    def nested(children: Strategy) -> Strategy:
+        optional = children | st.none()
+        listed = st.lists(optional, min_size=1, max_size=3)
+        named = st.dictionaries(st.sampled_from("abcd"), children, min_size=1, max_size=3)
+        strategy: Strategy = named | listed.map(tuple) | listed
+        return strategy
+
+    strategy: Strategy = st.recursive(leaves, nested, max_leaves=most)
+    return strategy
+
+
+def like(tree: Any, elements: Any = None) -> Strategy:
+    """Draw trees of the structure, shapes and dtypes of another: tangents and cotangents.
+
+    Parameters
+    ----------
+    tree : pytree
+        Its leaves that are neither floating nor complex stay as they are.
+    elements : pair of numbers, or strategy, optional
+        See ``tensors``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> from hypothesis import find
+    >>> find(like({"w": fg.tensor([7.0, 8.0]), "n": 3}), lambda t: True)
+    {'n': 3, 'w': Tensor([0.5 , 1.25])}
+    """
+    name = "strategies.like"
+    st = hypothesis_for(name)
+    leaves, structure = trees.flatten(tree)
+    strategies = []
+    for leaf in leaves:
+        value = tensor(leaf)
+        inexact = is_inexact(dtype_of(value))
+        drawn = (
+            drawn_tensors(name, value.dtype, value.shape, elements) if inexact else st.just(leaf)
+        )
+        strategies.append(drawn)
+    strategy: Strategy = st.tuples(*strategies).map(lambda xs: trees.unflatten(structure, xs))
+    return strategy

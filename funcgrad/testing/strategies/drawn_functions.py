@@ -1,0 +1,250 @@
+"""``functions``: random programs that know their source.
+
+The operations are discovered: every public function of one array whose program is a single
+elementwise operation, on a range of that operation's own samples on which it is smooth. An operand
+is moved into the range by a hyperbolic tangent, so that no argument leaves the domain. Besides
+these there are operators of two operands, sums, moves of elements, and products with matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad.numpy as array_functions
+from funcgrad.errors import ArgumentError, FuncgradError
+from funcgrad.floating_errors import quiet
+from funcgrad.numpy.options import integer, shape_argument
+from funcgrad.primitive import DISCRETE, Partials, Primitive
+from funcgrad.process_locks import cached_property
+from funcgrad.shape import Shape
+from funcgrad.structure import Elementwise
+from funcgrad.testing.strategies.smooth_numbers import Strategy, hypothesis_for
+from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.stage import program
+
+_BINARY: Final = (
+    "{0} + {1}",
+    "{0} - {1}",
+    "{0} * {1}",
+    "{0} / (1.5 + {1} * {1})",
+    "fnp.arctan2({0}, 1.5 + {1} * {1})",
+    "fnp.logaddexp({0}, {1})",
+    "fnp.hypot({0}, 1.5 + {1})",
+)
+_ANY: Final = (
+    "fnp.tanh({0})",
+    "fnp.sin({0})",
+    "{0} * {0}",
+    "0.5 * {0}",
+    "{0} / fnp.sqrt(1.5 + fnp.sum({0} * {0}))",
+    "fnp.mean({0}) - {0}",
+)
+_VECTOR: Final = (
+    "fnp.cumsum({0}, axis=-1)",
+    "fnp.flip({0}, axis=-1)",
+    "fnp.roll({0}, 1, axis=-1)",
+    "fnp.sort(fnp.arange({n}) * 9.5 + fnp.sin({0}), axis=-1)",
+    "fg.nn.softmax({0}, axis=-1)",
+    "{0} - fg.nn.logsumexp({0}, axis=-1, keepdims=True)",
+    "{0} @ (np.cos(np.arange({n} * {n})).reshape({n}, {n}) / {n})",
+)
+_POINTS: Final = 17
+
+
+class DrawnFunction:
+    """A function that is made of its source.
+
+    Attributes
+    ----------
+    source : str
+        Python code that defines ``f``, with ``fg``, ``fnp`` (``funcgrad.numpy``) and ``np``.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source: Final = source
+        self.__name__ = "f"
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        names: dict[str, Any] = {}
+        exec(self.source, names)
+        made: Callable[..., Any] = names["f"]
+        return made
+
+    def __call__(self, *args: Any) -> Any:
+        return self._function(*args)
+
+    def __repr__(self) -> str:
+        return self.source
+
+    def __reduce__(self) -> Any:
+        return DrawnFunction, (self.source,)
+
+
+def functions(domain: Any = (3,), codomain: Any = (), *, max_steps: int = 6) -> Strategy:
+    """Draw functions of float64 arrays, smooth everywhere, that print as source code that runs.
+
+    Parameters
+    ----------
+    domain : shape, or list of shapes
+        The shape of the argument; a list has one shape for each of several arguments.
+    codomain : shape
+        The shape of the result.
+    max_steps : int
+        The greatest number of lines before the result.
+
+    Returns
+    -------
+    strategy
+        Of functions with an attribute ``source``. They shrink to fewer and simpler steps.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        A shape is none, there is no argument, or ``max_steps`` is less than 1.
+    MissingPackageError
+        Hypothesis is not installed.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> f = find(functions((2,)), lambda f: True)
+    >>> print(f.source)
+    import numpy as np
+    import funcgrad as fg
+    import funcgrad.numpy as fnp
+    def f(x):
+        a = x + x
+        return fnp.sum(a * (1.0 + np.arange(2.0)) / 2)
+    >>> f(np.array([0.5, 1.25]))
+    Tensor(3.0)
+    """
+    name = "strategies.functions"
+    shapes = list(domain) if isinstance(domain, list) else [domain]
+    inputs = [shape_argument(shape, name) for shape in shapes]
+    output, most = shape_argument(codomain, name), integer(max_steps, name, "max_steps")
+    if not inputs or len(inputs) > 4:
+        raise ArgumentError(f"{name}: domain has to be of 1 to 4 arguments, got {len(inputs)}.")
+    if most < 1:
+        raise ArgumentError(f"{name}: max_steps has to be at least 1, got {most}.")
+    if any(0 in shape for shape in [*inputs, output]):
+        raise ArgumentError(f"{name}: the shapes of functions need elements, got {domain!r}.")
+    st = hypothesis_for(name)
+    unary = [text for text, _ in OPERATIONS.texts]
+    steps = st.tuples(
+        st.sampled_from([*_BINARY, *_ANY, *_VECTOR, *unary]), st.integers(0, 7), st.integers(0, 7)
+    )
+    drawn = st.lists(steps, min_size=1, max_size=most)
+    strategy: Strategy = drawn.map(lambda chosen: DrawnFunction(_source(inputs, output, chosen)))
+    return strategy
+
+
+def _source(inputs: Sequence[Shape], output: Shape, steps: Sequence[tuple[str, int, int]]) -> str:
+    arguments = "xyzw"[: len(inputs)]
+    variables = list(zip(arguments, inputs, strict=True))
+    lines = []
+    for number, (text, first, second) in enumerate(steps):
+        name = "abcdefghijklmnopqrstuv"[number] if number < 22 else f"a{number}"
+        # The first choice is the latest value, so that programs shrink to a chain.
+        one, shape = variables[-1 - first % len(variables)]
+        other, other_shape = variables[-1 - second % len(variables)]
+        if "{n}" in text and not shape:
+            text = _ANY[0]
+        if other_shape != shape:
+            other = f"fnp.mean({other})"
+        lines.append(f"    {name} = {text.format(one, other, n=shape[-1] if shape else 1)}")
+        variables.append((name, shape))
+    value, shape = variables[-1]
+    header = ["import numpy as np", "import funcgrad as fg", "import funcgrad.numpy as fnp"]
+    header.append(f"def f({', '.join(arguments)}):")
+    return "\n".join([*header, *lines, f"    return {_result(value, shape, output)}"])
+
+
+def _result(value: str, shape: Shape, output: Shape) -> str:
+    """Bring a value to the shape of the result, so that every element matters."""
+    if shape == output:
+        return value
+    n, m = prod(shape), prod(output)
+    if not output:
+        if len(shape) == 1:
+            return f"fnp.sum({value} * (1.0 + np.arange({n}.0)) / {n})"
+        return f"fnp.sum(fnp.ravel({value}) * (1.0 + np.arange({n}.0)) / {n})"
+    matrix = f"np.cos(np.arange({n * m}.0)).reshape({n}, {m})"
+    return f"fnp.reshape(fnp.reshape({value}, ({n},)) @ {matrix}, {output})"
+
+
+class _Operations:
+    """The elementwise operations of one operand that have a public name, found when needed."""
+
+    @cached_property
+    def texts(self) -> tuple[tuple[str, Primitive], ...]:
+        """The text of each call, with a place for the operand, and the operation."""
+        return tuple(_discovered())
+
+
+def _discovered() -> Iterator[tuple[str, Primitive]]:
+    seen: set[Primitive] = set()
+    for name in array_functions.__all__:
+        operation = _operation(getattr(array_functions, name))
+        if operation is None or operation in seen:
+            continue
+        seen.add(operation)
+        limits = _smooth_range(operation)
+        if limits is not None:
+            middle, half = sum(limits) / 2, (limits[1] - limits[0]) / 2
+            yield f"fnp.{name}({middle:.4g} + {half:.4g} * fnp.tanh({{0}}))", operation
+
+
+def _operation(function: Any) -> Primitive | None:
+    """The one operation that a function of a number is, if it is one of numbers."""
+    if isinstance(function, type) or not callable(function):
+        return None
+    try:
+        with quiet():
+            staged = program(function)(0.625)
+    except Exception:  # it takes other arguments
+        return None
+    if len(staged.equations) != 1 or len(staged.outputs) != 1:
+        return None
+    (equation,) = staged.equations
+    operation = equation.operation
+    is_plain = isinstance(operation.structure, Elementwise) and not equation.params
+    is_smooth = operation.differential is not DISCRETE and equation.operands == (0,)
+    selects = isinstance(operation.differential, Partials) and operation.differential.selects
+    return operation if is_plain and is_smooth and not selects else None
+
+
+def _smooth_range(operation: Primitive) -> tuple[float, float] | None:
+    """The range of a sample's numbers, if the operation is finite and smooth in all of it."""
+    for sample in operation.samples():
+        numbers = np.asarray(sample.args[0])
+        if sample.smooth and len(sample.args) == 1 and numbers.dtype == np.float64:
+            low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
+            low, high = max(low, -3.0), min(high, 3.0)
+            if high - low < 0.1:
+                continue
+            return (low, high) if _is_smooth(operation, low, high) else None
+    return None
+
+
+def _is_smooth(operation: Primitive, low: float, high: float) -> bool:
+    """Whether values and slopes are moderate, and slopes change less over smaller distances."""
+    changes = []
+    for count in (_POINTS, 8 * _POINTS):
+        points = np.linspace(low, high, count)
+        try:
+            values, slopes = map(np.asarray, jvp(operation, (points,), (np.ones(count),)))
+        except FuncgradError:
+            return False
+        if not np.all((abs(values) < 50) & (abs(slopes) < 50)):
+            return False
+        changes.append(float(np.max(abs(np.diff(slopes)))))
+    return changes[1] <= 0.5 * changes[0]
+
+
+OPERATIONS: Final = _Operations()
+"""The operations of random programs."""

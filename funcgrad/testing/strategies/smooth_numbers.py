@@ -1,0 +1,105 @@
+"""Arrays whose simplest numbers are smooth points: 0.5, 1.25, 1.75, 2.5, …, in order.
+
+Hypothesis shrinks numbers to 0, where abs, relu, max, norm and the square root have their kinks,
+and equal numbers are ties: the smallest failing example would often be a false one. Here hypothesis
+draws the *distance* from a number of the lattice, and shrinks that.
+
+>>> import numpy as np
+>>> lattice(5, -4.0, 4.0)
+array([0.5 , 1.25, 1.75, 2.5 , 3.25])
+>>> lattice(3, 0.0, 1.0)
+array([0.25 , 0.625, 0.875])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, MissingPackageError
+from funcgrad.shape import Shape
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+Strategy: TypeAlias = "SearchStrategy[Any]"
+
+_CYCLE: Final = (0.5, 1.25, 1.75)
+_MOST_DRAWN: Final = 48
+"""The size up to which each number is drawn by itself. More of them come from one seed."""
+
+
+def hypothesis_for(name: str) -> Any:
+    """The module ``hypothesis.strategies``, for the function of a name.
+
+    Raises
+    ------
+    MissingPackageError
+        Hypothesis is not installed.
+    """
+    try:
+        return import_module("hypothesis.strategies")
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{name}: it draws by hypothesis, which is not installed. Install it by"
+            " `pip install hypothesis`; the laws themselves do not need it."
+        ) from error
+
+
+def check_strategy(name: str, argument: str, value: object) -> None:
+    """Refuse what hypothesis cannot draw from."""
+    kind = hypothesis_for(name).SearchStrategy
+    if not isinstance(value, kind):
+        raise ArgumentError(
+            f"{name}: {argument} has to be a strategy of hypothesis, got {value!r}, of type"
+            f" {type(value).__name__}."
+        )
+
+
+def lattice(count: int, low: float, high: float) -> np.ndarray[Any, Any]:
+    """Smooth numbers in a range: ascending, no two equal, none whole where the range allows it."""
+    numbers = np.array([_CYCLE[k % 3] + 2 * (k // 3) for k in range(count)])
+    if count and (low > 0.25 or high < numbers[-1] + 0.25):
+        whole = 2.0 if count <= 3 else numbers[-1] + 0.5
+        numbers = low + (high - low) * numbers / whole
+    return numbers
+
+
+def smooth_arrays(
+    name: str, dtype: np.dtype[Any], shape: Shape, low: float, high: float
+) -> Strategy:
+    """Draw arrays of inexact numbers in a range."""
+    st = hypothesis_for(name)
+    count = prod(shape) * (2 if dtype.kind == "c" else 1)
+    base = lattice(count, low, high)
+    width = high - low
+    if count <= _MOST_DRAWN:
+        moves = st.lists(st.floats(0, width, allow_nan=False), min_size=count, max_size=count).map(
+            np.array
+        )
+    else:
+        moves = st.integers(0, 2**32 - 1).map(_moves(count, width))
+
+    def assembled(distances: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        numbers = low + (base - low + distances.reshape(count)) % width if width else base
+        if dtype.kind == "c":
+            numbers = numbers[::2] + 1j * numbers[1::2]
+            return numbers.reshape(shape).astype(dtype)
+        array: np.ndarray[Any, Any] = numbers.reshape(shape).astype(dtype)
+        return np.clip(array, dtype.type(low), dtype.type(high))
+
+    strategy: Strategy = moves.map(assembled)
+    return strategy
+
+
+def _moves(count: int, width: float) -> Callable[[int], np.ndarray[Any, Any]]:
+    def moves(seed: int) -> np.ndarray[Any, Any]:
+        if seed == 0:
+            return np.zeros(count)
+        return np.random.default_rng(seed).uniform(0, width, count)
+
+    return moves
