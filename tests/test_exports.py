@@ -22,8 +22,8 @@ SHOWN_ABOVE = frozenset({"funcgrad.integrate"})
 
 PACKAGES = ({module.__name__ for module in MODULES.values()} | SHOWN_ABOVE) - {"funcgrad"}
 
-# The methods of NumPy's ufuncs, which are looked up by their names.
-BY_NAME = frozenset({"funcgrad.numpy.ufunc_methods"})
+# They are looked up by their names: the methods of NumPy's ufuncs, and an entry point.
+BY_NAME = frozenset({"funcgrad.numpy.ufunc_methods", "funcgrad.testing.registration"})
 
 
 def shown() -> frozenset[tuple[str, str]]:

@@ -27,6 +27,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
+from funcgrad.backends.interface import Compiled
+from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
 from funcgrad.process_locks import ProcessLock
@@ -281,3 +283,9 @@ def _derived_call(origin: Program, kind: str, program: Program, compile: Compile
     if not program.is_raw:
         raise TracerError(f"{origin.name}: a rule closes over a value that is being traced.")
     return ProgramCall(replace(optimize(program), name=f"{origin.name}_{kind}"), compile)
+
+
+def by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
+    """Prepare and compile with the NumPy backend, for programs that outlive their function."""
+    prepared = NUMPY.prepare(optimized, relaxed)
+    return prepared, NUMPY.compile(prepared)

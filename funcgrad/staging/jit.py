@@ -37,7 +37,8 @@ from funcgrad.passes.pipeline import optimize
 from funcgrad.process_locks import ProcessLock, cached_property
 from funcgrad.programs.program import Program
 from funcgrad.staging.capture import Capture
-from funcgrad.staging.derived import Run
+from funcgrad.staging.derived import Run, by_numpy
+from funcgrad.staging.eagerness import unstaged_entries
 from funcgrad.staging.entry import Form, kind_of, write_entry
 from funcgrad.staging.lowered import Failure, Lowered
 from funcgrad.staging.signature import Signature, make_variant
@@ -70,7 +71,8 @@ class Jitted(Generic[P, R]):
     """A function that is staged when it is first called; see ``jit``.
 
     Where a backend has machine code for calls, a function is of a subclass that has room for it.
-    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``.
+    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``. The
+    attribute ``stagings`` counts how often the function was staged.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_direct")  # machine code looks into the last one
@@ -100,9 +102,10 @@ class Jitted(Generic[P, R]):
         self._relaxed = relaxed
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
-        self._entries: tuple[Callable[[Any, Any], Any], ...] = ()
+        self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
         self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
         self._failures: tuple[Failure, ...] = ()
+        self.stagings = 0
         self._lock = ProcessLock()
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
@@ -253,6 +256,8 @@ class Jitted(Generic[P, R]):
                 " `if`, or make the number that it depends on static."
             )
             return MISS
+        with self._lock:
+            self.stagings += 1
         capture = Capture(*self._roots(args, kwargs))
         staged = capture.run(lambda: self._staged(args, kwargs))
         if staged is None:
@@ -281,7 +286,7 @@ class Jitted(Generic[P, R]):
         relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # a variant must not hold `self`
 
         def compile(derived: Program) -> Run:
-            return (weak() or _by_numpy)(derived, relaxed)[1].run
+            return (weak() or by_numpy)(derived, relaxed)[1].run
 
         made = self._compiled(optimized, self._relaxed)
         variant = make_variant(optimized, *made, capture, compile)
@@ -490,9 +495,3 @@ def jit(
     if backend is None:
         return Jitted(f, places, LateChoice(exact, count), relaxed)
     return Jitted(f, places, chosen_backend(backend, "jit", exact, count), relaxed)
-
-
-def _by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
-    """Prepare and compile with the NumPy backend, for programs that outlive their function."""
-    prepared = NUMPY.prepare(optimized, relaxed)
-    return prepared, NUMPY.compile(prepared)

@@ -20,24 +20,66 @@ Traceback (most recent call last):
 funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1).
 ...
 
-``check_primitive`` checks an operation that was declared with ``fg.extend`` at all of its samples:
-rules, structure, batches, programs and files. The report lists all failures.
+``laws`` are what has to hold at every point, ``strategies`` draw points by hypothesis, ``holds``
+makes tests of both, and ``would_notice`` asks what a test would miss.
 
-``check_backend`` checks that a backend of your own runs every kind of program correctly.
+``check_primitive`` checks an operation that was declared with ``fg.extend`` at all of its samples:
+rules, structure, batches, programs and files. ``check_optimizer``, ``check_layer`` and
+``check_backend`` do the like for optimizers, layers and backends of your own.
 """
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.testing.backend_check import check_backend
-from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
-from funcgrad.testing.operations.conformance import check_primitive
+from funcgrad.late_names import LateNames as _LateNames
 
-__all__ = ["check_backend", "check_grads", "check_jvp", "check_primitive", "check_vjp"]
+if TYPE_CHECKING:
+    from funcgrad.testing import laws, strategies
+    from funcgrad.testing.backend_check import check_backend
+    from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
+    from funcgrad.testing.held_laws import holds
+    from funcgrad.testing.layer_check import check_layer
+    from funcgrad.testing.operations.conformance import check_primitive
+    from funcgrad.testing.optimizer_check import check_optimizer
+    from funcgrad.testing.planted_mistakes import Mistake, Notice, would_notice
+    from funcgrad.testing.staging_count import max_variants
+    from funcgrad.testing.tree_closeness import assert_trees_close
 
+__all__ = [
+    "Mistake",
+    "Notice",
+    "assert_trees_close",
+    "check_backend",
+    "check_grads",
+    "check_jvp",
+    "check_layer",
+    "check_optimizer",
+    "check_primitive",
+    "check_vjp",
+    "holds",
+    "laws",
+    "max_variants",
+    "strategies",
+    "would_notice",
+]
 
-if not TYPE_CHECKING:  # which know the names that there are
-    __getattr__ = _missing_from(__name__)
+_LATE = _LateNames(
+    __name__,
+    {
+        "": "laws strategies",
+        "backend_check": "check_backend",
+        "gradients": "check_grads check_jvp check_vjp",
+        "held_laws": "holds",
+        "layer_check": "check_layer",
+        "operations.conformance": "check_primitive",
+        "optimizer_check": "check_optimizer",
+        "planted_mistakes": "Mistake Notice would_notice",
+        "staging_count": "max_variants",
+        "tree_closeness": "assert_trees_close",
+    },
+)
+
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 
 
 def __dir__() -> list[str]:

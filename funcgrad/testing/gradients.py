@@ -188,7 +188,7 @@ def compare_with_numerical(
         raise fail(sentence.removeprefix(": "), lines) from None
 
 
-def generator_of(operation: str, seed: Any) -> np.random.Generator:
+def generator_of(operation: str, seed: int) -> np.random.Generator:
     """Begin the random numbers of a check; ``ArgumentError`` if the seed is no seed."""
     if not is_whole(seed) or seed < 0:
         raise ArgumentError(

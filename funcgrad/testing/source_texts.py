@@ -1,7 +1,7 @@
 """Points as Python text, so that a report ends with an example that can be pasted.
 
 >>> import numpy as np
->>> written({"w": np.array([0.5, 1.25]), "n": 3})
+>>> _written({"w": np.array([0.5, 1.25]), "n": 3})
 "{'w': np.array([0.5, 1.25]), 'n': 3}"
 """
 
@@ -20,7 +20,7 @@ _MOST_ELEMENTS: Final = 64
 _NATURAL: Final = frozenset({np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)})
 
 
-def written(value: Any) -> str:
+def _written(value: object) -> str:
     """Write a value as an expression; long arrays and objects of unknown classes as a comment."""
     if isinstance(value, Tensor):
         return _array(np.asarray(value), "fg.tensor")
@@ -31,11 +31,11 @@ def written(value: Any) -> str:
     if isinstance(value, (bool, int, float, complex)):
         return _numbers(value)
     if isinstance(value, dict):
-        return "{" + ", ".join([f"{key!r}: {written(item)}" for key, item in value.items()]) + "}"
+        return "{" + ", ".join([f"{key!r}: {_written(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _call(type(value).__name__, value._fields, value)
     if isinstance(value, (tuple, list)):
-        inside = ", ".join(map(written, value))
+        inside = ", ".join(map(_written, value))
         if isinstance(value, list):
             return f"[{inside}]"
         return f"({inside},)" if len(value) == 1 else f"({inside})"
@@ -46,7 +46,7 @@ def written(value: Any) -> str:
 
 
 def _call(name: str, names: Sequence[str], values: Sequence[Any]) -> str:
-    inside = [f"{key}={written(value)}" for key, value in zip(names, values, strict=True)]
+    inside = [f"{key}={_written(value)}" for key, value in zip(names, values, strict=True)]
     return f"{name}({', '.join(inside)})"
 
 
@@ -59,7 +59,7 @@ def _array(array: np.ndarray[Any, Any], maker: str) -> str:
     return f"{maker}({_numbers(array.tolist())}{dtype})"
 
 
-def _numbers(value: Any) -> str:
+def _numbers(value: object) -> str:
     return repr(value).replace("nan", "np.nan").replace("inf", "np.inf")
 
 
@@ -77,5 +77,5 @@ def example_text(law: str, f: Callable[..., Any], args: Sequence[Any], seed: int
         "    import funcgrad as fg",
         "    from funcgrad.testing import laws",
         *([f"    {line}" for line in source.splitlines()] if isinstance(source, str) else []),
-        f"    {law}({name}, {written(tuple(args))}, seed={seed})",
+        f"    {law}({name}, {_written(tuple(args))}, seed={seed})",
     ]

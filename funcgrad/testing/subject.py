@@ -29,6 +29,9 @@ from funcgrad.users_values import operand
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+Pytree: TypeAlias = Any
+"""A tree of the user's: an argument or a result of a function, parameters, a layer."""
+
 MODE_NAMES: Final = (("fwd", "forward mode"), ("rev", "reverse mode"))
 """The modes by the names that users give them, and as messages write them."""
 

@@ -15,7 +15,16 @@ at points that hypothesis draws; a law needs no hypothesis itself.
 from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.testing.laws.algebra import (
+from funcgrad.testing.laws.derivative_laws import (
+    chain_rule,
+    grad_is_numerical,
+    hessian_symmetric,
+    modes_agree,
+)
+from funcgrad.testing.laws.one_sided import subgradient
+from funcgrad.testing.laws.remainders import taylor
+from funcgrad.testing.laws.transformation_laws import dtype_kept, jit_is_eager, pure, vmap_is_loop
+from funcgrad.testing.laws.value_laws import (
     convex,
     equivariant,
     homogeneous,
@@ -24,15 +33,6 @@ from funcgrad.testing.laws.algebra import (
     inverse,
     linear,
 )
-from funcgrad.testing.laws.derivatives import (
-    chain_rule,
-    grad_is_numerical,
-    hessian_symmetric,
-    modes_agree,
-)
-from funcgrad.testing.laws.modes import dtype_kept, jit_is_eager, pure, vmap_is_loop
-from funcgrad.testing.laws.one_sided import subgradient
-from funcgrad.testing.laws.remainders import taylor
 
 __all__ = [
     "chain_rule",

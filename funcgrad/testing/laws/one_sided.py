@@ -9,10 +9,11 @@ import numpy as np
 
 from funcgrad.floating_errors import quiet
 from funcgrad.testing.disagreements import note
-from funcgrad.testing.laws.derivatives import jvp_of, modes_agree
-from funcgrad.testing.laws.trials import Array, Trial, trial_of
+from funcgrad.testing.laws.derivative_laws import jvp_of, modes_agree
+from funcgrad.testing.laws.trials import LawAtPoint, trial_of
 from funcgrad.testing.numerical import precision_of
 from funcgrad.testing.report import number, row
+from funcgrad.testing.subject import Array
 
 _DIRECTIONS: Final = 4
 _HALVINGS: Final = 40
@@ -74,7 +75,7 @@ def _joined(values: Sequence[Array]) -> Any:
     return np.concatenate([np.ravel(value).astype(complex) for value in values])
 
 
-def _linear(trial: Trial, whole: Any, parts: Any) -> None:
+def _linear(trial: LawAtPoint, whole: Array, parts: Array) -> None:
     with quiet():
         scale = np.max(abs(parts), initial=1e-300)
         error = np.max(np.where(whole == parts, 0.0, abs(whole - parts)), initial=0.0)
@@ -84,7 +85,7 @@ def _linear(trial: Trial, whole: Any, parts: Any) -> None:
         raise trial.fail(sentence, rows)
 
 
-def _between(trial: Trial, direction: list[Array], pushed: Sequence[Array]) -> None:
+def _between(trial: LawAtPoint, direction: list[Array], pushed: Sequence[Array]) -> None:
     left, left_error = _one_sided(trial, direction, -1)
     right, right_error = _one_sided(trial, direction, 1)
     errors = [a + b for a, b in zip(left_error, right_error, strict=True)]
@@ -131,7 +132,7 @@ def _outside(
     return ratios
 
 
-def _nearby(trial: Trial, direction: list[Array]) -> list[Array]:
+def _nearby(trial: LawAtPoint, direction: list[Array]) -> list[Array]:
     """The slopes along a direction at a place near the point."""
     distance = precision_of(trial.subject) ** (1 / 3)
     step = distance / 64
@@ -142,11 +143,13 @@ def _nearby(trial: Trial, direction: list[Array]) -> list[Array]:
     moved = [
         np.asarray(x + (step * v).astype(x.dtype)) for x, v in zip(place, direction, strict=True)
     ]
-    ends = zip(trial.subject.values_at(moved), trial.subject.values_at(place), strict=True)
+    ends = zip(trial.values_beside(moved), trial.values_beside(place), strict=True)
     return [(ahead.astype(np.result_type(ahead, float)) - y) / step for ahead, y in ends]
 
 
-def _one_sided(trial: Trial, direction: list[Array], sign: int) -> tuple[list[Array], list[Array]]:
+def _one_sided(
+    trial: LawAtPoint, direction: list[Array], sign: int
+) -> tuple[list[Array], list[Array]]:
     """The slopes on one side, by the step at which they change least, and their errors."""
     eps = precision_of(trial.subject)
     values = trial.subject.values
@@ -161,7 +164,7 @@ def _one_sided(trial: Trial, direction: list[Array], sign: int) -> tuple[list[Ar
             np.asarray(x + (h * v).astype(x.dtype))
             for x, v in zip(trial.point, direction, strict=True)
         ]
-        outs = trial.subject.values_at(moved)
+        outs = trial.values_beside(moved)
         slopes = [
             (y.astype(np.result_type(y, float)) - start) / h
             for y, start in zip(outs, values, strict=True)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import CheckError, DifferentiationError
+from funcgrad.errors import CheckError, DifferentiationError, FuncgradError
 from funcgrad.floating_errors import quiet
 from funcgrad.key_uses import repetition
 from funcgrad.quick_dataclasses import dataclass
@@ -25,9 +25,9 @@ from funcgrad.testing.numerical import precision_of
 from funcgrad.testing.report import number, row
 from funcgrad.testing.rounding_noise import noise
 from funcgrad.testing.source_texts import example_text
-from funcgrad.testing.subject import Array, Subject, subject_of
+from funcgrad.testing.subject import Array, Pytree, Subject, subject_of
 from funcgrad.transforms.arguments import check_function
-from funcgrad.users_values import operand
+from funcgrad.users_values import ArrayLike, operand
 
 _REPETITIONS: Final = 4
 _SCATTER: Final = 8.0
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class LawAtPoint:
     """A law at a point.
 
     Attributes
@@ -79,6 +79,13 @@ class Trial:
             for value, size in zip(self.subject.values, sizes, strict=True)
         ]
 
+    def values_beside(self, point: Sequence[Array]) -> list[Array]:
+        """Evaluate the function at another place; NaN where it refuses, outside of its domain."""
+        try:
+            return self.subject.values_at(point)
+        except (FuncgradError, ValueError, ArithmeticError):
+            return [np.full(y.shape, np.nan, y.dtype) for y in self.subject.values]
+
     def fail(self, claim: str, rows: Sequence[str]) -> CheckError:
         """Make the error of a law that does not hold."""
         example = example_text(self.law, self.f, self.args, self.seed)
@@ -91,7 +98,7 @@ class Trial:
                 yield compute([follow(x) for x in self.point])
 
 
-def trial_of(law: str, f: Callable[..., Any], args: Sequence[Any], seed: Any) -> Trial:
+def trial_of(law: str, f: Callable[..., Any], args: Sequence[Any], seed: int) -> LawAtPoint:
     """Check what a user passed to a law, and begin.
 
     Raises
@@ -99,8 +106,8 @@ def trial_of(law: str, f: Callable[..., Any], args: Sequence[Any], seed: Any) ->
     DifferentiationError
         ``args`` is no tuple, or there is nothing inexact among arguments or results.
     """
-    subject = subject_of(law, f, args, None)
-    return Trial(law, f, tuple(args), int(seed), subject, generator_of(law, seed))
+    subject, rng = subject_of(law, f, args, None), generator_of(law, seed)
+    return LawAtPoint(law, f, tuple(args), seed, subject, rng)
 
 
 def called(law: str, f: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, ...]:
@@ -160,7 +167,7 @@ class Claim:
     details: Callable[[], Sequence[str]] = tuple
 
 
-def judge(trial: Trial, claim: Claim) -> None:
+def judge(trial: LawAtPoint, claim: Claim) -> None:
     """Raise an error if the two computations of a claim differ by more than rounding."""
     precision = precision_of(trial.subject)
     with quiet(), repetition():
@@ -190,13 +197,13 @@ def judge(trial: Trial, claim: Claim) -> None:
     raise trial.fail(claim.sentence, rows)
 
 
-def _largest(*several: Any) -> float:
+def _largest(*several: ArrayLike) -> float:
     sizes = [float(np.max(abs(np.asarray(values)), initial=0.0)) for values in several]
     return max([size for size in sizes if np.isfinite(size)], default=0.0)
 
 
 def _scatter(
-    trial: Trial, claim: Claim, first: Sequence[Array], second: Sequence[Array]
+    trial: LawAtPoint, claim: Claim, first: Sequence[Array], second: Sequence[Array]
 ) -> list[Array]:
     """Measure how far rounding moves the difference of the results.
 
@@ -233,14 +240,14 @@ def _worst(
 # ---------------------------------------------------------------------------- whole results
 
 
-def leaves_of(law: str, out: Any) -> tuple[list[Array], list[str], Any]:
+def leaves_of(law: str, out: Pytree) -> tuple[list[Array], list[str], Any]:
     """List the leaves of a result, inexact or not, with their paths."""
     leaves, structure = trees.flatten(out)
     values = [np.asarray(wrap(operand(leaf, f"{law}: the function's result"))) for leaf in leaves]
     return values, [f"result{path}" for path in structure.paths()], structure
 
 
-def changed_point(trial: Trial, point: Sequence[Array]) -> tuple[Any, ...]:
+def changed_point(trial: LawAtPoint, point: Sequence[Array]) -> tuple[Any, ...]:
     """Replace the inexact leaves of the arguments."""
     leaves, structure = trees.flatten(trial.args)
     following = iter(point)

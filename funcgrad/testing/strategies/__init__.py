@@ -26,7 +26,12 @@ from funcgrad.testing.strategies.arrays import (
     tensors,
 )
 from funcgrad.testing.strategies.drawn_functions import functions
-from funcgrad.testing.strategies.matrices import clustered_spectrum, low_rank, orthogonal, spd
+from funcgrad.testing.strategies.drawn_matrices import (
+    clustered_spectrum,
+    low_rank,
+    orthogonal,
+    spd,
+)
 
 __all__ = [
     "clustered_spectrum",

@@ -14,11 +14,13 @@ from funcgrad.random.keys import key
 from funcgrad.shape import DTYPES, Shape, dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor
 from funcgrad.testing.strategies.smooth_numbers import (
+    Drawn,
     Strategy,
     check_strategy,
     hypothesis_for,
     smooth_arrays,
 )
+from funcgrad.testing.subject import Pytree
 
 _KINDS: Final = ("float64", "float32", "float16", "complex128", "complex64")
 _RANGE: Final = (-4.0, 4.0)
@@ -64,7 +66,7 @@ def dtypes(kinds: str = "f", *, min_bits: int = 32) -> Strategy:
     return strategy
 
 
-def tensors(dtype: Any = np.float64, shape: Any = (), elements: Any = None) -> Strategy:
+def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None) -> Strategy:
     """Draw tensors, which shrink towards smooth points: 0.5, 1.25, 1.75, … in order.
 
     Parameters
@@ -97,10 +99,10 @@ def tensors(dtype: Any = np.float64, shape: Any = (), elements: Any = None) -> S
     >>> find(tensors(np.float32, (2,), (0, 1)), lambda x: x[0] > 0.5)
     Tensor([0.75 , 0.625], dtype=float32)
     """
-    return drawn_tensors("strategies.tensors", dtype, shape, elements)
+    return _drawn_tensors("strategies.tensors", dtype, shape, elements)
 
 
-def drawn_tensors(name: str, dtype: Any, shape: Any, elements: Any) -> Strategy:
+def _drawn_tensors(name: str, dtype: Drawn, shape: Drawn, elements: Drawn) -> Strategy:
     """Draw tensors, for the strategy of a name; see ``tensors``."""
     st = hypothesis_for(name)
     kinds = dtype if isinstance(dtype, st.SearchStrategy) else st.just(dtype_for(name, dtype))
@@ -117,7 +119,7 @@ def drawn_tensors(name: str, dtype: Any, shape: Any, elements: Any) -> Strategy:
     return strategy
 
 
-def _arrays(name: str, dtype: np.dtype[Any], shape: Shape, elements: Any) -> Strategy:
+def _arrays(name: str, dtype: np.dtype[Any], shape: Shape, elements: Drawn) -> Strategy:
     st = hypothesis_for(name)
     if (elements is not None and isinstance(elements, st.SearchStrategy)) or not is_inexact(dtype):
         from hypothesis.extra import numpy as hnp
@@ -141,7 +143,7 @@ def dtype_for(name: str, dtype: DTypeLike) -> np.dtype[Any]:
     return made
 
 
-def _limits(name: str, elements: Any) -> tuple[float, float]:
+def _limits(name: str, elements: Drawn) -> tuple[float, float]:
     if elements is None:
         return _RANGE
     if not isinstance(elements, tuple | list) or len(elements) != 2:
@@ -155,7 +157,7 @@ def _limits(name: str, elements: Any) -> tuple[float, float]:
     return low, high
 
 
-def positive(dtype: Any = np.float64, shape: Any = ()) -> Strategy:
+def positive(dtype: Drawn = np.float64, shape: Drawn = ()) -> Strategy:
     """Draw tensors of numbers from 1/16 to 16; see ``tensors``.
 
     Examples
@@ -164,10 +166,10 @@ def positive(dtype: Any = np.float64, shape: Any = ()) -> Strategy:
     >>> find(positive(shape=2), lambda x: True)
     Tensor([0.5 , 1.25])
     """
-    return drawn_tensors("strategies.positive", dtype, shape, (1 / 16, 16.0))
+    return _drawn_tensors("strategies.positive", dtype, shape, (1 / 16, 16.0))
 
 
-def sorted(dtype: Any = np.float64, shape: Any = ()) -> Strategy:
+def sorted(dtype: Drawn = np.float64, shape: Drawn = ()) -> Strategy:
     """Draw tensors that ascend along the last axis; see ``tensors``.
 
     Examples
@@ -176,11 +178,11 @@ def sorted(dtype: Any = np.float64, shape: Any = ()) -> Strategy:
     >>> find(sorted(shape=3), lambda x: x[0] < 0)
     Tensor([-3.25,  0.5 ,  1.25])
     """
-    strategy = drawn_tensors("strategies.sorted", dtype, shape, None)
+    strategy = _drawn_tensors("strategies.sorted", dtype, shape, None)
     return strategy.map(lambda x: tensor(np.sort(np.asarray(x))) if x.shape else x)
 
 
-def probabilities(dtype: Any = np.float64, shape: Any = (3,)) -> Strategy:
+def probabilities(dtype: Drawn = np.float64, shape: Drawn = (3,)) -> Strategy:
     """Draw tensors of positive numbers whose sum along the last axis is 1; see ``tensors``.
 
     Raises
@@ -194,7 +196,7 @@ def probabilities(dtype: Any = np.float64, shape: Any = (3,)) -> Strategy:
     >>> find(probabilities(shape=2), lambda p: True)
     Tensor([0.2857..., 0.7142...])
     """
-    strategy = drawn_tensors("strategies.probabilities", dtype, shape, (1 / 16, 16.0))
+    strategy = _drawn_tensors("strategies.probabilities", dtype, shape, (1 / 16, 16.0))
 
     def normalized(x: Tensor) -> Tensor:
         if not x.shape or not x.shape[-1]:
@@ -223,7 +225,7 @@ def keys() -> Strategy:
     return strategy
 
 
-def pytrees(leaves: Any = None, *, max_leaves: int = 6) -> Strategy:
+def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
     """Draw pytrees of dictionaries, tuples, lists and None; the simplest is a leaf.
 
     Parameters
@@ -247,7 +249,7 @@ def pytrees(leaves: Any = None, *, max_leaves: int = 6) -> Strategy:
     st = hypothesis_for(name)
     if leaves is None:
         shapes = st.sampled_from([(), (2,), (3, 2)])
-        leaves = drawn_tensors(name, np.float64, shapes, None)
+        leaves = _drawn_tensors(name, np.float64, shapes, None)
     check_strategy(name, "leaves", leaves)
     most = integer(max_leaves, name, "max_leaves")
     if most < 1:
@@ -264,7 +266,7 @@ def pytrees(leaves: Any = None, *, max_leaves: int = 6) -> Strategy:
     return strategy
 
 
-def like(tree: Any, elements: Any = None) -> Strategy:
+def like(tree: Pytree, elements: Drawn = None) -> Strategy:
     """Draw trees of the structure, shapes and dtypes of another: tangents and cotangents.
 
     Parameters
@@ -289,7 +291,7 @@ def like(tree: Any, elements: Any = None) -> Strategy:
         value = tensor(leaf)
         inexact = is_inexact(dtype_of(value))
         drawn = (
-            drawn_tensors(name, value.dtype, value.shape, elements) if inexact else st.just(leaf)
+            _drawn_tensors(name, value.dtype, value.shape, elements) if inexact else st.just(leaf)
         )
         strategies.append(drawn)
     strategy: Strategy = st.tuples(*strategies).map(lambda xs: trees.unflatten(structure, xs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,11 @@ from funcgrad.process_locks import cached_property
 from funcgrad.shape import Shape
 from funcgrad.structure import Elementwise
 from funcgrad.testing.strategies.smooth_numbers import Strategy, hypothesis_for
+from funcgrad.trace import Value
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.stage import program
+
+ShapeLike: TypeAlias = "int | Sequence[int] | list[Sequence[int]]"
 
 _BINARY: Final = (
     "{0} + {1}",
@@ -75,7 +78,7 @@ class DrawnFunction:
         made: Callable[..., Any] = names["f"]
         return made
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Value) -> Any:
         return self._function(*args)
 
     def __repr__(self) -> str:
@@ -85,7 +88,9 @@ class DrawnFunction:
         return DrawnFunction, (self.source,)
 
 
-def functions(domain: Any = (3,), codomain: Any = (), *, max_steps: int = 6) -> Strategy:
+def functions(
+    domain: ShapeLike = (3,), codomain: ShapeLike = (), *, max_steps: int = 6
+) -> Strategy:
     """Draw functions of float64 arrays, smooth everywhere, that print as source code that runs.
 
     Parameters
@@ -177,7 +182,7 @@ def _result(value: str, shape: Shape, output: Shape) -> str:
     return f"fnp.reshape(fnp.reshape({value}, ({n},)) @ {matrix}, {output})"
 
 
-class _Operations:
+class _SmoothOperations:
     """The elementwise operations of one operand that have a public name, found when needed."""
 
     @cached_property
@@ -199,7 +204,7 @@ def _discovered() -> Iterator[tuple[str, Primitive]]:
             yield f"fnp.{name}({middle:.4g} + {half:.4g} * fnp.tanh({{0}}))", operation
 
 
-def _operation(function: Any) -> Primitive | None:
+def _operation(function: object) -> Primitive | None:
     """The one operation that a function of a number is, if it is one of numbers."""
     if isinstance(function, type) or not callable(function):
         return None
@@ -246,5 +251,5 @@ def _is_smooth(operation: Primitive, low: float, high: float) -> bool:
     return changes[1] <= 0.5 * changes[0]
 
 
-OPERATIONS: Final = _Operations()
+OPERATIONS: Final = _SmoothOperations()
 """The operations of random programs."""

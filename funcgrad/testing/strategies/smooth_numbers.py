@@ -14,7 +14,6 @@ array([0.25 , 0.625, 0.875])
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 Strategy: TypeAlias = "SearchStrategy[Any]"
+
+Drawn: TypeAlias = Any
+"""A value of the user's, or a strategy of such values."""
 
 _CYCLE: Final = (0.5, 1.25, 1.75)
 _MOST_DRAWN: Final = 48
@@ -42,12 +44,13 @@ def hypothesis_for(name: str) -> Any:
         Hypothesis is not installed.
     """
     try:
-        return import_module("hypothesis.strategies")
+        import hypothesis.strategies
     except ImportError as error:
         raise MissingPackageError(
             f"{name}: it draws by hypothesis, which is not installed. Install it by"
             " `pip install hypothesis`; the laws themselves do not need it."
         ) from error
+    return hypothesis.strategies
 
 
 def check_strategy(name: str, argument: str, value: object) -> None:
@@ -90,7 +93,7 @@ def smooth_arrays(
             numbers = numbers[::2] + 1j * numbers[1::2]
             return numbers.reshape(shape).astype(dtype)
         array: np.ndarray[Any, Any] = numbers.reshape(shape).astype(dtype)
-        return np.clip(array, dtype.type(low), dtype.type(high))
+        return np.asarray(np.clip(array, dtype.type(low), dtype.type(high)))
 
     strategy: Strategy = moves.map(assembled)
     return strategy

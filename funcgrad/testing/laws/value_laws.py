@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -12,11 +12,10 @@ from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import real_number
 from funcgrad.shape import is_inexact
 from funcgrad.testing.disagreements import note
-from funcgrad.testing.laws.derivatives import jvp_of, named
+from funcgrad.testing.laws.derivative_laws import jvp_of, named
 from funcgrad.testing.laws.trials import (
-    Array,
     Claim,
-    Trial,
+    LawAtPoint,
     arrays,
     changed_point,
     judge,
@@ -26,7 +25,11 @@ from funcgrad.testing.laws.trials import (
 )
 from funcgrad.testing.numerical import precision_of
 from funcgrad.testing.report import number, row
+from funcgrad.testing.subject import Array
+from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function
+
+Computation: TypeAlias = Callable[[Sequence[Any]], tuple[list[Array], list[Array], list[Any]]]
 
 _FACTORS: Final = (0.5, 2.0, 1.75)
 
@@ -76,13 +79,17 @@ def linear(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None
     )
 
 
-def _scaled(factor: float, x: Any) -> Any:
+def _scaled(factor: float, x: Value) -> Any:
     """Multiply without a change of the dtype."""
     return x * x.dtype.type(factor)
 
 
 def _judge_values(
-    trial: Trial, sentence: str, labels: tuple[str, str], names: Sequence[str], compute: Any
+    trial: LawAtPoint,
+    sentence: str,
+    labels: tuple[str, str],
+    names: Sequence[str],
+    compute: Computation,
 ) -> None:
     judge(trial, Claim(sentence, labels, names, compute))
 
@@ -161,7 +168,7 @@ def invariant(*transformations: Callable[..., Any]) -> Callable[..., None]:
         for transformation in transformations:
             sentence = f"{trial.subject.title} is not invariant under {_title(transformation)}."
 
-            def first(*x: Any, transformation: Any = transformation) -> Any:
+            def first(*x: Value, transformation: Callable[..., Any] = transformation) -> Any:
                 return f(*_transformed(transformation, x))
 
             _judge_trees(trial, sentence, ("f(Tx)", "f(x)"), first, f)
@@ -199,7 +206,7 @@ def equivariant(
         trial = trial_of(law.__name__, f, args, seed)
         sentence = f"{trial.subject.title} is not equivariant under {_title(transformation)}."
 
-        def first(*x: Any) -> Any:
+        def first(*x: Value) -> Any:
             return f(*_transformed(transformation, x))
 
         _judge_trees(trial, sentence, ("f(Tx)", "T′f(x)"), first, lambda *x: after(f(*x)))
@@ -292,7 +299,7 @@ def idempotent(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> 
     """
     trial = trial_of("laws.idempotent", f, args, seed)
 
-    def twice(*x: Any) -> Any:
+    def twice(*x: Value) -> Any:
         out = f(*x)
         return f(out) if len(x) == 1 else f(*out)
 
@@ -301,7 +308,7 @@ def idempotent(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> 
 
 
 def _judge_trees(
-    trial: Trial,
+    trial: LawAtPoint,
     sentence: str,
     labels: tuple[str, str],
     first: Callable[..., Any],
@@ -377,13 +384,13 @@ def convex(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None
         _require_below(trial, tangents, far, scales, ("tangent", "f"))
 
 
-def _values_along(trial: Trial, direction: Sequence[Array], h: float) -> list[Array]:
+def _values_along(trial: LawAtPoint, direction: Sequence[Array], h: float) -> list[Array]:
     moved = zip(trial.point, direction, strict=True)
-    return trial.subject.values_at([np.asarray(x + (h * v).astype(x.dtype)) for x, v in moved])
+    return trial.values_beside([np.asarray(x + (h * v).astype(x.dtype)) for x, v in moved])
 
 
 def _require_below(
-    trial: Trial,
+    trial: LawAtPoint,
     lower: Sequence[Array],
     upper: Sequence[Array],
     scales: Sequence[Array],

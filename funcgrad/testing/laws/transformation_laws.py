@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +18,10 @@ from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.staging.jit import jit
 from funcgrad.tensor import tensor, wrap
 from funcgrad.testing.disagreements import note
-from funcgrad.testing.laws.derivatives import jvp_of, vjp_of
+from funcgrad.testing.laws.derivative_laws import jvp_of, vjp_of
 from funcgrad.testing.laws.trials import (
-    Array,
     Claim,
-    Trial,
+    LawAtPoint,
     called,
     judge,
     leaves_of,
@@ -29,8 +29,10 @@ from funcgrad.testing.laws.trials import (
 )
 from funcgrad.testing.report import row
 from funcgrad.testing.source_texts import example_text
+from funcgrad.testing.subject import Array
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.reverse import vjp
+from funcgrad.users_values import ArrayLike
 
 _EXAMPLES: Final = 3
 _DTYPES: Final = ("float32", "float64")
@@ -82,12 +84,12 @@ def vmap_is_loop(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -
     )
 
 
-def _names(trial: Trial) -> list[str]:
+def _names(trial: LawAtPoint) -> list[str]:
     gradients = [f"gradient in {name}" for name in trial.subject.names]
     return [*trial.subject.result_names, *gradients]
 
 
-def _with_pullback(trial: Trial, point: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+def _with_pullback(trial: LawAtPoint, point: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
     values, pullback = vjp(trial.subject.function, *point)
     return [*values, *pullback([wrap(ct) for ct in cts])]
 
@@ -203,10 +205,10 @@ def pure(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
 
 def _read_outside(f: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """The mutable values that the code of a function names."""
-    code = getattr(f, "__code__", None)
-    if code is None:
+    if not isinstance(f, FunctionType):
         return
-    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):  # type: ignore[attr-defined]
+    code = f.__code__
+    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents
         except ValueError:  # it is not bound yet
@@ -214,18 +216,18 @@ def _read_outside(f: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, (list, dict, set, bytearray, np.ndarray)):
             yield name, value
     for name in code.co_names:
-        value = f.__globals__.get(name)  # type: ignore[attr-defined]
+        value = f.__globals__.get(name)
         if isinstance(value, (list, dict, set, bytearray, np.ndarray)):
             yield name, value
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> Any:
     """Copy containers and arrays; what is neither stands for itself."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)([_copied(item) for item in value])
     return copy.copy(value) if isinstance(value, (set, bytearray)) else value
 
@@ -234,14 +236,17 @@ def _bits(array: np.ndarray[Any, Any]) -> Any:
     return array.tolist() if array.dtype.hasobject else array.tobytes()
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and one.shape == other.shape and _bits(one) == _bits(other)
+        alike = one.dtype == other.dtype and one.shape == other.shape
+        return bool(alike and _bits(one) == _bits(other))
     if isinstance(one, dict) and isinstance(other, dict):
         return list(one) == list(other) and all(_equal(one[key], other[key]) for key in one)
-    if type(one) in (list, tuple) and type(one) is type(other):
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        if type(one) is not type(other) or type(one) not in (list, tuple):
+            return one is other
         return len(one) == len(other) and all(map(_equal, one, other))
-    return one is other or (isinstance(one, (set, bytearray)) and one == other)
+    return one is other or (isinstance(one, (set, bytearray)) and bool(one == other))
 
 
 def dtype_kept(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
@@ -293,7 +298,7 @@ def dtype_kept(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> 
     note(0.0)
 
 
-def _cast(leaf: Any, dtype: str) -> Any:
+def _cast(leaf: ArrayLike, dtype: str) -> Any:
     if not is_inexact(dtype_of(tensor(leaf))):
         return leaf
     array = np.asarray(tensor(leaf))

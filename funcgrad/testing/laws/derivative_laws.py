@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcgrad.testing.gradients import compare_with_numerical
-from funcgrad.testing.laws.trials import Array, Claim, Trial, arrays, judge, tensors, trial_of
+from funcgrad.testing.laws.trials import Claim, LawAtPoint, arrays, judge, tensors, trial_of
 from funcgrad.testing.numerical import inner
 from funcgrad.testing.report import number
-from funcgrad.testing.subject import subject_of
+from funcgrad.testing.subject import Array, subject_of
+from funcgrad.trace import Value
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.reverse import vjp
 from funcgrad.trees import flatten, unflatten
@@ -69,19 +70,19 @@ def modes_agree(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) ->
     )
 
 
-def jvp_of(trial: Trial, point: Sequence[Array], direction: Sequence[Array]) -> list[Array]:
+def jvp_of(trial: LawAtPoint, point: Sequence[Array], direction: Sequence[Array]) -> list[Array]:
     """The tangents of the results."""
     pushed = jvp(trial.subject.function, tuple(tensors(point)), tensors(direction))[1]
     return arrays(pushed)
 
 
-def vjp_of(trial: Trial, point: Sequence[Array], cts: Sequence[Array]) -> list[Array]:
+def vjp_of(trial: LawAtPoint, point: Sequence[Array], cts: Sequence[Array]) -> list[Array]:
     """The cotangents of the arguments."""
     return arrays(vjp(trial.subject.function, *tensors(point))[1](tensors(cts)))
 
 
 def _products(
-    trial: Trial, point: Sequence[Array], direction: Sequence[Array], cts: Sequence[Array]
+    trial: LawAtPoint, point: Sequence[Array], direction: Sequence[Array], cts: Sequence[Array]
 ) -> tuple[list[Array], list[Array], list[Any]]:
     pushed, pulled = jvp_of(trial, point, direction), vjp_of(trial, point, cts)
     forward = [inner(ct, t) for ct, t in zip(cts, pushed, strict=True)]
@@ -139,13 +140,13 @@ def hessian_symmetric(f: Callable[..., Any], args: Sequence[Any], *, seed: int =
     cts = trial.cotangents(jvp_of(trial, trial.point, u))
 
     def forward(point: Sequence[Array], one: list[Array], other: list[Array]) -> list[Array]:
-        def along(*x: Any) -> Any:
+        def along(*x: Value) -> Any:
             return jvp(subject.function, x, tensors(one))[1]
 
         return arrays(jvp(along, tuple(tensors(point)), tensors(other))[1])
 
     def reverse(point: Sequence[Array], one: list[Array], other: list[Array]) -> float:
-        def pulled(*x: Any) -> Any:
+        def pulled(*x: Value) -> Any:
             return vjp(subject.function, *x)[1](tensors(cts))
 
         rows = arrays(jvp(pulled, tuple(tensors(point)), tensors(one))[1])
@@ -215,7 +216,7 @@ def chain_rule(outer: Callable[..., Any]) -> Callable[..., None]:
     return named(law, "chain_rule", outer)
 
 
-def named(law: Callable[..., None], name: str, *options: Any) -> Callable[..., None]:
+def named(law: Callable[..., None], name: str, *options: object) -> Callable[..., None]:
     """Name a law after its options, as users wrote it."""
     inside = [getattr(option, "__name__", repr(option)) for option in options]
     law.__name__ = law.__qualname__ = f"laws.{name}({', '.join(inside)})"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer, pair, real_number
@@ -20,7 +21,7 @@ from funcgrad.testing.strategies.smooth_numbers import (
 Array = np.ndarray[Any, Any]
 
 
-def orthogonal(n: int, dtype: Any = np.float64) -> Strategy:
+def orthogonal(n: int, dtype: DTypeLike = np.float64) -> Strategy:
     """Draw orthogonal matrices, or unitary ones of a complex dtype; the simplest is the identity.
 
     Parameters
@@ -44,7 +45,7 @@ def orthogonal(n: int, dtype: Any = np.float64) -> Strategy:
     return _seeded("strategies.orthogonal", lambda seed: _rotation(seed, size, kind))
 
 
-def spd(n: int, condition: float = 1e6, dtype: Any = np.float64) -> Strategy:
+def spd(n: int, condition: float = 1e6, dtype: DTypeLike = np.float64) -> Strategy:
     """Draw symmetric (Hermitian) positive definite matrices up to a condition number.
 
     The simplest is diagonal, with eigenvalues from 0.5 on, no two of them equal.
@@ -82,12 +83,12 @@ def spd(n: int, condition: float = 1e6, dtype: Any = np.float64) -> Strategy:
         values = np.clip(values, values.min(), values.min() * most)
         rotation = _rotation(seed, size, kind)
         matrix = (rotation * values) @ rotation.conj().T
-        return ((matrix + matrix.conj().T) / 2).astype(kind)
+        return np.asarray((matrix + matrix.conj().T) / 2).astype(kind)
 
     return _seeded(name, made)
 
 
-def low_rank(shape: tuple[int, int], rank: int, dtype: Any = np.float64) -> Strategy:
+def low_rank(shape: tuple[int, int], rank: int, dtype: DTypeLike = np.float64) -> Strategy:
     """Draw matrices of a rank, to rounding.
 
     Parameters
@@ -116,13 +117,13 @@ def low_rank(shape: tuple[int, int], rank: int, dtype: Any = np.float64) -> Stra
 
     def made(seed: int) -> Array:
         left, right = _rotation(seed, m, kind)[:, :r], _rotation(seed + 1 if seed else 0, n, kind)
-        return ((left * lattice(r, -4.0, np.inf)) @ right[:r]).astype(kind)
+        return np.asarray((left * lattice(r, -4.0, np.inf)) @ right[:r]).astype(kind)
 
     return _seeded(name, made)
 
 
 def clustered_spectrum(
-    n: int, clusters: int = 2, gap: float = 1e-6, dtype: Any = np.float64
+    n: int, clusters: int = 2, gap: float = 1e-6, dtype: DTypeLike = np.float64
 ) -> Strategy:
     """Draw symmetric (Hermitian) matrices whose eigenvalues come in clusters.
 
@@ -165,12 +166,12 @@ def clustered_spectrum(
     def made(seed: int) -> Array:
         rotation = _rotation(seed, size, kind)
         matrix = (rotation * values) @ rotation.conj().T
-        return ((matrix + matrix.conj().T) / 2).astype(kind)
+        return np.asarray((matrix + matrix.conj().T) / 2).astype(kind)
 
     return _seeded(name, made)
 
 
-def _size(name: str, n: Any) -> int:
+def _size(name: str, n: object) -> int:
     size = integer(n, name, "n")
     if size < 1:
         raise ArgumentError(f"{name}: a matrix has to have rows and columns, got n = {size}.")

@@ -1,0 +1,54 @@
+"""Whether functions that are jitted now run without being staged, as tests may ask.
+
+A context variable is read where ``jit`` is applied, not where a jitted function is called: calls
+cost what they cost without.
+
+>>> import funcgrad as fg
+>>> token = EAGER.set(True)
+>>> f = fg.jit(lambda x: x * x)
+>>> EAGER.reset(token)
+>>> f(3.0), f.stagings, fg.jit(lambda x: x * x).stagings
+(Tensor(9.0), 0, 0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final
+
+from funcgrad import trees
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.users_values import ArrayLike, operand
+
+EAGER: Final[ContextVar[bool]] = ContextVar("funcgrad_eager", default=False)
+"""True while functions that are jitted shall run as they are."""
+
+
+def unstaged_entries(
+    f: Callable[..., Any], static: frozenset[int | str]
+) -> tuple[Callable[[Any, Any], Any], ...]:
+    """The entries of a new jitted function: none, or one that takes every call.
+
+    Arguments and results are tensors then too, but for static arguments.
+    """
+    if not EAGER.get():
+        return ()
+
+    def entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        count = len(args)
+        dynamic = [
+            arg if {place, place - count} & static else trees.map(_wrapped, arg)
+            for place, arg in enumerate(args)
+        ]
+        named = {
+            name: arg if name in static else trees.map(_wrapped, arg)
+            for name, arg in kwargs.items()
+        }
+        return trees.map(_wrapped, f(*dynamic, **named))
+
+    return (entry,)
+
+
+def _wrapped(leaf: ArrayLike) -> Tensor:
+    return wrap(operand(leaf, "jit"))

@@ -1,0 +1,143 @@
+"""``holds``: a test that laws hold of a function, at points that hypothesis draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log10
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from funcgrad.errors import ArgumentError, MissingPackageError
+from funcgrad.testing import laws
+from funcgrad.testing.disagreements import watched
+from funcgrad.testing.strategies.smooth_numbers import Drawn, check_strategy, hypothesis_for
+from funcgrad.transforms.arguments import check_function
+
+if TYPE_CHECKING:
+    import hypothesis
+
+_WITH_OPTIONS: Final = (
+    (laws.chain_rule, "laws.chain_rule(outer)"),
+    (laws.equivariant, "laws.equivariant(transformation)"),
+    (laws.homogeneous, "laws.homogeneous(1)"),
+    (laws.invariant, "laws.invariant(transformation)"),
+    (laws.inverse, "laws.inverse(g)"),
+)
+_LEAST: Final = 1e-12
+
+
+def holds(
+    *of_laws: Callable[..., None], at: Drawn, settings: hypothesis.settings | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Make a test that laws hold of a function at all points that hypothesis draws.
+
+    Parameters
+    ----------
+    *of_laws : laws
+        Functions of ``funcgrad.testing.laws``, or any ``law(f, args, *, seed)`` that raises an
+        ``AssertionError``.
+    at : strategy, or tuple of strategies
+        A tuple has a strategy for each argument. A single strategy draws the tuple of arguments,
+        or, if it draws anything else, the only argument.
+    settings : hypothesis.settings, optional
+        By default 100 points for each law, without a deadline.
+
+    Returns
+    -------
+    callable
+        A decorator, from the function to its test. Pytest runs the test for each law by itself; it
+        collects names that begin with ``test``. Called by itself, ``test(law)`` tests a law.
+
+    Raises
+    ------
+    ArgumentError
+        A law is none, or lacks its options; ``at`` is no strategy.
+    MissingPackageError
+        Hypothesis is not installed.
+
+    Notes
+    -----
+    Hypothesis is told how near each point is to breaking the law (``hypothesis.target``), so its
+    search climbs towards the worst disagreement. It draws the seed of directions and cotangents
+    too. What fails is shrunk, and the report ends with code that repeats it.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> from funcgrad.testing import holds, laws, strategies as st
+    >>> def energy(x):
+    ...     return fg.numpy.sum(x**4) - fg.numpy.sum(x) ** 2
+    >>> test_energy = holds(laws.modes_agree, laws.taylor, at=st.tensors(shape=3))(energy)
+    >>> test_energy(laws.taylor)
+    """
+    _check_laws(of_laws)
+    points = _points(at)
+    testers, pytest = _packages()
+    st = hypothesis_for("holds")
+    chosen = testers.settings(deadline=None) if settings is None else settings
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., None]:
+        check_function("holds", f)
+
+        def test(law: Callable[..., None], args: tuple[Any, ...], seed: int) -> None:
+            with watched() as largest:
+                law(f, args, seed=seed)
+            testers.target(log10(max(largest(), _LEAST)), label=_name(law))
+
+        test.__name__ = getattr(f, "__name__", type(f).__name__)
+        test.__qualname__ = getattr(f, "__qualname__", test.__name__)
+        test.__module__ = getattr(f, "__module__", __name__)
+        test.__doc__ = f"The laws {', '.join(map(_name, of_laws))} hold."
+        drawn = testers.given(args=points, seed=st.integers(0, 2**32 - 1))(test)
+        marked: Callable[..., None] = pytest.mark.parametrize(
+            "law", of_laws, ids=[_name(law).removeprefix("laws.") for law in of_laws]
+        )(chosen(drawn))
+        return marked
+
+    return decorate
+
+
+def _packages() -> tuple[ModuleType, ModuleType]:
+    """Hypothesis and pytest, of which tests are made."""
+    try:
+        import hypothesis
+        import pytest
+    except ImportError as error:
+        raise MissingPackageError(
+            f"holds: it makes tests of {error.name}, which is not installed. Install it by"
+            f" `pip install {error.name}`, or call laws without it: laws.taylor(f, (x,))."
+        ) from error
+    return hypothesis, pytest
+
+
+def _check_laws(of_laws: Sequence[Any]) -> None:
+    names = ", ".join([f"laws.{name}" for name in laws.__all__])
+    if not of_laws:
+        raise ArgumentError(f"holds: name the laws, first of all. There are {names}.")
+    for law in of_laws:
+        for maker, call in _WITH_OPTIONS:
+            if law is maker:
+                raise ArgumentError(f"holds: {_name(law)} is made by a call, as {call}.")
+        if not callable(law):
+            raise ArgumentError(f"holds: {law!r} is no law. There are {names}.")
+
+
+def _name(law: object) -> str:
+    name = getattr(law, "__name__", repr(law))
+    return name if name.startswith("laws.") or not _is_ours(law) else f"laws.{name}"
+
+
+def _is_ours(law: object) -> bool:
+    return any(law is getattr(laws, name) for name in laws.__all__)
+
+
+def _points(at: Drawn) -> Any:
+    """The strategy of the tuple of arguments."""
+    if isinstance(at, tuple):
+        if not at:
+            raise ArgumentError("holds: at has no strategy. Write at=(st.tensors(shape=3),).")
+        for number, strategy in enumerate(at):
+            check_strategy("holds", f"at[{number}]", strategy)
+        return hypothesis_for("holds").tuples(*at)
+    check_strategy("holds", "at", at)
+    return at.map(lambda point: point if isinstance(point, tuple) else (point,))

@@ -1,0 +1,255 @@
+"""``would_notice``: which mistakes in derivative rules a test lets pass.
+
+The function is staged, and its program runs with one operation replaced by another one of the same
+values, whose differential has a mistake (``wrong_rules.py``). Nothing is changed that anybody else
+could see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError
+from funcgrad.floating_errors import quiet
+from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.programs.equation import Equation
+from funcgrad.programs.inline import with_changed_programs
+from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import is_inexact
+from funcgrad.structure import Control
+from funcgrad.tensor import wrap
+from funcgrad.testing.gradients import drawn
+from funcgrad.testing.subject import Array, Pytree, Subject, subject_of
+from funcgrad.testing.wrong_rules import kinds_of_mistakes, mistaken
+from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.call import Call
+from funcgrad.transforms.forward import jvp
+from funcgrad.transforms.reverse import vjp
+from funcgrad.transforms.stage import stage
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake that was planted.
+
+    Attributes
+    ----------
+    operation : str
+        The operation whose rule was changed; a function with a custom rule is one.
+    kind : str
+        ``"sign"``, ``"factor"``, ``"missing term 0"``, ``"missing factor"``, ``"swapped
+        arguments"`` or ``"wrong axis"``; followed by ``", in reverse mode alone"`` where tangents
+        stay right.
+    line : str
+        The user's line that first uses the operation.
+    """
+
+    operation: str
+    kind: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} in the rule of {self.operation}" + (
+            f" ({self.line})" if self.line else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Notice:
+    """Mistakes that a test notices, and those that it lets pass.
+
+    Attributes
+    ----------
+    noticed, missed : tuple of Mistake
+    """
+
+    noticed: tuple[Mistake, ...]
+    missed: tuple[Mistake, ...]
+
+    def __repr__(self) -> str:
+        count = len(self.noticed) + len(self.missed)
+        lines = [f"would_notice: {len(self.noticed)} of {count} mistakes are noticed."]
+        if self.missed:
+            lines.append("These are not:")
+            lines += [f"  {mistake}" for mistake in self.missed[:_SHOWN]]
+            if len(self.missed) > _SHOWN:
+                lines.append(f"  and {len(self.missed) - _SHOWN} more")
+        return "\n".join(lines)
+
+
+def would_notice(check: Callable[[Any], Any], f: Callable[..., Any], *args: Pytree) -> Notice:
+    """Ask which mistakes in the derivative rules of a function's operations a test would notice.
+
+    The rules of the operations that ``f`` uses are changed one at a time, by sign, by a factor, by
+    a missing term, by exchanged arguments, by a wrong axis, in both modes or in reverse mode alone;
+    ``check`` is called with each function that results. Loops, branches and jitted functions are
+    looked into, and a function with a custom rule counts as an operation.
+
+    Parameters
+    ----------
+    check : callable
+        A test of a function, which raises an exception if it finds a mistake.
+    f : callable
+        The function that the test is about.
+    *args : pytrees
+        Arguments that show which operations it uses. Mistakes that change no derivative there are
+        left out.
+
+    Returns
+    -------
+    Notice
+        Its ``missed`` are mistakes that the test lets pass; printed, it lists them.
+
+    Raises
+    ------
+    ArgumentError
+        The test fails for ``f`` itself, or ``f`` uses no operation with a derivative.
+    FunctionError, DifferentiationError
+        ``check`` or ``f`` is no function; nothing can be differentiated.
+
+    Notes
+    -----
+    Nothing global is changed: the function is staged, and operations of its program are replaced.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> def f(x):
+    ...     return fnp.sum(fnp.sin(x) * x)
+    >>> x = fg.tensor([0.5, 1.25])
+    >>> notice = would_notice(lambda f: fg.testing.check_grads(f, (x,)), f, x)
+    >>> notice
+    would_notice: ... of ... mistakes are noticed.
+    >>> def weak(f):
+    ...     assert fg.grad(f)(x)[0] > 0  # a sign is all that it looks at
+    >>> len(would_notice(weak, f, x).missed) > 5
+    True
+    """
+    check_function("would_notice", check)
+    subject = subject_of("would_notice", f, args, None)
+    uses = _uses(stage("would_notice", f, args, {}))
+    if not uses:
+        raise ArgumentError(
+            f"would_notice: {subject.title} uses no operation that has a derivative at these"
+            " arguments."
+        )
+    failure = _failure(check, _with_replaced(f, lambda equation: equation))
+    if failure is not None:
+        raise ArgumentError(
+            f"would_notice: the test fails for {subject.title} as it is: {failure!r}."
+        ) from failure
+    right = _derivatives(subject)
+    noticed: list[Mistake] = []
+    missed: list[Mistake] = []
+    for use in uses:
+        for kind in kinds_of_mistakes(use.arity):
+            wrong = mistaken(use.operation, kind)
+            function = _with_replaced(f, partial(_replaced, use, wrong))
+            if not _differs(function, args, right):
+                continue
+            mistake = Mistake(use.name, kind, use.line)
+            is_noticed = _failure(check, function) is not None
+            (noticed if is_noticed else missed).append(mistake)
+    return Notice(tuple(noticed), tuple(missed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """An operation that a program uses, with what its reports need."""
+
+    operation: Primitive
+    name: str
+    arity: int
+    line: str
+
+
+def _uses(program: Program) -> list[_Use]:
+    """The operations with a derivative, each once, also those inside loops and branches."""
+    uses: dict[tuple[Primitive, str], _Use] = {}
+    for equation in _equations(program):
+        operation = equation.operation
+        if operation.differential is DISCRETE or not any(
+            is_inexact(spec.dtype) for spec in equation.results
+        ):
+            continue
+        key = operation, equation.name
+        uses.setdefault(key, _Use(*key, len(equation.operands), equation.source))
+    return list(uses.values())
+
+
+def _equations(program: Program) -> Iterator[Equation]:
+    for equation in program.equations:
+        params, structure = dict(equation.params), equation.operation.structure
+        if isinstance(structure, Control) and not isinstance(params.get("call"), Call):
+            for body, _ in structure.runs(**params):
+                yield from _equations(body)
+        else:
+            yield equation
+
+
+def _replaced(use: _Use, wrong: Primitive, equation: Equation) -> Equation:
+    if equation.operation is use.operation and equation.name == use.name:
+        return replace(equation, operation=wrong)
+    return equation
+
+
+def _with_replaced(
+    f: Callable[..., Any], change: Callable[[Equation], Equation]
+) -> Callable[..., Any]:
+    """Make the function that stages another, and runs its program with changed equations."""
+
+    def changed(program: Program) -> Program:
+        equations = [
+            with_changed_programs(equation, changed)
+            if not isinstance(dict(equation.params).get("call"), Call)
+            else equation
+            for equation in program.equations
+        ]
+        return replace(program, equations=tuple([change(equation) for equation in equations]))
+
+    def replaced(*args: Pytree, **kwargs: Pytree) -> Any:
+        return changed(stage("would_notice", f, args, kwargs))(*args, **kwargs)
+
+    replaced.__name__ = getattr(f, "__name__", type(f).__name__)
+    return replaced
+
+
+def _failure(check: Callable[[Any], Any], f: Callable[..., Any]) -> Exception | None:
+    try:
+        check(f)
+    except Exception as error:  # whatever a test raises, it has noticed
+        return error
+    return None
+
+
+def _derivatives(subject: Subject) -> list[Array]:
+    """Tangents and cotangents along fixed random directions."""
+    rng = np.random.default_rng(0)
+    direction = [wrap(drawn(rng, np.asarray(x), scaled=True)) for x in subject.point]
+    cts = [wrap(drawn(rng, value, scaled=False)) for value in subject.values]
+    with quiet():
+        pushed = jvp(subject.function, subject.point, direction)[1]
+        pulled = vjp(subject.function, *subject.point)[1](cts)
+    return [np.asarray(value) for value in (*pushed, *pulled)]
+
+
+def _differs(f: Callable[..., Any], args: Sequence[Any], right: Sequence[Array]) -> bool:
+    """Whether a mistake changes a derivative at the arguments; not if it raises an error."""
+    try:
+        wrong = _derivatives(subject_of("would_notice", f, args, None))
+    except Exception:
+        return False
+    with quiet():
+        return not all(
+            np.allclose(a, b, 1e-9, 1e-12 * float(np.max(abs(b), initial=0.0)), equal_nan=True)
+            for a, b in zip(wrong, right, strict=True)
+        )

@@ -1,0 +1,102 @@
+"""``assert_trees_close``: compare pytrees of arrays, with a difference for each path."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.errors import ArgumentError, CheckError
+from funcgrad.floating_errors import quiet
+from funcgrad.numpy.options import real_number
+from funcgrad.tensor import wrap
+from funcgrad.testing.report import number
+from funcgrad.testing.subject import Pytree
+from funcgrad.users_values import operand
+
+_SHOWN: Final = 8
+
+
+def assert_trees_close(
+    actual: Pytree, expected: Pytree, rtol: float = 1e-7, atol: float = 0.0
+) -> None:
+    """Check that two pytrees have one structure, and arrays that are close.
+
+    Parameters
+    ----------
+    actual, expected : pytrees
+    rtol, atol : float
+        Numbers may differ by ``atol + rtol * abs(expected)``, as in
+        ``numpy.testing.assert_allclose``. NaN equals NaN.
+
+    Raises
+    ------
+    CheckError
+        They differ: an ``AssertionError`` with the path, and the worst element, of each leaf that
+        does, in shape, in dtype or in numbers.
+    ArgumentError
+        A tolerance is negative or NaN.
+
+    Examples
+    --------
+    >>> assert_trees_close({"a": 1.0, "b": [2.0]}, {"a": 1.0, "b": [2.0 + 1e-9]})
+    >>> assert_trees_close({"a": 1.0, "b": [2.0]}, {"a": 1.0, "b": [2.5]})
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.CheckError: assert_trees_close: 1 of 2 leaves differs.
+      ['b'][0]  2 and 2.5 differ by 0.5, more than 2.5e-07
+    """
+    name = "assert_trees_close"
+    limits = [real_number(rtol, name, "rtol"), real_number(atol, name, "atol")]
+    for option, limit in zip(("rtol", "atol"), limits, strict=True):
+        if not limit >= 0:
+            raise ArgumentError(f"{name}: {option} has to be at least 0, got {limit!r}.")
+    leaves, structure = trees.flatten(actual)
+    others, structure_of_expected = trees.flatten(expected)
+    if structure != structure_of_expected:
+        raise CheckError(
+            f"{name}: the structures differ.\n  actual    {structure}\n"
+            f"  expected  {structure_of_expected}"
+        )
+    differences = []
+    for path, one, other in zip(structure.paths(), leaves, others, strict=True):
+        values = [np.asarray(wrap(operand(leaf, f"{name}: {path}"))) for leaf in (one, other)]
+        text = _difference(values[0], values[1], limits[0], limits[1])
+        if text:
+            differences.append(f"  {path or 'the array'}  {text}")
+    if differences:
+        verb = "leaf differs" if len(leaves) == 1 else "leaves differ"
+        verb = "leaves differs" if len(differences) == 1 < len(leaves) else verb
+        shown = differences[:_SHOWN]
+        if len(differences) > _SHOWN:
+            shown.append(f"  and {len(differences) - _SHOWN} more")
+        heading = f"{name}: {len(differences)} of {len(leaves)} {verb}."
+        raise CheckError("\n".join([heading, *shown]))
+
+
+def _difference(
+    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], rtol: float, atol: float
+) -> str:
+    """Say in words how two arrays differ; empty if they do not."""
+    if one.shape != other.shape:
+        return f"has shape {one.shape}, expected {other.shape}"
+    if one.dtype != other.dtype:
+        return f"has dtype {one.dtype}, expected {other.dtype}"
+    if not one.size:
+        return ""
+    with quiet():
+        wide = [x.astype(complex if x.dtype.kind in "fc" else object) for x in (one, other)]
+        same = (one == other) | ((one != one) & (other != other))
+        error = np.where(same, 0.0, np.asarray(abs(wide[0] - wide[1]), float))
+        allowed = atol + rtol * np.asarray(abs(wide[1]), float)
+        wrong = ~(error <= allowed)
+    if not wrong.any():
+        return ""
+    ratio = np.where(wrong, np.nan_to_num(error, nan=np.inf), -1.0)
+    index = np.unravel_index(int(np.argmax(ratio)), one.shape)
+    place = f"at {list(map(int, index))}: " if index else ""
+    count = f"; {int(wrong.sum())} of {one.size} elements do" if one.size > 1 else ""
+    numbers = f"{number(one[index].item())} and {number(other[index].item())}"
+    size = f"differ by {error[index]:.3g}, more than {allowed[index]:.3g}"
+    return f"{place}{numbers} {size}{count}"
