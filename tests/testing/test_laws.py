@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[Any, Any, tuple[Any, ...], str]] = {
     "noise": (laws.pure, lambda x: x * next(TICKS), (X,), "a second call"),
     "wide": (laws.dtype_kept, lambda x: x * np.ones(3), (X,), "does not keep float32"),
     "narrow": (laws.dtype_kept, lambda x: x.astype("float32"), (X,), "does not keep float64"),
-    "staged": (laws.jit_is_eager, lambda x: x * next(TICKS), (X,), "jit of"),
+    "staged": (laws.jit_is_eager, lambda x: x * (1 + (type(x) is fg.Tensor)), (X,), "jit of"),
 }
 
 
@@ -192,7 +192,7 @@ def test_a_function_that_changes_breaks_the_chain_rule():
     def f(x):
         return fnp.sin(x) * (1 if next(ticks) < 5 else 2)
 
-    with pytest.raises(CheckError, match="the chain rule does not hold"):
+    with pytest.raises(CheckError, match="something else when it is called again"):
         laws.chain_rule(fnp.sum)(f, (X,))
 
 

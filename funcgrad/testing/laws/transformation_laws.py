@@ -22,14 +22,16 @@ from funcgrad.testing.laws.derivative_laws import jvp_of, vjp_of
 from funcgrad.testing.laws.trials import (
     Claim,
     LawAtPoint,
+    arrays,
     called,
+    changed_point,
     judge,
     leaves_of,
     trial_of,
 )
 from funcgrad.testing.report import row
 from funcgrad.testing.source_texts import example_text
-from funcgrad.testing.subject import Array
+from funcgrad.testing.subject import Array, Pytree
 from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.reverse import vjp
 from funcgrad.users_values import ArrayLike
@@ -132,12 +134,18 @@ def jit_is_eager(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -
     def compute(point: Sequence[Any]) -> tuple[list[Array], list[Array], list[Any]]:
         first, second = [], []
         for x in (list(point), [wrap(x) + v for x, v in zip(point, near, strict=True)]):
-            first += [np.asarray(y) for y in both([wrap(value) for value in x])]
-            second += [np.asarray(y) for y in _with_pullback(trial, x, cts)]
-        return first, second, [0.0] * len(first)
+            whole = changed_point(trial, x)
+            first += [*_inexact(jitted(*whole)), *both([wrap(value) for value in x])]
+            second += [*_inexact(f(*whole)), *_with_pullback(trial, x, cts)]
+        return arrays(first), arrays(second), [0.0] * len(first)
 
     sentence = f"jit of {trial.subject.title} does not return what it returns without."
-    judge(trial, Claim(sentence, ("jit", "eager"), 2 * _names(trial), compute))
+    names = [*trial.subject.result_names, *_names(trial)]
+    judge(trial, Claim(sentence, ("jit", "eager"), 2 * names, compute))
+
+
+def _inexact(out: Pytree) -> list[Any]:
+    return [leaf for leaf in trees.leaves(out) if is_inexact(dtype_of(tensor(leaf)))]
 
 
 def pure(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:

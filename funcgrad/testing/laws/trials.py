@@ -178,7 +178,8 @@ def judge(trial: LawAtPoint, claim: Claim) -> None:
         ]
         ratio, place, index = _worst(first, second, bounds)
         if ratio > 1:
-            more = _scatter(trial, claim, first, second)
+            _require_repeatable(trial, claim, first, second)
+            more = _scatter(trial, claim, first)
             bounds = [b + s for b, s in zip(bounds, more, strict=True)]
             ratio, place, index = _worst(first, second, bounds)
     note(ratio)
@@ -197,25 +198,45 @@ def judge(trial: LawAtPoint, claim: Claim) -> None:
     raise trial.fail(claim.sentence, rows)
 
 
+def _require_repeatable(
+    trial: LawAtPoint, claim: Claim, first: Sequence[Array], second: Sequence[Array]
+) -> None:
+    """Raise an error if a computation has another result when it is repeated."""
+    one, other, _ = claim.compute(trial.point)
+    pairs = [*zip(first, one, strict=True), *zip(second, other, strict=True)]
+    if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+        note(np.inf)
+        raise trial.fail(
+            f"{trial.subject.title} returns something else when it is called again.",
+            ["It is not pure, and laws.pure says more."],
+        )
+
+
 def _largest(*several: ArrayLike) -> float:
     sizes = [float(np.max(abs(np.asarray(values)), initial=0.0)) for values in several]
     return max([size for size in sizes if np.isfinite(size)], default=0.0)
 
 
-def _scatter(
-    trial: LawAtPoint, claim: Claim, first: Sequence[Array], second: Sequence[Array]
-) -> list[Array]:
+def _scatter(trial: LawAtPoint, claim: Claim, first: Sequence[Array]) -> list[Array]:
     """Measure how far rounding moves the difference of the results.
 
     A wrong rule is as wrong with more rounding, so its error is not in this.
     """
-    scatter = [np.zeros(a.shape) for a in first]
+    differences: list[list[Array]] = [[] for _ in first]
     for one, other, _ in trial.repeated(claim.compute):
         for k, (a, b) in enumerate(zip(one, other, strict=True)):
             if a.shape == b.shape == first[k].shape:
-                change = abs((a - b) - (first[k] - second[k]))
-                scatter[k] = np.fmax(scatter[k], np.where(np.isfinite(change), change, 0.0))
-    return [_SCATTER * s for s in scatter]
+                differences[k].append(a.astype(complex) - b)
+    return [
+        _SCATTER * _spread(np.stack(several)) if several else np.zeros(value.shape)
+        for several, value in zip(differences, first, strict=True)
+    ]
+
+
+def _spread(rows: Array) -> Array:
+    """The distance between the least and the greatest number of each column."""
+    parts = [np.fmax.reduce(part) - np.fmin.reduce(part) for part in (rows.real, rows.imag)]
+    return np.asarray(np.nan_to_num(parts[0] + parts[1], nan=0.0, posinf=0.0))
 
 
 def _worst(
