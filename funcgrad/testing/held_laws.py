@@ -84,8 +84,9 @@ def holds(
                 law(f, args, seed=seed)
             testers.target(log10(max(largest(), _LEAST)), label=_name(law))
 
-        test.__name__ = getattr(f, "__name__", type(f).__name__)
-        test.__qualname__ = getattr(f, "__qualname__", test.__name__)
+        title = getattr(f, "__name__", type(f).__name__)
+        # Hypothesis writes code with the name, so it has to be one.
+        test.__name__ = test.__qualname__ = title if title.isidentifier() else "function"
         test.__module__ = getattr(f, "__module__", __name__)
         test.__doc__ = f"The laws {', '.join(map(_name, of_laws))} hold."
         drawn = testers.given(args=points, seed=st.integers(0, 2**32 - 1))(test)

@@ -31,7 +31,7 @@ def max_variants(f: object, n: int) -> Iterator[None]:
         numbers, or an outside value changes.
     FunctionError
         ``f`` is no jitted function.
-    ArgumentError
+    ShapeError
         ``n`` is negative.
 
     Examples

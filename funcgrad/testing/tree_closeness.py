@@ -90,7 +90,8 @@ def _difference(
         same = (one == other) | ((one != one) & (other != other))
         error = np.where(same, 0.0, np.asarray(abs(wide[0] - wide[1]), float))
         allowed = atol + rtol * np.asarray(abs(wide[1]), float)
-        wrong = ~(error <= allowed)
+        finite = np.isfinite(error) & np.isfinite(allowed)
+        wrong = ~same & ~(finite & (error <= allowed))
     if not wrong.any():
         return ""
     ratio = np.where(wrong, np.nan_to_num(error, nan=np.inf), -1.0)

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, DtypeError
-from funcgrad.numpy.options import integer, real_number, shape_argument
+from funcgrad.numpy.options import integer, real_number
 from funcgrad.random.keys import key
 from funcgrad.shape import DTYPES, Shape, dtype_of, is_inexact
 from funcgrad.tensor import Tensor, tensor
@@ -17,6 +17,7 @@ from funcgrad.testing.strategies.smooth_numbers import (
     Drawn,
     Strategy,
     check_strategy,
+    checked_shape,
     hypothesis_for,
     smooth_arrays,
 )
@@ -107,14 +108,12 @@ def _drawn_tensors(name: str, dtype: Drawn, shape: Drawn, elements: Drawn) -> St
     st = hypothesis_for(name)
     kinds = dtype if isinstance(dtype, st.SearchStrategy) else st.just(dtype_for(name, dtype))
     if not isinstance(shape, st.SearchStrategy):
-        shape = st.just(shape_argument(shape, name))
+        shape = st.just(checked_shape(shape, name))
     if not isinstance(elements, st.SearchStrategy):
         _limits(name, elements)
     both = st.tuples(kinds, shape)
     strategy: Strategy = both.flatmap(
-        lambda pair: _arrays(
-            name, dtype_for(name, pair[0]), shape_argument(pair[1], name), elements
-        )
+        lambda pair: _arrays(name, dtype_for(name, pair[0]), checked_shape(pair[1], name), elements)
     ).map(tensor)
     return strategy
 
@@ -208,7 +207,7 @@ def probabilities(dtype: Drawn = np.float64, shape: Drawn = (3,)) -> Strategy:
         return tensor(weights / weights.sum(-1, keepdims=True))
 
     if not isinstance(shape, hypothesis_for("strategies.probabilities").SearchStrategy):
-        normalized(tensor(np.ones(shape_argument(shape, "strategies.probabilities"))))
+        normalized(tensor(np.ones(checked_shape(shape, "strategies.probabilities"))))
     return strategy.map(normalized)
 
 

@@ -17,12 +17,12 @@ import numpy as np
 import funcgrad.numpy as array_functions
 from funcgrad.errors import ArgumentError, FuncgradError
 from funcgrad.floating_errors import quiet
-from funcgrad.numpy.options import integer, shape_argument
+from funcgrad.numpy.options import integer
 from funcgrad.primitive import DISCRETE, Partials, Primitive
 from funcgrad.process_locks import cached_property
 from funcgrad.shape import Shape
 from funcgrad.structure import Elementwise
-from funcgrad.testing.strategies.smooth_numbers import Strategy, hypothesis_for
+from funcgrad.testing.strategies.smooth_numbers import Strategy, checked_shape, hypothesis_for
 from funcgrad.trace import Value
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.stage import program
@@ -130,8 +130,8 @@ def functions(
     """
     name = "strategies.functions"
     shapes = list(domain) if isinstance(domain, list) else [domain]
-    inputs = [shape_argument(shape, name) for shape in shapes]
-    output, most = shape_argument(codomain, name), integer(max_steps, name, "max_steps")
+    inputs = [checked_shape(shape, name) for shape in shapes]
+    output, most = checked_shape(codomain, name), integer(max_steps, name, "max_steps")
     if not inputs or len(inputs) > 4:
         raise ArgumentError(f"{name}: domain has to be of 1 to 4 arguments, got {len(inputs)}.")
     if most < 1:
@@ -157,7 +157,7 @@ def _source(inputs: Sequence[Shape], output: Shape, steps: Sequence[tuple[str, i
         # The first choice is the latest value, so that programs shrink to a chain.
         one, shape = variables[-1 - first % len(variables)]
         other, other_shape = variables[-1 - second % len(variables)]
-        if "{n}" in text and not shape:
+        if text in _VECTOR and not shape:
             text = _ANY[0]
         if other_shape != shape:
             other = f"fnp.mean({other})"

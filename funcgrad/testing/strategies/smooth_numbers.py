@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, MissingPackageError
+from funcgrad.errors import ArgumentError, MissingPackageError, ShapeError
+from funcgrad.numpy.options import shape_argument
 from funcgrad.shape import Shape
 
 if TYPE_CHECKING:
@@ -61,6 +62,20 @@ def check_strategy(name: str, argument: str, value: object) -> None:
             f"{name}: {argument} has to be a strategy of hypothesis, got {value!r}, of type"
             f" {type(value).__name__}."
         )
+
+
+def checked_shape(shape: object, name: str) -> Shape:
+    """Convert a shape that a user passed to a strategy.
+
+    Raises
+    ------
+    ShapeError
+        It is none, or has a negative size.
+    """
+    sizes = shape_argument(shape, name)
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"{name}: the shape {sizes} has a negative size.")
+    return sizes
 
 
 def lattice(count: int, low: float, high: float) -> np.ndarray[Any, Any]:

@@ -1,0 +1,141 @@
+"""``holds`` makes tests of laws: they pass, fail with a small example, and run law by law."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, CheckError, FunctionError
+from funcgrad.testing import holds, laws
+from funcgrad.testing import strategies as st
+
+few = settings(max_examples=20, deadline=None, database=None)
+
+
+@holds(laws.modes_agree, laws.taylor, laws.homogeneous(2), at=st.tensors(shape=3), settings=few)
+def test_quadratic_form(x):
+    return fnp.sum(x * x[::-1]) + x[0] ** 2
+
+
+@holds(laws.linear, laws.vmap_is_loop, at=(st.tensors(shape=2), st.tensors()), settings=few)
+def test_of_two_arguments(x, y):
+    return x * 2 + y
+
+
+def cube(x):
+    return x**3
+
+
+wrong_cube = fg.custom_jvp(cube)
+wrong_cube.defjvp(lambda primals, tangents: (cube(*primals), 2 * primals[0] ** 2 * tangents[0]))
+
+
+def test_a_mistake_is_found_and_shrunk_to_a_smooth_point():
+    test = holds(laws.grad_is_numerical, at=st.tensors(shape=2), settings=few)(wrong_cube)
+    with pytest.raises(CheckError, match="forward mode is wrong for cube") as caught:
+        test(laws.grad_is_numerical)
+    assert "laws.grad_is_numerical(cube, (fg.tensor([0.5, 1.25]),), seed=0)" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_the_shrunk_example_is_a_true_one():
+    """A mistake for large numbers alone: the example is where it begins, not at a kink at 0."""
+
+    def slope(x):
+        return fnp.where(x > 2, 2.5, 2.0) * x
+
+    f = fg.custom_jvp(lambda x: x * x)
+    f.defjvp(lambda primals, tangents: (primals[0] ** 2, slope(primals[0]) * tangents[0]))
+    chosen = settings(max_examples=200, deadline=None, database=None)
+    test = holds(laws.taylor, at=st.tensors(shape=2), settings=chosen)(f)
+    with pytest.raises(CheckError, match="order 1") as caught:
+        test(laws.taylor)
+    found = re.search(r"fg\.tensor\((\[.*?\])", str(caught.value))
+    assert found is not None
+    point = fg.tensor(eval(found[1]))
+    assert float(fnp.max(point)) > 2
+    with pytest.raises(CheckError):
+        laws.taylor(f, (point,))
+
+
+@pytest.mark.slow
+def test_the_search_climbs_towards_the_worst_disagreement():
+    """A mistake that grows with distance and is seen far out only: few random points are there."""
+    f = fg.custom_jvp(lambda x: fnp.sum(fnp.sin(x)))
+
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        off = 1 + 1.2e-7 * fnp.exp(-fnp.sum((x + 3.75) ** 2))
+        return fnp.sum(fnp.sin(x)), off * fnp.sum(fnp.cos(x) * t)
+
+    f.defjvp(rule)
+    chosen = settings(max_examples=400, deadline=None, database=None, derandomize=True)
+    with pytest.raises(CheckError):
+        holds(laws.grad_is_numerical, at=st.tensors(shape=2), settings=chosen)(f)(
+            laws.grad_is_numerical
+        )
+
+
+SUITE = """
+import funcgrad as fg
+from hypothesis import settings
+from funcgrad.testing import holds, laws, strategies as st
+
+few = settings(max_examples=5, deadline=None, database=None)
+
+@holds(laws.modes_agree, laws.homogeneous(1), at=st.tensors(shape=2), settings=few)
+def test_square(x):
+    return x * x
+
+def energy(x):
+    return fg.numpy.sum(x**4)
+
+test_energy = holds(laws.taylor, at=st.tensors(shape=2), settings=few)(energy)
+"""
+
+
+def test_pytest_runs_each_law_by_itself(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(SUITE)
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert re.search(r"test_square\[modes_agree\] PASSED", done.stdout), done.stdout
+    assert re.search(r"test_square\[homogeneous\(1\)\] FAILED", done.stdout)
+    assert re.search(r"test_energy\[taylor\] PASSED", done.stdout)
+    assert "is not homogeneous of degree 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: holds(at=st.tensors()), "name the laws"),
+        (lambda: holds("taylor", at=st.tensors()), r"'taylor' is no law. There are laws\.chain"),
+        (lambda: holds(laws.homogeneous, at=st.tensors()), r"made by a call, as laws\.homogeneous"),
+        (lambda: holds(laws.taylor, at=np.ones(3)), "at has to be a strategy"),
+        (lambda: holds(laws.taylor, at=()), "at has no strategy"),
+        (lambda: holds(laws.taylor, at=(st.tensors(), 3)), r"at\[1\] has to be a strategy"),
+    ],
+)
+def test_bad_calls_are_explained(make, text):
+    with pytest.raises(ArgumentError, match=text):
+        make()
+    with pytest.raises(FunctionError):
+        holds(laws.taylor, at=st.tensors())(3)  # type: ignore[arg-type]
+
+
+def test_laws_of_ones_own_can_be_held():
+    def is_even(f: Any, args: Any, *, seed: int = 0) -> None:
+        (x,) = args
+        assert np.allclose(f(x), f(-x))
+
+    holds(is_even, at=st.tensors(shape=2), settings=few)(fnp.cos)(is_even)
+    with pytest.raises(AssertionError):
+        holds(is_even, at=st.tensors(shape=2), settings=few)(fnp.sin)(is_even)
