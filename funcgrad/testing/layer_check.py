@@ -12,7 +12,8 @@ from funcgrad import trees
 from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor
-from funcgrad.testing.laws.derivative_laws import grad_is_numerical, modes_agree
+from funcgrad.testing.gradients import check_grads
+from funcgrad.testing.laws.derivative_laws import modes_agree
 from funcgrad.testing.laws.transformation_laws import dtype_kept, jit_is_eager, pure, vmap_is_loop
 from funcgrad.testing.subject import Pytree
 from funcgrad.testing.suites import Promise, run_suite
@@ -44,8 +45,8 @@ def check_layer(
     CheckError
         A promise is broken; an ``AssertionError``. The message lists all: ``tree`` (parameters are
         tensors, and are put together again as they were), ``pure``, ``modes`` and ``derivative``
-        (forward = reverse = numerical, in parameters and inputs), ``jit``, ``vmap`` (ensembles of
-        layers, batches of inputs), ``dtypes`` (float32 stays), ``pickled``.
+        (forward = reverse = numerical, to second order, in parameters and inputs), ``jit``,
+        ``vmap`` (ensembles of layers, batches of inputs), ``dtypes`` (float32 stays), ``pickled``.
     ArgumentError
         ``layer`` cannot be called, or ``without`` names no promise.
 
@@ -97,8 +98,8 @@ def check_layer(
             Promise("modes", "Forward and reverse mode agree.", lambda: modes_agree(called, args)),
             Promise(
                 "derivative",
-                "Derivatives are the numerical ones.",
-                lambda: grad_is_numerical(called, args),
+                "First and second derivatives are the numerical ones.",
+                lambda: check_grads(called, args),
             ),
             Promise(
                 "jit",

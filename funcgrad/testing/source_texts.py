@@ -32,8 +32,9 @@ def _written(value: object) -> str:
         return _numbers(value)
     if isinstance(value, dict):
         return "{" + ", ".join([f"{key!r}: {_written(item)}" for key, item in value.items()]) + "}"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _call(type(value).__name__, value._fields, value)
+    names = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and names is not None:
+        return _call(type(value).__name__, names, value)
     if isinstance(value, (tuple, list)):
         inside = ", ".join(map(_written, value))
         if isinstance(value, list):

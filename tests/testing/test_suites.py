@@ -16,7 +16,7 @@ from funcgrad.testing import assert_trees_close, check_layer, check_optimizer, m
 # ------------------------------------------------------------------------------------ optimizers
 
 
-def momentum(**changes: Any) -> optim.Optimizer[Any, Any]:
+def momentum(**changes: Any) -> optim.Optimizer[Any]:
     """Gradient descent with momentum, written by hand; some of its parts replaced."""
 
     def init(params):
@@ -147,7 +147,7 @@ steep.defjvp(lambda primals, tangents: (fnp.sin(*primals), 2 * fnp.cos(*primals)
 @pytest.mark.parametrize(
     ("name", "promise"),
     [
-        ("modes", "derivative: Derivatives are the numerical ones"),
+        ("modes", "derivative: First and second derivatives"),
         ("dtypes", "dtypes: Results and gradients"),
         ("pure", "pure: A call changes nothing"),
         ("vmap", "vmap: A batch of layers"),

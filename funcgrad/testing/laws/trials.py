@@ -268,7 +268,7 @@ def leaves_of(law: str, out: Pytree) -> tuple[list[Array], list[str], Any]:
     return values, [f"result{path}" for path in structure.paths()], structure
 
 
-def changed_point(trial: LawAtPoint, point: Sequence[Array]) -> tuple[Any, ...]:
+def changed_point(trial: LawAtPoint, point: Sequence[ArrayLike]) -> tuple[Any, ...]:
     """Replace the inexact leaves of the arguments."""
     leaves, structure = trees.flatten(trial.args)
     following = iter(point)

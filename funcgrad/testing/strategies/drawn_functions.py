@@ -27,7 +27,7 @@ from funcgrad.trace import Value
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.stage import program
 
-ShapeLike: TypeAlias = "int | Sequence[int] | list[Sequence[int]]"
+ShapeLike: TypeAlias = "int | Sequence[int] | Sequence[Sequence[int]]"
 
 _BINARY: Final = (
     "{0} + {1}",
