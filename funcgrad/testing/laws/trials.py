@@ -235,8 +235,8 @@ def _scatter(trial: LawAtPoint, claim: Claim, first: Sequence[Array]) -> list[Ar
 
 def _spread(rows: Array) -> Array:
     """The distance between the least and the greatest number of each column."""
-    parts = [np.fmax.reduce(part) - np.fmin.reduce(part) for part in (rows.real, rows.imag)]
-    return np.asarray(np.nan_to_num(parts[0] + parts[1], nan=0.0, posinf=0.0))
+    widths = [np.fmax.reduce(side) - np.fmin.reduce(side) for side in (rows.real, rows.imag)]
+    return np.asarray(np.nan_to_num(widths[0] + widths[1], nan=0.0, posinf=0.0))
 
 
 def _worst(
