@@ -36,6 +36,8 @@ ELSEWHERE = {
     "fg.errors": "no functions",
     "fg.extend": "declarations have tests of their own",
     "fg.testing": "slow checks, whose arguments tests/differential/test_odd_options.py changes",
+    "fg.testing.laws": "tests/testing/test_laws.py has their bad calls",
+    "fg.testing.strategies": "tests/testing/test_strategies.py has their bad calls",
 }
 IN_OTHER_WORDS = {
     "fg.numpy.can_cast": "NumPy's own about dtypes",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
@@ -19,7 +19,10 @@ from funcgrad.testing import holds, laws
 from funcgrad.testing import strategies as st
 
 HOLDS: Any = holds  # to call with arguments of wrong types
-few = settings(max_examples=20, deadline=None, database=None)
+shrinking = settings(
+    max_examples=20, deadline=None, database=None, phases=[Phase.generate, Phase.shrink]
+)
+few = settings(shrinking, phases=[Phase.generate])
 
 
 @holds(laws.modes_agree, laws.taylor, laws.homogeneous(2), at=st.tensors(shape=3), settings=few)
@@ -41,7 +44,7 @@ wrong_cube.defjvp(lambda primals, tangents: (cube(*primals), 2 * primals[0] ** 2
 
 
 def test_a_mistake_is_found_and_shrunk_to_a_smooth_point():
-    test = holds(laws.grad_is_numerical, at=st.tensors(shape=2), settings=few)(wrong_cube)
+    test = holds(laws.grad_is_numerical, at=st.tensors(shape=2), settings=shrinking)(wrong_cube)
     with pytest.raises(CheckError, match="forward mode is wrong for cube") as caught:
         test(laws.grad_is_numerical)
     assert "laws.grad_is_numerical(cube, (fg.tensor([0.5, 1.25]),), seed=0)" in str(caught.value)
@@ -88,10 +91,10 @@ def test_the_search_climbs_towards_the_worst_disagreement():
 
 SUITE = """
 import funcgrad as fg
-from hypothesis import settings
+from hypothesis import Phase, settings
 from funcgrad.testing import holds, laws, strategies as st
 
-few = settings(max_examples=5, deadline=None, database=None)
+few = settings(max_examples=5, deadline=None, database=None, phases=[Phase.generate])
 
 @holds(laws.modes_agree, laws.homogeneous(1), at=st.tensors(shape=2), settings=few)
 def test_square(x):
