@@ -13,37 +13,13 @@ import sys
 from importlib.util import find_spec
 from typing import Final
 
-Row = tuple[str, str, str]
+from funcgrad.training_answers import KEYS, LOSS, TRAINING_NAMES, Row
 
-_LOSS: Final = (
-    "write the loss as a function of its parameters, and fg.grad(loss)(params), or"
-    " fg.value_and_grad(loss)(params), is the gradient"
-)
 _UNRECORDED: Final = (
     "nothing is recorded outside of fg.grad, fg.vjp and their kin; inside, fg.stop_gradient(x) is a"
     " constant"
 )
 _ONE_DEVICE: Final = "there is one device, main memory, where every tensor is; leave it out"
-_KEYS: Final = (
-    "no state is hidden: fg.random.key(seed) makes a key, fg.random.split(key) makes more of it,"
-    " and every function takes one"
-)
-_LAYERS: Final = (
-    "a layer is an @fg.pytree class of arrays, as fg.nn.Linear, and a model a pytree of layers, as"
-    " fg.nn.Sequential(*layers)"
-)
-ONLY_OPTIMIZERS: Final = (
-    "dir(fg.optim) lists the optimizers, as fg.optim.adam, and fg.optim.chain puts them one after"
-    " another; one of your own is fg.optim.Optimizer(init, update), a pair of functions"
-)
-_SCHEDULE: Final = (
-    "dir(fg.optim.schedules) lists the schedules, as fg.optim.schedules.cosine(start, end, steps);"
-    " one of your own is a function of the number of steps before"
-)
-_CLIP: Final = (
-    "fg.optim.chain(fg.optim.clip_by_norm(most), fg.optim.adam(0.1)); with per='unit' the norm is"
-    " counted in those of the parameters"
-)
 _ROOT: Final = (
     "fg.implicit.root(f, solver) gives what any solver finds its derivatives, also SciPy's own"
 )
@@ -84,8 +60,8 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.custom_vjp and fg.custom_jvp give a function a rule, fg.extend declares operations",
     ),
     ("fg", "no_grad enable_grad set_grad_enabled inference_mode", _UNRECORDED),
-    ("fg", "autograd backward GradientTape", f"there is no graph to run backwards: {_LOSS}"),
-    ("fg", "Variable Parameter", f"a parameter is an fg.tensor(values) like others: {_LOSS}"),
+    ("fg", "autograd backward GradientTape", f"there is no graph to run backwards: {LOSS}"),
+    ("fg", "Variable Parameter", f"a parameter is an fg.tensor(values) like others: {LOSS}"),
     ("fg", "function compile", "fg.jit(f)"),
     (
         "fg",
@@ -108,7 +84,7 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
     ("fg", "cat", "fnp.concatenate(tensors, axis)"),
     ("fg", "is_tensor", "isinstance(x, fg.Tensor)"),
-    ("fg", "manual_seed seed PRNGKey", _KEYS),
+    ("fg", "manual_seed seed PRNGKey", KEYS),
     ("fg", "tree_util", "fg.tree.map, fg.tree.flatten and fg.tree.leaves"),
     *tuple(
         (home, f"tree_{name}", f"fg.tree.{name}")
@@ -156,231 +132,7 @@ NAMES: Final[tuple[Row, ...]] = (
         "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array eye diags BCOO",
         "there are no sparse matrices: fg.scipy.sparse.linalg takes linear functions",
     ),
-    # Optimizers.
-    ("fg.optim", "Adam", "fg.optim.adam(learning_rate), a pair of functions: init and update"),
-    ("fg.optim", "AdamW", "fg.optim.adamw(learning_rate), a pair of functions: init and update"),
-    ("fg.optim", "SGD", "fg.optim.sgd(learning_rate), a pair of functions: init and update"),
-    ("fg.optim", "momentum nesterov", "fg.optim.sgd(learning_rate, momentum=0.9, nesterov=True)"),
-    (
-        "fg.optim",
-        "RMSprop Adagrad Adadelta Adamax NAdam RAdam novograd fromage noisy_sgd",
-        ONLY_OPTIMIZERS,
-    ),
-    (
-        "fg.optim",
-        "scale_by_adam GradientTransformation inject_hyperparams",
-        ONLY_OPTIMIZERS,
-    ),
-    ("fg.optim", "MultiSteps", "fg.optim.accumulate(optimizer, steps)"),
-    (
-        "fg.optim",
-        "masked multi_transform",
-        "fg.optim.partition({'encoder.*': slow, '*': fast}), or fg.tree.partition before grad",
-    ),
-    ("fg.optim", "clip_by_global_norm clip_grad_norm clip_grad_norm_ adaptive_grad_clip", _CLIP),
-    ("fg.optim", "clip_by_block_norm", "fg.optim.clip_by_norm(most, per='leaf')"),
-    ("fg.optim", "global_norm", "fg.tree.norm(grads)"),
-    ("fg.optim", "add_decayed_weights", "fg.optim.add_weight_decay(weight_decay, mask)"),
-    (
-        "fg.optim",
-        "exponential_decay cosine_decay_schedule linear_schedule piecewise_constant_schedule"
-        " warmup_cosine_decay_schedule constant_schedule lr_scheduler",
-        _SCHEDULE,
-    ),
-    (
-        "fg.optim",
-        "LBFGS bfgs minimize",
-        "fg.optim.lbfgs(), or fg.scipy.optimize.minimize(f, x0), which takes pytrees",
-    ),
-    (
-        "fg.optim",
-        "incremental_update AveragedModel SWA swa polyak_average",
-        "fg.optim.average_params(optimizer, decay), whose state has the average",
-    ),
-    ("fg.optim", "add_noise", "fg.optim.noise(eta, gamma, key)"),
-    ("fg.optim", "ReduceLROnPlateau", "fg.optim.reduce_on_plateau(factor, patience), in a chain"),
-    (
-        "fg.optim",
-        "schedule_free_eval_params LookaheadParams",
-        "fg.optim.eval_params(state, params)",
-    ),
-    ("fg.optim", "schedule_free_sgd", "fg.optim.schedule_free(fg.optim.sgd(learning_rate))"),
-    (
-        "fg.optim",
-        "schedule_free_adamw",
-        "fg.optim.schedule_free(fg.optim.adamw(learning_rate, b1=0.0))",
-    ),
-    ("fg.optim", "normalize", "fg.optim.sam(optimizer, rho) normalizes the gradient itself"),
-    ("fg.optim", "Muon", "fg.optim.muon(learning_rate), a pair of functions: init and update"),
-    ("fg.optim", "Adafactor", "fg.optim.adafactor(learning_rate), a pair of functions"),
-    (
-        "fg.optim",
-        "softmax_cross_entropy softmax_cross_entropy_with_integer_labels",
-        "fg.nn.cross_entropy(logits, labels)",
-    ),
-    ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets)"),
-    ("fg.optim", "losses", "they are in fg.nn, as fg.nn.huber_loss(predictions, targets)"),
-    *tuple(
-        ("fg.optim.projections", f"projection_{name}", f"fg.optim.projections.{name}(tree)")
-        for name in "hypercube l1_ball l1_sphere l2_ball l2_sphere linf_ball non_negative"
-        " simplex".split()
-    ),
-    (
-        "fg.optim.projections",
-        "projection_box",
-        "fg.optim.projections.box(tree, lower, upper)",
-    ),
-    ("fg.optim", "zero_grad step", f"nothing accumulates: {_LOSS}"),
-    # Networks.
-    ("fg.nn", "Module ModuleList Parameter", _LAYERS),
-    ("fg.nn", "Dense linear", "fg.nn.Linear.init(key, inputs, outputs)"),
-    ("fg.nn", "Conv1d Conv2d Conv3d", "fg.nn.Conv.init(key, channels, filters, (3, 3))"),
-    ("fg.nn", "conv1d conv2d conv3d", "fg.nn.conv(x, kernel, bias), for any number of axes"),
-    (
-        "fg.nn",
-        "ConvTranspose1d ConvTranspose2d ConvTranspose3d",
-        "fg.nn.ConvTranspose.init(key, channels, filters, (3, 3))",
-    ),
-    (
-        "fg.nn",
-        "conv_transpose1d conv_transpose2d conv_transpose3d",
-        "fg.nn.conv_transpose(x, kernel, bias), for any number of axes",
-    ),
-    ("fg.nn", "MaxPool1d MaxPool2d max_pool1d max_pool2d", "fg.nn.max_pool(x, (2, 2))"),
-    ("fg.nn", "AvgPool1d AvgPool2d avg_pool1d avg_pool2d", "fg.nn.avg_pool(x, (2, 2))"),
-    ("fg.nn", "AdaptiveAvgPool2d adaptive_avg_pool2d", "fg.nn.adaptive_avg_pool(x, (1, 1))"),
-    ("fg.nn", "AdaptiveMaxPool2d adaptive_max_pool2d", "fg.nn.adaptive_max_pool(x, (1, 1))"),
-    (
-        "fg.nn",
-        "standardize normalize",
-        "fg.nn.layer_norm(x)",
-    ),
-    (
-        "fg.nn",
-        "BatchNorm1d BatchNorm2d BatchNorm3d batch_norm",
-        "y, stats = norm.train(x, stats), where norm is fg.nn.BatchNorm.init(channels)",
-    ),
-    (
-        "fg.nn",
-        "InstanceNorm InstanceNorm1d InstanceNorm2d instance_norm",
-        "fg.nn.GroupNorm.init(channels, groups=channels)",
-    ),
-    ("fg.nn", "embedding Embed", "fg.nn.Embedding.init(key, count, features)"),
-    *tuple(
-        ("fg.nn", name, f"fg.nn.run(fg.nn.{name}Cell.init(key, inputs, units), xs)")
-        for name in "RNN LSTM GRU".split()
-    ),
-    (
-        "fg.nn",
-        "MultiheadAttention",
-        "fg.nn.MultiHeadAttention.init(key, features, heads)",
-    ),
-    (
-        "fg.nn",
-        "RotaryPositionalEmbedding",
-        "fg.nn.rotary(x), or MultiHeadAttention with rotary_base=",
-    ),
-    ("fg.nn", "Identity", "lambda x: x, or a Sequential without layers"),
-    ("fg.nn", "Lambda", "fg.nn.Activation(function), which Sequential makes itself"),
-    (
-        "fg.nn",
-        "inference_mode",
-        "layers drop nothing without a key, and use statistics unless train is called",
-    ),
-    ("fg.nn", "Shared", "pass one layer to both places where it is called"),
-    (
-        "fg.nn",
-        "scaled_dot_product_attention dot_product_attention",
-        "fg.nn.attention(query, key, value)",
-    ),
-    *tuple(
-        ("fg.nn", name, f"fg.nn.{name.lower()}(x)")
-        for name in "ReLU GELU SiLU ELU Sigmoid Softmax Softplus Tanh".split()
-    ),
-    ("fg.nn", "LogSoftmax", "fg.nn.log_softmax(x)"),
-    ("fg.nn", "LeakyReLU", "fg.nn.leaky_relu(x)"),
-    ("fg.nn", "hardtanh", "fg.nn.hard_tanh(x)"),
-    ("fg.nn", "soft_sign", "fg.nn.softsign(x)"),
-    ("fg.nn", "Flatten", "x.reshape(len(x), -1)"),
-    ("fg.nn", "functional", "its functions are here, as fg.nn.relu(x) and fg.nn.softmax(x)"),
-    (
-        "fg.nn",
-        "init xavier_uniform xavier_uniform_ xavier_normal kaiming_uniform"
-        " kaiming_normal kaiming_uniform_ kaiming_normal_",
-        "fg.nn.glorot_uniform(key, shape), glorot_normal, he_uniform and he_normal",
-    ),
-    (
-        "fg.nn",
-        "CrossEntropyLoss cross_entropy_loss softmax_cross_entropy",
-        "fnp.mean(fg.nn.cross_entropy(logits, labels))",
-    ),
-    ("fg.nn", "MSELoss mse_loss", "fnp.mean((predictions - targets) ** 2)"),
-    ("fg.nn", "L1Loss l1_loss", "fnp.mean(abs(predictions - targets))"),
-    (
-        "fg.nn",
-        "BCELoss BCEWithLogitsLoss binary_cross_entropy binary_cross_entropy_with_logits",
-        "fnp.mean(fg.nn.sigmoid_binary_cross_entropy(logits, labels))",
-    ),
-    ("fg.nn", "NLLLoss nll_loss", "-fnp.mean(log_probabilities[fnp.arange(len(labels)), labels])"),
-    ("fg.nn", "HuberLoss huber", "fnp.mean(fg.nn.huber_loss(predictions, targets, delta=1.0))"),
-    (
-        "fg.nn",
-        "SmoothL1Loss smooth_l1_loss",
-        "fnp.mean(fg.nn.huber_loss(predictions, targets, delta=beta) / beta)",
-    ),
-    ("fg.nn", "KLDivLoss kl_div", "fg.nn.kl_divergence(log_predictions, targets)"),
-    ("fg.nn", "CosineSimilarity", "fg.nn.cosine_similarity(x, y)"),
-    ("fg.nn", "CTCLoss", "fg.nn.ctc_loss(logits, labels)"),
-    (
-        "fg.nn",
-        "TripletMarginLoss triplet_loss",
-        "fg.nn.triplet_margin_loss(anchors, positives, negatives)",
-    ),
-    ("fg.nn", "info_nce nt_xent", "fg.nn.ntxent(embeddings, labels)"),
-    ("fg.nn", "focal_loss", "fg.nn.sigmoid_focal_loss(logits, labels), or softmax_focal_loss"),
-    ("fg.nn", "smooth_labels", "fg.nn.cross_entropy(logits, labels, smoothing=0.1)"),
-    (
-        "fg.nn",
-        "kl_divergence_with_log_targets",
-        "fg.nn.kl_divergence(log_predictions, log_targets, log_target=True)",
-    ),
-    # Distributions.
-    (
-        "Distributions",
-        "rvs",
-        "fg.random has normal, uniform and others, with a key; where there is a ppf, that of"
-        " fg.random.uniform(key, shape) is distributed so",
-    ),
-    (
-        "Distributions",
-        "fit",
-        "fg.scipy.optimize.minimize(lambda p: -fnp.sum(norm.logpdf(data, **p)), start)",
-    ),
-    ("Distributions", "median", "ppf(0.5, ...)"),
-    ("Distributions", "interval", "ppf((1 - c) / 2, ...) and isf((1 - c) / 2, ...)"),
-    ("Distributions", "stats moment expect", "mean(...), var(...) and std(...)"),
-    # Random numbers.
-    ("fg.random", "PRNGKey", "fg.random.key(seed)"),
-    ("fg.random", "clone", "fg.random.again(key)"),
-    (
-        "fg.random",
-        "negative_binomial",
-        "fg.random.poisson(first, fg.random.gamma(second, n, scale=(1 - p) / p))",
-    ),
-    # Files.
-    ("fg.io", "save_file save_state_dict tree_serialise_leaves", "fg.io.save(path, tree)"),
-    ("fg.io", "load_file safe_open load_state_dict", "fg.io.load(path, like=tree)"),
-    ("fg.io", "tree_deserialise_leaves", "fg.io.load(path, like=tree)"),
-    ("fg.random", "seed default_rng RandomState manual_seed get_state set_state", _KEYS),
-    ("fg.random", "rand random random_sample", "fg.random.uniform(key, shape)"),
-    ("fg.random", "randn standard_normal", "fg.random.normal(key, shape)"),
-    ("fg.random", "integers random_integers", "fg.random.randint(key, shape, minval, maxval)"),
-    ("fg.random", "shuffle", "fg.random.permutation(key, x), which makes another tensor"),
-    (
-        "fg.random",
-        "key_data wrap_key_data key_impl",
-        "a key is a uint64 tensor of shape (2,)",
-    ),
+    *TRAINING_NAMES,
     # Arrays under other names.
     ("fnp", "tensor", "fg.tensor(values)"),
     ("fnp", "cat", "fnp.concatenate(tensors, axis)"),

@@ -13,8 +13,9 @@ from difflib import get_close_matches
 from inspect import signature
 from typing import Final
 
-from funcgrad.answers import ONLY_OPTIMIZERS, Row, advice_in
+from funcgrad.answers import advice_in
 from funcgrad.errors import MissingOptionError
+from funcgrad.training_answers import ONLY_OPTIMIZERS, Row
 
 _NEEDLESS: Final = "leave it out"
 

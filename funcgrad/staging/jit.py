@@ -256,7 +256,7 @@ class Jitted(Generic[P, R]):
                 " `if`, or make the number that it depends on static."
             )
             return MISS
-        with self._lock:
+        with self._lock.here:
             self.stagings += 1
         capture = Capture(*self._roots(args, kwargs))
         staged = capture.run(lambda: self._staged(args, kwargs))

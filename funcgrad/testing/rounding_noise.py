@@ -31,7 +31,7 @@ from funcgrad.transforms.tracer import Tracer
 _ULPS: Final = 2.0
 
 
-class _Noise(Trace):
+class _NoisyTrace(Trace):
     """Moves results of operations in their last places."""
 
     __slots__ = ("_rng",)
@@ -76,5 +76,5 @@ class _Noise(Trace):
 def noise(rng: np.random.Generator) -> Iterator[Callable[[Array], Any]]:
     """Within this context, follow arrays by what it yields; what comes of them has noise."""
     with begin_level() as level:
-        trace = _Noise(level, rng)
+        trace = _NoisyTrace(level, rng)
         yield lambda array: Tracer.around(trace, array)
