@@ -99,7 +99,11 @@ def read_source(path: Path) -> Source:
     )
 
 
-SOURCES = tuple(read_source(path) for path in sorted((REPOSITORY / "funcgrad").rglob("*.py")))
+SOURCES = tuple(
+    read_source(path)
+    for path in sorted((REPOSITORY / "funcgrad").rglob("*.py"))
+    if (path.parent / "__init__.py").exists()  # the plugin is installed beside the package
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION_TYPES = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -45,7 +45,8 @@ def run(folder: Path, *options: str, text: str = TESTS, is_alone: bool = False) 
     # Named here, since the metadata of an editable installation may be older than the entry point.
     loaded = [] if is_alone or is_registered("pytest11") else ["-p", "pytest_funcgrad"]
     command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", *loaded, *options]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    plugin = REPOSITORY / "funcgrad" / "testing" / "plugin"
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{plugin}"}
     if is_alone:  # other plugins load NumPy
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         command += ["-p", "pytest_funcgrad"]

@@ -1,7 +1,7 @@
 """The plugin for pytest: a fixture ``key``, and options that look into tests with funcgrad.
 
-It stands beside the package, since whatever is imported from inside of it loads NumPy: pytest loads
-plugins at every start, and this one loads nothing before a test asks for it.
+It is installed beside the package, since whatever is imported from inside of that loads NumPy:
+pytest loads plugins at every start, and this one loads nothing before a test asks for it.
 """
 
 from __future__ import annotations
