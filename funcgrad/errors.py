@@ -17,6 +17,8 @@ The tree, with the built-in exception that Python users would catch for the same
     │   ├── MatrixError     LinAlgError a matrix that is singular, or not positive definite
     │   └── RangeError      OverflowError a number outside of what a dtype can hold
     ├── KeyReuseError       RuntimeError a key that random numbers are drawn from twice
+    ├── NonFiniteError      FloatingPointError a result that is NaN or infinite, with its causes
+    ├── ConditionError      AssertionError a condition of ``fg.debug.check`` that does not hold
     ├── ConvergenceError    RuntimeError an iteration that did not come to its end
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
@@ -44,7 +46,7 @@ True
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from numpy.linalg import LinAlgError
 
@@ -55,6 +57,7 @@ __all__ = [
     "AxisError",
     "BatchError",
     "CheckError",
+    "ConditionError",
     "ConvergenceError",
     "DegenerateError",
     "DifferentiationError",
@@ -77,6 +80,7 @@ __all__ = [
     "MissingFileError",
     "MissingOptionError",
     "MissingPackageError",
+    "NonFiniteError",
     "ProgramError",
     "RangeError",
     "ScalarError",
@@ -156,6 +160,27 @@ class KeyReuseError(FuncgradError, RuntimeError):
 
 class KeyReuseWarning(UserWarning):
     """A program draws random numbers twice from one variable."""
+
+
+class NonFiniteError(FuncgradError, FloatingPointError):
+    """A result is NaN or infinite, where ``fg.debug`` looks at results.
+
+    Attributes
+    ----------
+    causes : tuple of ``fg.debug.Cause``
+        What made it so, the one that spoils most elements first.
+    """
+
+    def __init__(self, message: str, causes: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[Any, ...]]]:
+        return type(self), (str(self), self.causes)
+
+
+class ConditionError(FuncgradError, AssertionError):
+    """A condition that ``fg.debug.check`` was told does not hold."""
 
 
 class ConvergenceError(FuncgradError, RuntimeError):

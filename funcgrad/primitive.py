@@ -312,6 +312,9 @@ class Primitive:
         ``(*values, **params) -> value``, the operation written in other primitives, for compilers
         that lack it; ``NotImplemented`` for dtypes of which it cannot. An elementwise operation
         with a formula needs none.
+    remedy : str
+        What to write where the operation, or its derivative, makes NaN or infinity of finite
+        numbers; ``fg.debug`` says it to the user.
     """
 
     name: str
@@ -326,6 +329,7 @@ class Primitive:
     traits: Trait = Trait.NONE
     label: Callable[..., str] | None = None
     body: Callable[..., Any] | None = None
+    remedy: str = ""
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     reads: tuple[tuple[bool, ...], ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)

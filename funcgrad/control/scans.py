@@ -23,6 +23,7 @@ from funcgrad.foreign_names import answering
 from funcgrad.primitives.joining import concatenate
 from funcgrad.primitives.structural import reshape
 from funcgrad.programs.extract import extract
+from funcgrad.result_watch import watched
 from funcgrad.shape import shape_of
 from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
@@ -77,6 +78,7 @@ def scan(
     unroll: int = 1,
     checkpoint_every: int | str | None = None,
 ) -> tuple[State, Y]: ...
+@watched
 @answering
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
@@ -271,6 +273,7 @@ def _concatenated(first: Any, last: Any) -> Any:
 def map(f: Callable[[Any], AnyNumber], xs: object, batch_size: int | None = None) -> Tensor: ...
 @overload
 def map(f: Callable[[Any], Y], xs: object, batch_size: int | None = None) -> Y: ...
+@watched
 @answering
 def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     """Call a function for each slice of arrays, one after another, and stack what it returns.

@@ -34,6 +34,7 @@ from funcgrad.foreign_names import answering
 from funcgrad.primitives.logic import logical_and
 from funcgrad.primitives.selection import where
 from funcgrad.programs.equation import as_spec, spec_inside
+from funcgrad.result_watch import watched
 from funcgrad.shape import Spec, dtype_of, stand_in
 from funcgrad.structure import Loop
 from funcgrad.tensor import Tensor, wrap
@@ -61,6 +62,7 @@ def while_loop(
     init_val: State | Containers,
     checkpoints: int | None = None,
 ) -> State: ...
+@watched
 @answering
 def while_loop(
     cond_fun: Callable[[Any], Any],
@@ -127,7 +129,7 @@ def while_loop(
     stager = running_stager()
     if stager is not None:
         return _staged("while_loop", stager, cond_fun, body_fun, kinds, checkpoints)
-    return _looped("while_loop", cond_fun, body_fun, kinds)
+    return repeating("while_loop", cond_fun, body_fun, kinds)
 
 
 @overload
@@ -141,6 +143,7 @@ def fori_loop(
     body_fun: Callable[[Any, State], State],
     init_val: State | Containers,
 ) -> State: ...
+@watched
 @answering
 def fori_loop(
     lower: Bound, upper: Bound, body_fun: Callable[[Any, Any], Any], init_val: Any
@@ -199,7 +202,7 @@ def fori_loop(
 
     if running_stager() is None:
         kinds = Kinds.of("fori_loop", "init_val", init_val)
-        return _for(range(start, end), spec, body_fun, kinds)
+        return counting_up(range(start, end), spec, body_fun, kinds)
     length = max(0, end - start)
     init = wrap(as_spec(start, spec)), init_val
     return counted(named_like(body_fun, step), init, length, "fori_loop")[1]
@@ -213,7 +216,8 @@ def _counter(lower: Spec, upper: Spec) -> Spec:
     return strong(upper if lower.weak else lower)
 
 
-def _for(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
+def counting_up(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
+    """Run a ``fori_loop`` whose bounds are known."""
     value = kinds.tree()
     if not steps:
         return _without_steps(kinds, lambda value: body_fun(wrap(stand_in(spec)), value))
@@ -250,9 +254,10 @@ def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], ini
     return while_loop(goes_on, named_like(body_fun, step), (wrap(first), init_val))[1]
 
 
-def _looped(
+def repeating(
     operation: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], kinds: Kinds
 ) -> Any:
+    """Run a ``while_loop`` as Python does."""
     what = "the result of cond_fun"
     value = kinds.tree()
     number = 0
@@ -260,7 +265,8 @@ def _looped(
         goes_on = truth(operation, what, cond_fun(value))
         if type(goes_on) is not np.bool_:
             if is_unknown(goes_on):
-                return _masked(operation, cond_fun, body_fun, kinds, value, goes_on, not number)
+                run = kinds, value, goes_on, number
+                return masked_steps(operation, cond_fun, body_fun, *run)
             goes_on = bool(wrap(goes_on))
         if not goes_on:
             return value if number else _without_steps(kinds, body_fun)
@@ -271,16 +277,17 @@ def _looped(
         number += 1
 
 
-def _masked(
+def masked_steps(
     operation: str,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     kinds: Kinds,
     value: Any,
     active: Value,
-    is_first: bool,
+    number: int,
 ) -> Any:
-    """Run the loop on a batch, in which it ends for each example by itself."""
+    """Run the loop on from a step on a batch, in which it ends for each example by itself."""
+    is_first = not number
     active = participants(active)
     if not np.any(number_in(active)):
         return _without_steps(kinds, body_fun) if is_first else value
@@ -304,6 +311,7 @@ def _masked(
         kinds.specs = [strong(spec) for spec in kinds.specs]
         more = truth(operation, "the result of cond_fun", cond_fun(value))
         active = logical_and(active, more)
+        number += 1
     return value
 
 

@@ -25,6 +25,7 @@ from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree, converged_or_nan
 from funcgrad.numpy.options import failed_as
+from funcgrad.result_watch import watched
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
 
@@ -49,6 +50,7 @@ def fixed_point(
     tangent_solve: Solve = dense_solve,
     failed: str = "raise",
 ) -> State: ...
+@watched
 def fixed_point(
     f: Callable[..., Any],
     init: Tree,

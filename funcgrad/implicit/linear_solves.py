@@ -37,6 +37,7 @@ from funcgrad.numpy.options import failed_as
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
+from funcgrad.result_watch import watched
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.factors import fit_tangent, zeros_like
@@ -47,6 +48,7 @@ from funcgrad.transforms.whole import meet
 FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 
 
+@watched
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
     b: Tree,

@@ -35,6 +35,7 @@ from funcgrad.implicit.unknowns import (
 from funcgrad.numpy.options import failed_as
 from funcgrad.programs.equation import spec_inside
 from funcgrad.quick_dataclasses import dataclass
+from funcgrad.result_watch import watched
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function, values_of
@@ -95,6 +96,7 @@ def custom_root(
     *,
     failed: str = "raise",
 ) -> Any: ...
+@watched
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Tree,

@@ -21,6 +21,7 @@ from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Settings
+from funcgrad.result_watch import watched
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
 
@@ -61,6 +62,7 @@ def odeint(
     hmax: float = inf,
     derivative: str = "steps",
 ) -> State: ...
+@watched
 @answering
 def odeint(
     func: Callable[..., Any],

@@ -85,6 +85,7 @@ def elementwise(
     owns: bool = False,
     ulps: int = 0,
     basic: bool = False,
+    remedy: str = "",
 ) -> Primitive:
     """Declare an elementwise primitive.
 
@@ -104,14 +105,10 @@ def elementwise(
     selects : bool
         Whether the factors are masks, see ``Partials``.
     samples : callable
-    operator : str
-        How Python writes it, see ``Primitive``.
-    traits : Trait
-    owns : bool
-        Whether ``evaluate`` never returns an operand or a view of one, see ``Elementwise``.
-    ulps, basic
-        How far the formula may be from ``evaluate``, and whether it is not taken apart, see
-        ``Elementwise``.
+    operator, traits, remedy
+        See ``Primitive``.
+    owns, ulps, basic
+        See ``Elementwise``.
 
     Examples
     --------
@@ -129,18 +126,17 @@ def elementwise(
     elif formula is None:
         formula = basic_formula(getattr(evaluate, "around", evaluate), operator)
         basic = formula is not None
-    differential = DISCRETE if partials is None else Partials(partials, selects)
-    result = elementwise_result(name, evaluate, operator)
     return Primitive(
         name,
         evaluate,
-        result,
-        differential,
+        elementwise_result(name, evaluate, operator),
+        DISCRETE if partials is None else Partials(partials, selects),
         batch_elementwise,
         samples,
         operator=operator,
         structure=Elementwise(formula, owns, ulps=ulps, basic=basic),
         traits=traits,
+        remedy=remedy,
     )
 
 
@@ -336,6 +332,7 @@ positive = elementwise(
 multiply = elementwise(
     "multiply",
     np.multiply,
+    remedy="mask by where(mask, x, 0), inside of what overflows too, not by a product with 0",
     operator="*",
     partials=(lambda _, _x, y: y, lambda _, x, _y: x),
     samples=_PLANE,
@@ -352,6 +349,7 @@ def _inverse(y: Value) -> Value:
 divide: Primitive = elementwise(
     "divide",
     np.true_divide,
+    remedy="add a little to the denominator, or choose inside: x / where(y == 0, 1, y)",
     operator="/",
     partials=(lambda _, _x, y: _inverse(y), lambda out, _x, y: bind2(divide, -out, y)),
     samples=combined(
@@ -395,6 +393,7 @@ reciprocal_of_positive: Primitive = elementwise(
 log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
     "log",
     np.log,
+    remedy="clip the argument, or choose inside: log(where(x > 0, x, 1)); log1p(x) for log(1 + x)",
     partials=(lambda _, x: bind1(reciprocal_of_positive, x),),
     samples=combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
@@ -409,6 +408,7 @@ def twice(_: Value, x: Value) -> Value:
 square = elementwise(
     "square",
     np.square,
+    remedy="scale the numbers first; the length of a vector is linalg.norm, without overflow",
     operator="**",
     partials=(twice,),
     samples=combined(_LINE, edges(0.0, smooth=True)),

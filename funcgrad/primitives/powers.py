@@ -141,9 +141,12 @@ def _times_log(out: Raw, x: Raw) -> Raw:
     return np.where(vanishes, 0, out * np.log(x)).astype(dtype_of(out))[()]
 
 
+_REMEDY = "keep the base away from 0, or choose inside: where(x > 0, x, 1) ** y"
+
 power: Primitive = elementwise(
     "power",
     np.power,
+    remedy=_REMEDY,
     operator="**",
     partials=(_power_to_base, _power_to_exponent),
     samples=combined(
@@ -178,6 +181,7 @@ def _power_samples() -> Iterator[Sample]:
 # Exact at every order, negative bases and 0 included, since the exponent is known to be constant.
 constant_power: Primitive = elementwise(
     "constant_power",
+    remedy=_REMEDY,
     formula=_constant_power,
     operator="**",
     partials=(

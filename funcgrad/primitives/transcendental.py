@@ -84,15 +84,25 @@ def _is_complex(x: Value) -> bool:
     return dtype_of(x).kind == "c"
 
 
+_OUTSIDE = "clip the argument, or choose inside: {0}(where({1}, x, 1))"
+
 # Exponentials and logarithms.
 
-exp = elementwise("exp", np.exp, partials=(lambda y, _x: y,), samples=_LINE, traits=TRANSCENDENTAL)
+exp = elementwise(
+    "exp",
+    np.exp,
+    remedy="clip the argument from above, or stay with logarithms: logsumexp, log_softmax",
+    partials=(lambda y, _x: y,),
+    samples=_LINE,
+    traits=TRANSCENDENTAL,
+)
 exp2 = elementwise(
     "exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE, traits=TRANSCENDENTAL
 )
 expm1 = elementwise(  # not y + 1, of which little is left where y is close to -1
     "expm1",
     np.expm1,
+    remedy="clip the argument from above",
     partials=(lambda _, x: bind1(exp, x),),
     samples=_LINE,
     traits=TRANSCENDENTAL,
@@ -103,6 +113,7 @@ _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan
 log2 = elementwise(
     "log2",
     np.log2,
+    remedy=_OUTSIDE.format("log2", "x > 0"),
     partials=(lambda _, x: bind1(reciprocal_of_positive, x) / math.log(2),),
     samples=_POSITIVE,
     traits=TRANSCENDENTAL,
@@ -110,6 +121,7 @@ log2 = elementwise(
 log10 = elementwise(
     "log10",
     np.log10,
+    remedy=_OUTSIDE.format("log10", "x > 0"),
     partials=(lambda _, x: bind1(reciprocal_of_positive, x) / math.log(10),),
     samples=_POSITIVE,
     traits=TRANSCENDENTAL,
@@ -117,6 +129,7 @@ log10 = elementwise(
 log1p = elementwise(
     "log1p",
     np.log1p,
+    remedy=_OUTSIDE.format("log1p", "x > -1"),
     partials=(lambda _, x: bind1(reciprocal_of_positive, 1 + x),),
     samples=combined(reals(-0.9, 3), complexes(), edges(-1.0, -2.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
@@ -183,6 +196,7 @@ logaddexp2: Primitive = elementwise(
 sqrt = elementwise(
     "sqrt",
     np.sqrt,
+    remedy=_OUTSIDE.format("sqrt", "x > 0") + "; of a sum of squares linalg.norm, which is 0 at 0",
     partials=(lambda y, _x: 0.5 / (y + 0.0),),  # at -0.0 as at 0: there is no other side
     samples=_POSITIVE,
     traits=ROUNDED_ONCE,
@@ -317,6 +331,7 @@ tan = elementwise(
 sinh: Primitive = elementwise(
     "sinh",
     np.sinh,
+    remedy="clip the argument",
     partials=(lambda _, x: bind1(cosh, x),),
     samples=_LINE,
     traits=TRANSCENDENTAL,
@@ -324,6 +339,7 @@ sinh: Primitive = elementwise(
 cosh: Primitive = elementwise(
     "cosh",
     np.cosh,
+    remedy="clip the argument",
     partials=(lambda _, x: bind1(sinh, x),),
     samples=_LINE,
     traits=TRANSCENDENTAL,
@@ -427,10 +443,20 @@ arccosh_slope: Primitive = elementwise(
 
 
 arcsin = elementwise(
-    "arcsin", np.arcsin, partials=(_arcsin_factor,), samples=_INTERVAL, traits=TRANSCENDENTAL
+    "arcsin",
+    np.arcsin,
+    remedy="clip the argument a little inside of -1 and 1; of a quotient arctan2",
+    partials=(_arcsin_factor,),
+    samples=_INTERVAL,
+    traits=TRANSCENDENTAL,
 )
 arccos = elementwise(
-    "arccos", np.arccos, partials=(_arccos_factor,), samples=_INTERVAL, traits=TRANSCENDENTAL
+    "arccos",
+    np.arccos,
+    remedy="clip the argument a little inside of -1 and 1; between vectors arctan2",
+    partials=(_arccos_factor,),
+    samples=_INTERVAL,
+    traits=TRANSCENDENTAL,
 )
 arctan = elementwise(
     "arctan",
@@ -449,6 +475,7 @@ arcsinh = elementwise(
 arccosh = elementwise(
     "arccosh",
     np.arccosh,
+    remedy=_OUTSIDE.format("arccosh", "x > 1"),
     partials=(_arccosh_factor,),
     samples=combined(reals(1.1, 3), complexes(), edges(1.0, 0.5, -2.0, np.inf), edges(*_CUT)),
     traits=TRANSCENDENTAL,
@@ -456,6 +483,7 @@ arccosh = elementwise(
 arctanh = elementwise(
     "arctanh",
     np.arctanh,
+    remedy="clip the argument a little inside of -1 and 1",
     partials=(lambda _, x: bind1(reciprocal_of_positive, bind1(one_minus_square, x)),),
     samples=_INTERVAL,
     traits=TRANSCENDENTAL,

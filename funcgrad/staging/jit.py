@@ -36,6 +36,7 @@ from funcgrad.key_uses import current_uses
 from funcgrad.passes.pipeline import optimize
 from funcgrad.process_locks import ProcessLock, cached_property
 from funcgrad.programs.program import Program
+from funcgrad.result_watch import WATCH
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run, by_numpy
 from funcgrad.staging.eagerness import unstaged_entries
@@ -112,6 +113,10 @@ class Jitted(Generic[P, R]):
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        watch = WATCH.get()
+        if watch is not None:
+            met: R = watch.called_jitted(self._function, self, args, kwargs)
+            return met
         for entry in self._entries:
             result: R = entry(args, kwargs)
             if result is not MISS:

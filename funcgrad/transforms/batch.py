@@ -23,6 +23,7 @@ from funcgrad.foreign_names import answering
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import move_axis
+from funcgrad.result_watch import watched
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
@@ -265,7 +266,7 @@ def vmap(
                 batcher.close()
             return _results(batcher, out, out_axes)
 
-    return batched
+    return watched(batched, "vmap")
 
 
 def _check_in_axes(in_axes: object) -> None:

@@ -17,6 +17,7 @@ from funcgrad.conversion import reveal_primal
 from funcgrad.errors import DifferentiationError
 from funcgrad.foreign_names import answering
 from funcgrad.primitive import Primitive
+from funcgrad.result_watch import watched
 from funcgrad.shape import dtype_of, is_inexact, spec_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
@@ -145,6 +146,7 @@ class Pusher(Readable):
         return call.push_in(self, args)
 
 
+@watched
 @answering
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False

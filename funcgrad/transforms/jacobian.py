@@ -19,6 +19,7 @@ from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.structural import reshape
+from funcgrad.result_watch import watched
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
@@ -138,7 +139,7 @@ def jacfwd(
         result = trees.map(in_tree, tangent)
         return (result, push.aux) if has_aux else result
 
-    return jacobian
+    return watched(jacobian, "jacfwd")
 
 
 @_typed
@@ -209,7 +210,7 @@ def jacrev(
         result = trees.unflatten(structure, per_output)
         return (result, aux[0]) if has_aux else result
 
-    return jacobian
+    return watched(jacobian, "jacrev")
 
 
 @_typed
@@ -246,9 +247,11 @@ def hessian(
     """
     check_function("hessian", f)
     check_argnums("hessian", argnums, has_aux)
-    return jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    both = jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    return watched(both, "hessian")
 
 
+@watched
 @answering
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The Hessian of a scalar function times a vector, without the Hessian.

@@ -18,6 +18,7 @@ from funcgrad import trees
 from funcgrad.errors import DifferentiationError
 from funcgrad.floating_errors import quiet
 from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive
+from funcgrad.result_watch import watched
 from funcgrad.shape import dtype_of, shape_of, spec_of
 from funcgrad.structure import Trait
 from funcgrad.tensor import wrap
@@ -30,6 +31,7 @@ from funcgrad.transforms.recorded import Recorded
 from funcgrad.transforms.whole import Whole
 
 
+@watched
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """A function's value, and its derivative at that point as a linear function.
 
@@ -76,7 +78,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
                 ],
             )
 
-    return trees.unflatten(structure, [wrap(value) for value in inner]), push
+    return trees.unflatten(structure, [wrap(value) for value in inner]), watched(push)
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
@@ -129,7 +131,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
             cts = record.pull(indices, seeds)
             return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
 
-    return transposed
+    return watched(transposed, "linear_transpose")
 
 
 def _is_nonzero(value: Value) -> bool:

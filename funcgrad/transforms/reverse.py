@@ -17,6 +17,7 @@ from funcgrad import trees
 from funcgrad.buffers import BufferPool
 from funcgrad.floating_errors import quiet
 from funcgrad.foreign_names import answering
+from funcgrad.result_watch import WATCH, watched
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import begin_level
@@ -245,6 +246,9 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
+        watch = WATCH.get()
+        if watch is not None and watch.looks:
+            return watch.called("grad", gradient, args, kwargs)
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
 
@@ -266,6 +270,9 @@ def _gradient_function(
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        watch = WATCH.get()
+        if watch is not None and watch.looks:
+            return watch.called(operation, value_and_gradient, args, kwargs)
         try:
             chosen = choose(operation, f, args, argnums)
             with begin_level() as level:
@@ -316,6 +323,7 @@ def vjp(
 ) -> tuple[Any, Pullback[Result], Auxiliary]: ...
 @overload
 def vjp(f: Callable[..., Any], *primals: object, has_aux: bool) -> tuple[Any, ...]: ...
+@watched
 @answering
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """A function's value, and its pullback: the vector-Jacobian product as a function.
@@ -365,4 +373,5 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
             cts = record.pull(indices, seeds)
             return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
 
-    return (result, pullback, released(recorder, aux)) if has_aux else (result, pullback)
+    pulled = watched(pullback)
+    return (result, pulled, released(recorder, aux)) if has_aux else (result, pulled)

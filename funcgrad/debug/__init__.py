@@ -1,0 +1,28 @@
+"""Find out where NaN and infinities come from, check conditions, and count lost digits.
+
+>>> import funcgrad as fg
+>>> import funcgrad.debug as debug
+>>> debug.nans(fg.grad(lambda x: fg.numpy.sqrt(x)))(0.0)
+Traceback (most recent call last):
+    ...
+funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the result is inf.
+  Cause: divide in the pull of sqrt at <doctest ...>:1: divide(0.5, 0.0) = inf.
+    Remedy: clip the argument, or choose inside: sqrt(where(x > 0, x, 1)); of a sum of squares ...
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad.debug.causes import Cause
+from funcgrad.debug.results import nans, raise_nans
+from funcgrad.foreign_names import missing_from as _missing_from
+
+__all__ = ["Cause", "nans", "raise_nans"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

@@ -1,0 +1,121 @@
+"""Where an operation runs: the user's line, the step of a loop, the batch, the derivative.
+
+Nothing is written down for this while functions run. The stack of calls says it, and it is read
+only while a function is replayed.
+
+>>> context(currentframe()).line.startswith("<doctest")
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import currentframe
+from types import CodeType, FrameType, MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from funcgrad.control.loop_operation import LoopCall
+from funcgrad.control.python_loops import looped
+from funcgrad.control.whiles import counting_up, masked_steps, repeating
+from funcgrad.programs.program import bound
+from funcgrad.transforms.batch import Batcher
+from funcgrad.transforms.entries import Entry, OperationEntry
+from funcgrad.transforms.quick_entries import QuickEntry, push_product, push_quick
+from funcgrad.transforms.record import Several
+from funcgrad.users_line import is_users, line_of_frame
+
+
+class Context(NamedTuple):
+    """Where an operation runs.
+
+    Attributes
+    ----------
+    line : str
+        The user's file and line.
+    derivative : str
+        ``"pull"`` or ``"tangent"`` where the operation belongs to the rule of another one.
+    entry : object
+        What is known of that other operation: its primitive and its result.
+    steps : tuple of pairs
+        The loops around it, the outermost first: their names, and the numbers of the steps.
+    sizes : tuple of int
+        The sizes of the batches around it, the outermost first; they are the first axes.
+    """
+
+    line: str
+    derivative: str = ""
+    entry: tuple[Any, Any] | None = None
+    steps: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+_Read = Callable[[Mapping[str, Any]], Any]
+
+
+def _of_entry(names: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    entry = names["self"]
+    primitive = getattr(entry, "primitive", None)
+    out = getattr(entry, "out", None)
+    return None if primitive is None else (primitive, entry.outs if out is None else out)
+
+
+def _of_names(names: Mapping[str, Any]) -> tuple[Any, Any]:
+    return names["primitive"], names["out"]
+
+
+_DERIVATIVES: Final[Mapping[CodeType, tuple[str, _Read]]] = MappingProxyType(
+    {
+        QuickEntry.pull.__code__: ("pull", _of_entry),
+        Entry.pull.__code__: ("pull", _of_entry),
+        Several.pull.__code__: ("pull", _of_entry),
+        OperationEntry.push.__code__: ("tangent", _of_entry),
+        Several.push.__code__: ("tangent", _of_entry),
+        push_quick.__code__: ("tangent", _of_names),
+        push_product.__code__: ("tangent", _of_names),
+    }
+)
+"""The functions in which derivatives of an operation run, and how to read which one it is."""
+
+_LOOPS: Final[Mapping[CodeType, _Read]] = MappingProxyType(
+    {
+        looped.__code__: lambda names: (names["operation"], names.get("step")),
+        counting_up.__code__: lambda names: ("fori_loop", names.get("number")),
+        repeating.__code__: lambda names: (names["operation"], names.get("number")),
+        masked_steps.__code__: lambda names: (names["operation"], names.get("number")),
+        LoopCall.run.__code__: lambda names: (names["self"].label(), names.get("step")),
+    }
+)
+"""The functions in which loops run, and how to read at which step they are."""
+
+_BATCHES: Final = frozenset(
+    method.__code__
+    for method in (Batcher.process, Batcher.process1, Batcher.process2, Batcher.process_call)
+)
+
+
+def context(frame: FrameType | None, stop: CodeType | None = None) -> Context:
+    """Read where the operation of a frame runs, from the frames up to one of the code ``stop``."""
+    line, derivative, entry = "", "", None
+    steps: list[tuple[str, int]] = []
+    sizes: list[int] = []
+    while frame is not None and frame.f_code is not stop:
+        code = frame.f_code
+        if not line and code in _DERIVATIVES and not derivative:
+            word, read = _DERIVATIVES[code]
+            entry = read(frame.f_locals)
+            derivative = word if entry is not None else ""
+        elif code in _LOOPS:
+            name, step = _LOOPS[code](frame.f_locals)
+            if step is not None:
+                steps.append((name, step))
+        elif code in _BATCHES:
+            sizes.append(frame.f_locals["self"].size)
+        elif not line and code is bound.__code__:
+            line = frame.f_locals["equation"].source
+        elif not line and is_users(frame):
+            line = line_of_frame(frame)
+        frame = frame.f_back
+    while not line and not derivative and frame is not None:  # no line of the function's own
+        line = line_of_frame(frame) if is_users(frame) else ""
+        frame = frame.f_back
+    return Context(line, derivative, entry, tuple(reversed(steps)), tuple(sizes))

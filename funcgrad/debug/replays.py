@@ -1,0 +1,322 @@
+"""Run a pure function again, and keep every operation whose result is not finite.
+
+The outermost trace meets each operation that any transformation inside performs, with numbers, in
+the order in which it runs. Jitted functions run operation by operation, loops step by step.
+
+>>> import funcgrad as fg
+>>> run = replay(lambda x: fg.numpy.sqrt(x) - 1.0, (-1.0,), {})
+>>> [node.primitive.name for node in run.nodes]
+['sqrt', 'subtract']
+
+Of an operation with finite results only its name and its line are kept, so that its numbers are
+let go; of others, the operands too. So memory grows with what is not finite.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.debug.contexts import Context, context
+from funcgrad.key_uses import repetition
+from funcgrad.primitive import Primitive
+from funcgrad.result_watch import Watch, watched_by
+from funcgrad.tensor import Tensor, apply1
+from funcgrad.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
+from funcgrad.transforms.tracer import Tracer
+from funcgrad.transforms.whole import Whole
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """An operation that ran, or an argument of the function.
+
+    Attributes
+    ----------
+    number : int
+        Operations that run later have greater ones.
+    primitive : Primitive or None
+        None for an argument.
+    context : Context
+    forward : Place or None
+        The result of the operation whose derivative this operation belongs to, if it is known.
+    path : str
+        The path of an argument.
+    outs : tuple of raw values
+        The results; empty where all are finite. So are the next three.
+    operands : tuple of raw values
+    places : tuple of Place or None
+        For each operand, which result of which operation it is.
+    params : mapping
+    """
+
+    number: int
+    primitive: Primitive | None
+    context: Context
+    forward: Place | None = None
+    path: str = ""
+    outs: tuple[Raw, ...] = ()
+    operands: tuple[Raw, ...] = ()
+    places: tuple[Place | None, ...] = ()
+    params: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Place:
+    """One of the results of an operation."""
+
+    node: Node
+    position: int = 0
+
+
+class Followed(Tracer):
+    """A value that is followed, with the operation that made it."""
+
+    __slots__ = ("_place",)
+    _place: Place
+
+    @classmethod
+    def at(cls, trace: Trace, value: Value, place: Place) -> Followed:
+        """Follow a value from a place on."""
+        followed: Followed = cls.around(trace, value)
+        followed._place = place
+        return followed
+
+
+class Replay(Trace):
+    """The trace of a replay.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        Those with results that are not finite.
+    outs : list of triples
+        The leaves of the result: path, raw value, and place.
+    operation : str
+        The transformation that the function is a result of, where that is known.
+    """
+
+    title = "a replay"
+    has_numbers = True
+    __slots__ = ("_constants", "_numbers", "nodes", "operation", "outs")
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.nodes: list[Node] = []
+        self.outs: list[tuple[str, Raw, Place | None]] = []
+        self.operation = ""
+        self._numbers = count()
+        self._constants: dict[int, tuple[Raw, Place]] = {}
+
+    def argument(self, value: Any, path: str) -> Any:
+        """Follow an argument."""
+        raw = value._value if isinstance(value, Tensor) else value
+        outs = () if _is_finite(raw) else (raw,)
+        node = Node(next(self._numbers), None, Context(""), path=path, outs=outs)
+        if outs:
+            self.nodes.append(node)
+        return Followed.at(self, value, Place(node))
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Evaluate, and note what ran."""
+        inner = tuple([self.inner(arg) for arg in args])
+        out = bind(primitive, inner, params)
+        places = [arg._place if type(arg) is Followed else None for arg in args]
+        outs = out if type(out) is tuple else (out,)
+        node = self.note(primitive, inner, places, params, outs, sys._getframe(1))
+        followed = [Followed.at(self, value, Place(node, k)) for k, value in enumerate(outs)]
+        return tuple(followed) if type(out) is tuple else followed[0]
+
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Run a loop, a jitted program or a call with rules operation by operation."""
+        return call.run(args)
+
+    def note(
+        self,
+        primitive: Primitive,
+        operands: Sequence[Raw],
+        places: Sequence[Place | None],
+        params: Mapping[str, Any],
+        outs: Sequence[Raw],
+        frame: FrameType | None,
+    ) -> Node:
+        """Make the node of an operation."""
+        where = context(frame, _BASE)
+        forward = None if where.entry is None else _place_inside(where.entry[1])
+        if where.entry is not None:
+            where = where._replace(entry=(where.entry[0], None))
+        number = next(self._numbers)
+        if all(map(_is_finite, outs)):
+            return Node(number, primitive, where, forward)
+        known = [
+            self._constant(operand) if place is None else place
+            for operand, place in zip(operands, places, strict=True)
+        ]
+        node = Node(
+            number, primitive, where, forward, "", tuple(outs), tuple(operands), tuple(known), params
+        )
+        self.nodes.append(node)
+        return node
+
+    def note_constant(
+        self, primitive: Primitive, operands: Sequence[Raw], out: Raw, frame: FrameType
+    ) -> None:
+        """Note an operation on values that are not followed; its result is known by identity."""
+        if type(out) not in RAW or _is_finite(out):
+            return
+        node = self.note(primitive, operands, [None] * len(operands), {}, (out,), frame)
+        self._constants[id(out)] = out, Place(node)
+
+    def _constant(self, value: Raw) -> Place | None:
+        known = self._constants.get(id(value))
+        return None if known is None else known[1]
+
+    def finish(self, result: Any) -> None:
+        """Keep the leaves of the result."""
+        for path, leaf in trees.leaves_with_path(result):
+            place = leaf._place if type(leaf) is Followed else None
+            raw = self.inner(leaf) if isinstance(leaf, Tensor) else leaf
+            if type(raw) in RAW:
+                self.outs.append(
+                    (trees.key_path_text(path), raw, place or self._constant(raw))
+                )
+
+
+def _is_finite(value: Raw) -> bool:
+    kind = type(value)
+    if kind is bool or kind is int or (kind not in NUMBERS and value.dtype.kind not in "fc"):
+        return True
+    return bool(np.isfinite(value).all())
+
+
+def _place_inside(value: Any) -> Place | None:
+    """The place of a value that may be followed by other transformations as well."""
+    if type(value) is tuple:
+        value = value[0]
+    while value is not None and type(value) is not Followed:
+        value = None if type(value) in RAW else getattr(value, "_value", None)
+    return None if value is None else value._place
+
+
+# ------------------------------------------------------------------------- what is not followed
+
+
+_BINDING: Final[Mapping[CodeType, Callable[[Mapping[str, Any]], Sequence[Any]]]] = {
+    bind.__code__: lambda names: names["args"],
+    bind1.__code__: lambda names: (names["x"],),
+    bind2.__code__: lambda names: (names["x"], names["y"]),
+    apply1.__code__: lambda names: (names["x"],),
+}
+"""The functions that evaluate operations, and how to read the operands from their names."""
+
+
+@contextmanager
+def _seeing_constants(trace: Replay) -> Iterator[None]:
+    """Within this context, see operations on values that the function closes over.
+
+    No trace meets these. A profiling hook of the interpreter sees that they return; where another
+    profiler runs, it stays, and such operations are not seen.
+    """
+    if sys.getprofile() is not None:
+        yield
+        return
+
+    def returned(frame: FrameType, event: str, result: Any) -> None:
+        if event == "return" and frame.f_code in _BINDING and result is not None:
+            if frame.f_back is not None and frame.f_back.f_code is _PROCESS:
+                return  # the trace notes it itself
+            out = result._value if type(result) is Tensor else result
+            if type(out) in RAW and not _is_finite(out):
+                names = frame.f_locals
+                operands = [
+                    x if type(x) in RAW else x._value for x in _BINDING[frame.f_code](names)
+                ]
+                trace.note_constant(names["primitive"], operands, out, frame)
+
+    sys.setprofile(returned)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+class _Opening(Watch):
+    """Has jitted functions run operation by operation."""
+
+    __slots__ = ()
+    looks = False
+
+    def called_jitted(
+        self,
+        function: Callable[..., Any],
+        call: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        return function(*args, **kwargs)
+
+
+class _Naming(_Opening):
+    """Notes, besides, which transformation the replayed function is."""
+
+    __slots__ = ("operation", "result")
+    looks = True
+
+    def __init__(self) -> None:
+        self.operation = ""
+        self.result: Any = None
+
+    def called(
+        self,
+        operation: str,
+        call: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        with watched_by(_Opening()):
+            self.result = call(*args, **kwargs)
+        self.operation = operation
+        return self.result
+
+
+def replay(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Replay:
+    """Call a function once more, with every operation followed."""
+    naming = _Naming()
+    with begin_level() as level, watched_by(naming), repetition():
+        trace = Replay(level)
+        leaves, structure = trees.flatten((tuple(args), dict(kwargs)))
+        followed = [
+            trace.argument(leaf, path) if isinstance(leaf, _FOLLOWED) else leaf
+            for leaf, path in zip(leaves, structure.paths(), strict=True)
+        ]
+        dynamic, named = trees.unflatten(structure, followed)
+        with _seeing_constants(trace):
+            result = _called(function, dynamic, named)
+        trace.finish(result)
+    if naming.operation and naming.result is result:
+        trace.operation = naming.operation
+    return trace
+
+
+_FOLLOWED: Final = (Tensor, np.ndarray, np.generic, float, complex)
+"""What is followed; whole numbers and truth values may be static."""
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    return function(*args, **kwargs)
+
+
+_BASE: Final = _called.__code__
+_PROCESS: Final = Replay.process.__code__

@@ -1,0 +1,87 @@
+"""The text of an error about results that are not finite.
+
+>>> from funcgrad.debug.causes import Cause
+>>> log = Cause("log", "model.py:3", text="log(0.0) = -inf", place=(1,), spoilt=1, remedy="clip x")
+>>> print(report("nans: loss", [("['a']", np.array([1.0, np.nan]))], [log]))
+nans: loss: result['a'][1] is nan (1 of 2 numbers are not finite).
+  Cause: log at model.py:3: log(0.0) = -inf, at [1].
+    Remedy: clip x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcgrad.debug.causes import Cause
+
+_MOST = 5
+"""So many causes are shown."""
+
+
+def report(title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause]) -> str:
+    """The message: which results, and why.
+
+    Parameters
+    ----------
+    title : str
+    bad : sequence of pairs
+        The path and the value of the leaves that are not finite.
+    causes : sequence of Cause
+    """
+    lines = [f"{title}: {_result(*bad[0])}."]
+    if len(bad) > 1:
+        others = ", ".join([f"result{path}" for path, _ in bad[1 : 1 + _MOST]])
+        more = f", and {len(bad) - 1 - _MOST} more" if len(bad) > 1 + _MOST else ""
+        lines.append(f"  Not finite either: {others}{more}.")
+    for number, cause in enumerate(causes[:_MOST]):
+        lines += _told(cause, "Cause" if len(causes) == 1 else f"Cause {number + 1}")
+    if len(causes) > _MOST:
+        lines.append(f"  There are {len(causes) - _MOST} more causes, which spoil less.")
+    if not causes:
+        lines.append(
+            "  When the function was called again with the same arguments, its results were finite:"
+            " it reads something that changes, or a compiled program rounds otherwise than its"
+            " operations do one by one."
+        )
+    return "\n".join(lines)
+
+
+def _result(path: str, value: Any) -> str:
+    array = np.asarray(value)
+    odd = ~np.isfinite(array)
+    place = np.unravel_index(int(np.argmax(odd)), array.shape)
+    where = _index(tuple(map(int, place)))
+    name = f"result{path}{where}" if path or where else "the result"
+    count = int(np.count_nonzero(odd))
+    of = f" ({count} of {array.size} numbers are not finite)" if array.size > 1 else ""
+    return f"{name} is {array[place].item()!r}{of}"
+
+
+def _index(place: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, place))}]" if place else ""
+
+
+def _told(cause: Cause, word: str) -> list[str]:
+    spoils = f" It spoils {cause.spoilt} numbers." if cause.spoilt > 1 else ""
+    lines = [f"  {word}: {_sentence(cause)}.{spoils}"]
+    lines += [f"    The infinity is from {_sentence(origin)}." for origin in cause.origins[:3]]
+    lines += [f"    {text[0].upper()}{text[1:]}." for text in cause.partners]
+    if cause.remedy:
+        lines.append(f"    Remedy: {cause.remedy}.")
+    return lines
+
+
+def _sentence(cause: Cause) -> str:
+    parts = [cause.text if not cause.operation else f"{cause.named}: {cause.text}"]
+    rank = len(cause.examples)
+    if cause.place[rank:]:
+        parts.append(f"at {_index(cause.place[rank:])}")
+    for example in cause.examples:
+        parts.append(f"example {example}")
+    if rank:
+        parts.append(f"in {cause.bad_examples} of {cause.all_examples} examples")
+    parts += [f"step {step} of {loop}" for loop, step in cause.steps]
+    return ", ".join(parts)
