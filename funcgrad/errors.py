@@ -18,7 +18,7 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── RangeError      OverflowError a number outside of what a dtype can hold
     ├── KeyReuseError       RuntimeError a key that random numbers are drawn from twice
     ├── NonFiniteError      FloatingPointError a result that is NaN or infinite, with its causes
-    ├── ConditionError      AssertionError a condition of ``fg.debug.check`` that does not hold
+    ├── ConditionError      ValueError a condition of ``fg.debug.check`` that does not hold
     ├── ConvergenceError    RuntimeError an iteration that did not come to its end
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
@@ -179,7 +179,7 @@ class NonFiniteError(FuncgradError, FloatingPointError):
         return type(self), (str(self), self.causes)
 
 
-class ConditionError(FuncgradError, AssertionError):
+class ConditionError(FuncgradError, ValueError):
     """A condition that ``fg.debug.check`` was told does not hold."""
 
 

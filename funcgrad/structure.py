@@ -38,6 +38,9 @@ class Trait(Flag):
         f(x, y) has the bits of f(y, x), except where both are complex.
     CONVERTS
         f(x) is x, where the result has the dtype of x.
+    EFFECT
+        It returns its first operand, and may raise. If that operand is a number that nobody
+        follows, a program in which it runs returns no result before it.
     FOREIGN
         It runs a user's Python function, which may do anything: print, or keep its arguments. Such
         operations keep their order.
@@ -58,6 +61,7 @@ class Trait(Flag):
     NONE = 0
     COMMUTATIVE = auto()
     CONVERTS = auto()
+    EFFECT = auto()
     FOREIGN = auto()
     JUMPS = auto()
     PRODUCT = auto()
@@ -69,6 +73,7 @@ class Trait(Flag):
 
 COMMUTATIVE: Final = Trait.COMMUTATIVE
 CONVERTS: Final = Trait.CONVERTS
+EFFECT: Final = Trait.EFFECT
 FOREIGN: Final = Trait.FOREIGN
 JUMPS: Final = Trait.JUMPS
 PRODUCT: Final = Trait.PRODUCT

@@ -5,7 +5,7 @@
 >>> debug.nans(fg.grad(lambda x: fg.numpy.sqrt(x)))(0.0)
 Traceback (most recent call last):
     ...
-funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the result is inf.
+funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the gradient is inf.
   Cause: divide in the pull of sqrt at <doctest ...>:1: divide(0.5, 0.0) = inf.
     Remedy: clip the argument, or choose inside: sqrt(where(x > 0, x, 1)); of a sum of squares ...
 """
@@ -13,10 +13,12 @@ funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the result is inf.
 from typing import TYPE_CHECKING
 
 from funcgrad.debug.causes import Cause
+from funcgrad.debug.conditions import check
+from funcgrad.debug.lost_digits import Loss, LostDigits, digits
 from funcgrad.debug.results import nans, raise_nans
 from funcgrad.foreign_names import missing_from as _missing_from
 
-__all__ = ["Cause", "nans", "raise_nans"]
+__all__ = ["Cause", "Loss", "LostDigits", "check", "digits", "nans", "raise_nans"]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

@@ -7,7 +7,8 @@ their own births. An infinite element comes from infinite ones, or is born.
 >>> import funcgrad as fg
 >>> from funcgrad.debug.replays import replay
 >>> fnp = fg.numpy
->>> run = replay(lambda x: fnp.sum(fnp.where(x < 0, 0.0, fnp.log(x)) / x), (fg.tensor([-1.0, 0.0]),), {})
+>>> x = fg.tensor([-1.0, 0.0])
+>>> run = replay(lambda x: fnp.sum(fnp.where(x < 0, 0.0, fnp.log(x)) / x), (x,), {})
 >>> [(birth.node.primitive.name, birth.mask.tolist(), spoilt) for birth, spoilt in births_of(run)]
 [('log', [False, True], 1)]
 """
@@ -160,9 +161,11 @@ def _to_blame(
     Elementwise operations may read several suspects and hand on one of them, as a choice does. So
     one operand after the other is made finite: it is to blame where that changes the result.
     """
-    reached = [
-        a & b for a, b in zip(links.backward(mask), suspects, strict=True)
-    ] if mask.any() else [np.zeros_like(x) for x in suspects]
+    reached = (
+        [a & b for a, b in zip(links.backward(mask), suspects, strict=True)]
+        if mask.any()
+        else [np.zeros_like(x) for x in suspects]
+    )
     primitive = node.primitive
     assert primitive is not None
     several = sum(bool(x.any()) for x in reached) > 1
@@ -204,9 +207,7 @@ def births_of(run: Replay) -> list[tuple[Birth, int]]:
     for birth in sorted(walk.births, key=lambda birth: birth.node.number):
         sites.setdefault(birth.site, []).append(birth)
     visits = [walk.visits[key] for key in sorted(walk.visits)]
-    counted = [
-        (births[0], _spoilt(births, visits, ends)) for births in [*sites.values()][:_MOST]
-    ]
+    counted = [(births[0], _spoilt(births, visits, ends)) for births in [*sites.values()][:_MOST]]
     return sorted(counted, key=lambda pair: -pair[1])
 
 
@@ -264,9 +265,7 @@ def _spoilt(
     return total
 
 
-def _arriving(
-    visit: _Visit, reached: Mapping[_Key, Mask], own: Mapping[int, Mask]
-) -> list[Mask]:
+def _arriving(visit: _Visit, reached: Mapping[_Key, Mask], own: Mapping[int, Mask]) -> list[Mask]:
     """The followed elements of the operands that come from some births."""
     arriving = []
     for operand, followed in enumerate(visit.followed):

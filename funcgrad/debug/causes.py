@@ -100,7 +100,9 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
     place = tuple(int(k) for k in np.unravel_index(int(np.argmax(mask)), mask.shape))
     if node.primitive is None:
         value = _number(np.asarray(node.outs[birth.position])[place])
-        return Cause("", "", text=f"the argument {node.path} is {value}", place=place, spoilt=spoilt)
+        return Cause(
+            "", "", text=f"the argument {node.path} is {value}", place=place, spoilt=spoilt
+        )
     context, forward = node.context, node.forward
     behind = None if forward is None else forward.node
     entry = None if context.entry is None else context.entry[0]
@@ -113,11 +115,14 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
     bad = np.any(mask, axis=tuple(range(rank, mask.ndim)))
     if birth.outside is not None:
         value = _number(np.asarray(node.operands[birth.outside])[place])
-        text = f"{node.primitive.name} reads {value}, which comes from outside of the arguments"
-    else:
-        text = _text(node, birth.position, place)
+        reader = f"{node.primitive.name} reads it{_at(context.line)}"
+        text = f"a value from outside of the arguments is {value}; {reader}"
+        return Cause("", context.line, text=text, place=place, steps=steps, spoilt=spoilt)
+    text = _text(node, birth.position, place)
     origins = tuple(map(cause_of, origins_of(birth)))
-    remedies = [(entry or node.primitive).remedy, *[origin.remedy for origin in origins]]
+    partners = _partners(birth, place) if origins else ()
+    remedies = [origin.remedy for origin in origins if origin.remedy != _GENERAL]
+    remedies += [(entry or node.primitive).remedy, _PAIR if partners else "", _GENERAL]
     return Cause(
         node.primitive.name,
         context.line,
@@ -132,11 +137,12 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
         int(bad.size) if rank else 0,
         spoilt,
         origins,
-        _partners(birth, place) if origins else (),
-        next((remedy for remedy in remedies[::-1] if remedy), _GENERAL) if birth.outside is None else "",
+        partners,
+        next(filter(None, remedies)),
     )
 
 
+_PAIR = "mask by where(mask, x, 0), inside of what is infinite too, not by a product with 0"
 _GENERAL = "keep the operands in the range of the dtype, by scaling, clipping or float64"
 
 
@@ -183,8 +189,9 @@ def _partners(birth: Birth, place: tuple[int, ...]) -> tuple[str, ...]:
     for operand, mask in enumerate(_elements(node, birth.position, place)):
         numbers = np.asarray(node.operands[operand])[mask]
         source = node.places[operand]
-        if numbers.size and not (is_nan(numbers) | is_infinite(numbers)).any() and source:
-            texts.append(f"the {_number(numbers[0])} is from {_made_by(source)}")
+        if numbers.size and not (is_nan(numbers) | is_infinite(numbers)).any():
+            maker = "outside of the arguments" if source is None else _made_by(source)
+            texts.append(f"the {_number(numbers[0])} is from {maker}")
     return tuple(texts)
 
 
@@ -198,4 +205,3 @@ def _made_by(place: Place) -> str:
     return Cause(
         node.primitive.name, node.context.line, node.context.derivative, name, behind
     ).named
-

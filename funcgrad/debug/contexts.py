@@ -3,6 +3,7 @@
 Nothing is written down for this while functions run. The stack of calls says it, and it is read
 only while a function is replayed.
 
+>>> from inspect import currentframe
 >>> context(currentframe()).line.startswith("<doctest")
 True
 """
@@ -10,7 +11,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import currentframe
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -98,6 +98,7 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Context:
     line, derivative, entry = "", "", None
     steps: list[tuple[str, int]] = []
     sizes: list[int] = []
+    batches: list[Any] = []
     while frame is not None and frame.f_code is not stop:
         code = frame.f_code
         if not line and code in _DERIVATIVES and not derivative:
@@ -109,7 +110,10 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Context:
             if step is not None:
                 steps.append((name, step))
         elif code in _BATCHES:
-            sizes.append(frame.f_locals["self"].size)
+            batch = frame.f_locals["self"]
+            if not any(batch is other for other in batches):
+                batches.append(batch)
+                sizes.append(batch.size)
         elif not line and code is bound.__code__:
             line = frame.f_locals["equation"].source
         elif not line and is_users(frame):

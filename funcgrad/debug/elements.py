@@ -216,7 +216,9 @@ def _stacked(x: Shape, core: int, shape: Shape) -> Link:
     return Link(backward, forward)
 
 
-def _paired(there: np.ndarray[Any, Any], here: np.ndarray[Any, Any], x: Shape, shape: Shape) -> Link:
+def _paired(
+    there: np.ndarray[Any, Any], here: np.ndarray[Any, Any], x: Shape, shape: Shape
+) -> Link:
     """Pairs of numbers of elements: of the operand, and of the result."""
 
     def marked(mask: Mask, source: Any, target: Any, sizes: Shape) -> Mask:
@@ -269,9 +271,7 @@ def _numbers_of(places: Places, operands: Sequence[Raw]) -> tuple[Any, Any]:
     return numbers, exists
 
 
-def _chosen(
-    places: Places, operands: Sequence[Raw], x: Shape, shape: Shape, gathers: bool
-) -> Link:
+def _chosen(places: Places, operands: Sequence[Raw], x: Shape, shape: Shape, gathers: bool) -> Link:
     """Elements at chosen places of an operand, or of the result."""
     numbers, exists = _numbers_of(places, operands)
     others = np.arange(numbers.size)[exists]
@@ -306,5 +306,3 @@ def _scattered(
         unchanged = stays.reshape(shape)
         links[0] = Link(lambda mask: mask & unchanged, lambda mask: mask & unchanged)
     return tuple(links)
-
-

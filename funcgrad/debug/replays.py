@@ -31,6 +31,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.result_watch import Watch, watched_by
 from funcgrad.tensor import Tensor, apply1
 from funcgrad.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
+from funcgrad.transforms.arguments import leaf_names
 from funcgrad.transforms.tracer import Tracer
 from funcgrad.transforms.whole import Whole
 
@@ -152,8 +153,10 @@ class Replay(Trace):
     ) -> Node:
         """Make the node of an operation."""
         where = context(frame, _BASE)
-        forward = None if where.entry is None else _place_inside(where.entry[1])
+        forward = None
         if where.entry is not None:
+            behind = innermost_value(where.entry[1], Followed)
+            forward = None if behind is None else behind._place
             where = where._replace(entry=(where.entry[0], None))
         number = next(self._numbers)
         if all(map(_is_finite, outs)):
@@ -163,7 +166,15 @@ class Replay(Trace):
             for operand, place in zip(operands, places, strict=True)
         ]
         node = Node(
-            number, primitive, where, forward, "", tuple(outs), tuple(operands), tuple(known), params
+            number,
+            primitive,
+            where,
+            forward,
+            "",
+            tuple(outs),
+            tuple(operands),
+            tuple(known),
+            params,
         )
         self.nodes.append(node)
         return node
@@ -187,9 +198,7 @@ class Replay(Trace):
             place = leaf._place if type(leaf) is Followed else None
             raw = self.inner(leaf) if isinstance(leaf, Tensor) else leaf
             if type(raw) in RAW:
-                self.outs.append(
-                    (trees.key_path_text(path), raw, place or self._constant(raw))
-                )
+                self.outs.append((trees.key_path_text(path), raw, place or self._constant(raw)))
 
 
 def _is_finite(value: Raw) -> bool:
@@ -199,13 +208,13 @@ def _is_finite(value: Raw) -> bool:
     return bool(np.isfinite(value).all())
 
 
-def _place_inside(value: Any) -> Place | None:
-    """The place of a value that may be followed by other transformations as well."""
+def innermost_value(value: Any, kind: type[Any]) -> Any:
+    """The value of a kind that other transformations may follow as well; None if there is none."""
     if type(value) is tuple:
         value = value[0]
-    while value is not None and type(value) is not Followed:
+    while value is not None and type(value) is not kind:
         value = None if type(value) in RAW else getattr(value, "_value", None)
-    return None if value is None else value._place
+    return value
 
 
 # ------------------------------------------------------------------------- what is not followed
@@ -250,7 +259,7 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
         sys.setprofile(None)
 
 
-class _Opening(Watch):
+class Opening(Watch):
     """Has jitted functions run operation by operation."""
 
     __slots__ = ()
@@ -266,7 +275,7 @@ class _Opening(Watch):
         return function(*args, **kwargs)
 
 
-class _Naming(_Opening):
+class _Naming(Opening):
     """Notes, besides, which transformation the replayed function is."""
 
     __slots__ = ("operation", "result")
@@ -283,23 +292,21 @@ class _Naming(_Opening):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        with watched_by(_Opening()):
+        with watched_by(Opening()):
             self.result = call(*args, **kwargs)
         self.operation = operation
         return self.result
 
 
-def replay(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Replay:
+def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Replay:
     """Call a function once more, with every operation followed."""
     naming = _Naming()
     with begin_level() as level, watched_by(naming), repetition():
         trace = Replay(level)
         leaves, structure = trees.flatten((tuple(args), dict(kwargs)))
         followed = [
-            trace.argument(leaf, path) if isinstance(leaf, _FOLLOWED) else leaf
-            for leaf, path in zip(leaves, structure.paths(), strict=True)
+            trace.argument(leaf, path) if isinstance(leaf, FOLLOWED) else leaf
+            for leaf, path in zip(leaves, leaf_names(function, structure), strict=True)
         ]
         dynamic, named = trees.unflatten(structure, followed)
         with _seeing_constants(trace):
@@ -310,7 +317,7 @@ def replay(
     return trace
 
 
-_FOLLOWED: Final = (Tensor, np.ndarray, np.generic, float, complex)
+FOLLOWED: Final = (Tensor, np.ndarray, np.generic, float, complex)
 """What is followed; whole numbers and truth values may be static."""
 
 

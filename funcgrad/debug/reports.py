@@ -21,7 +21,9 @@ _MOST = 5
 """So many causes are shown."""
 
 
-def report(title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause]) -> str:
+def report(
+    title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause], word: str = "result"
+) -> str:
     """The message: which results, and why.
 
     Parameters
@@ -30,10 +32,12 @@ def report(title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause]) 
     bad : sequence of pairs
         The path and the value of the leaves that are not finite.
     causes : sequence of Cause
+    word : str
+        What the results are.
     """
-    lines = [f"{title}: {_result(*bad[0])}."]
+    lines = [f"{title}: {_result(word, *bad[0])}."]
     if len(bad) > 1:
-        others = ", ".join([f"result{path}" for path, _ in bad[1 : 1 + _MOST]])
+        others = ", ".join([f"{word}{path}" for path, _ in bad[1 : 1 + _MOST]])
         more = f", and {len(bad) - 1 - _MOST} more" if len(bad) > 1 + _MOST else ""
         lines.append(f"  Not finite either: {others}{more}.")
     for number, cause in enumerate(causes[:_MOST]):
@@ -49,12 +53,12 @@ def report(title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause]) 
     return "\n".join(lines)
 
 
-def _result(path: str, value: Any) -> str:
+def _result(word: str, path: str, value: Any) -> str:
     array = np.asarray(value)
     odd = ~np.isfinite(array)
     place = np.unravel_index(int(np.argmax(odd)), array.shape)
     where = _index(tuple(map(int, place)))
-    name = f"result{path}{where}" if path or where else "the result"
+    name = f"{word}{path}{where}" if path or where else f"the {word}"
     count = int(np.count_nonzero(odd))
     of = f" ({count} of {array.size} numbers are not finite)" if array.size > 1 else ""
     return f"{name} is {array[place].item()!r}{of}"
@@ -67,7 +71,13 @@ def _index(place: tuple[int, ...]) -> str:
 def _told(cause: Cause, word: str) -> list[str]:
     spoils = f" It spoils {cause.spoilt} numbers." if cause.spoilt > 1 else ""
     lines = [f"  {word}: {_sentence(cause)}.{spoils}"]
-    lines += [f"    The infinity is from {_sentence(origin)}." for origin in cause.origins[:3]]
+    for origin in cause.origins[:3]:
+        told = _sentence(origin)
+        lines.append(
+            f"    The infinity is from {told}."
+            if origin.operation
+            else f"    {told[0].upper()}{told[1:]}."
+        )
     lines += [f"    {text[0].upper()}{text[1:]}." for text in cause.partners]
     if cause.remedy:
         lines.append(f"    Remedy: {cause.remedy}.")

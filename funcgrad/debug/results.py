@@ -8,7 +8,7 @@ Tensor([0.25, 0.  ])
 >>> nans(fg.grad(loss))(fg.tensor([4.0, 0.0]))
 Traceback (most recent call last):
     ...
-funcgrad.errors.NonFiniteError: nans: grad of loss: result[1] is nan (1 of 2 numbers are not finite).
+funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 numbers are not finite).
   Cause: multiply in the pull of sqrt at <doctest ...>:2: multiply(0.0, inf) = nan, at [1].
 ...
 """
@@ -133,7 +133,7 @@ def raise_nans() -> Iterator[None]:
     ...     fg.grad(fg.numpy.log)(0.0)
     Traceback (most recent call last):
         ...
-    funcgrad.errors.NonFiniteError: grad of log: the result is inf.
+    funcgrad.errors.NonFiniteError: grad of log: the gradient is inf.
       Cause: reciprocal_of_positive in the pull of log at <doctest ...>:2: ...
     """
     with watched_by(_Looking()), np.errstate(call=_marked):
@@ -223,7 +223,8 @@ def look(
     called = getattr(function, "__name__", type(function).__name__)
     of = f"{operation} of {called}" if operation not in ("", called) else called
     causes = tuple(causes_of(run))
-    raise NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes), causes)
+    word = "gradient" if operation == "grad" else "result"
+    raise NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes, word), causes)
 
 
 def _raw(leaf: Any) -> Any:

@@ -332,7 +332,6 @@ positive = elementwise(
 multiply = elementwise(
     "multiply",
     np.multiply,
-    remedy="mask by where(mask, x, 0), inside of what overflows too, not by a product with 0",
     operator="*",
     partials=(lambda _, _x, y: y, lambda _, x, _y: x),
     samples=_PLANE,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from funcgrad.process_locks import cached_property
 from funcgrad.programs.equation import Constant, Equation, Guard
 from funcgrad.shape import Spec
+from funcgrad.structure import EFFECT, Control
 
 
 class Index:
@@ -108,6 +109,20 @@ class Index:
             variable = -1 if guard.variable < self.first_result else guard.variable
             guards.setdefault(variable, []).append(guard)
         return guards
+
+    @cached_property
+    def effect(self) -> Equation | None:
+        """An equation that is run for its effect, also of a program inside; None without one."""
+        for equation in self._equations:
+            structure = equation.operation.structure
+            if EFFECT in equation.operation.traits:
+                return equation
+            if isinstance(structure, Control):
+                for program, _ in structure.runs(**dict(equation.params)):
+                    inside: Equation | None = program.index.effect
+                    if inside is not None:
+                        return inside
+        return None
 
     @cached_property
     def guarded(self) -> frozenset[int]:

@@ -17,7 +17,7 @@ from funcgrad import trees
 from funcgrad.buffers import BufferPool
 from funcgrad.floating_errors import quiet
 from funcgrad.foreign_names import answering
-from funcgrad.result_watch import WATCH, watched
+from funcgrad.result_watch import watched
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import begin_level
@@ -150,7 +150,10 @@ def value_and_grad(
     >>> fg.value_and_grad(lambda z: z * z, holomorphic=True)(1.0 + 2.0j)
     (Tensor((-3+4j)), Tensor((2+4j)))
     """
-    return _gradient_function("value_and_grad", f, argnums, has_aux, probes, holomorphic)
+    return watched(
+        _gradient_function("value_and_grad", f, argnums, has_aux, probes, holomorphic),
+        "value_and_grad",
+    )
 
 
 @overload
@@ -246,13 +249,10 @@ def grad(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        watch = WATCH.get()
-        if watch is not None and watch.looks:
-            return watch.called("grad", gradient, args, kwargs)
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
 
-    return gradient
+    return watched(gradient, "grad")
 
 
 def _gradient_function(
@@ -270,9 +270,6 @@ def _gradient_function(
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        watch = WATCH.get()
-        if watch is not None and watch.looks:
-            return watch.called(operation, value_and_gradient, args, kwargs)
         try:
             chosen = choose(operation, f, args, argnums)
             with begin_level() as level:

@@ -24,8 +24,8 @@ from funcgrad.programs.equation import Constant, Equation, Guard, Params, read_n
 from funcgrad.programs.names import letters
 from funcgrad.programs.origins import staged_line
 from funcgrad.programs.program import Program
-from funcgrad.shape import stand_in
-from funcgrad.structure import Control
+from funcgrad.shape import dtype_of, is_inexact, stand_in
+from funcgrad.structure import EFFECT, Control
 from funcgrad.tensor import Tensor
 from funcgrad.trace import (
     RAW,
@@ -90,6 +90,7 @@ class Stager(Trace):
     keeps_compiled: ClassVar[bool] = False
     __slots__ = (
         "_around",
+        "_effects",
         "_equations",
         "_guards",
         "_has_numbers",
@@ -125,6 +126,7 @@ class Stager(Trace):
         self._inputs: list[Any] = []
         self._pool = ConstantPool()
         self._equations: list[tuple[int, Equation]] = []
+        self._effects: list[tuple[Primitive, tuple[Value, ...], Params]] = []
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
         self._runs_loops: bool = runs_loops if around is None else around._runs_loops
@@ -215,6 +217,9 @@ class Stager(Trace):
             said = primitive.checked_result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
         hashable, several = _hashable(params) if params else (), type(out) is tuple
+        if EFFECT in primitive.traits and type(args[0]) in RAW:
+            self._effects.append((primitive, args[1:], hashable))
+            return out
         results = self._define(primitive, args, hashable, out if several else [out])
         if self._has_numbers and not is_known:
             self._leave_out([result._index for result in results])
@@ -347,7 +352,7 @@ class Stager(Trace):
 
         Values around that the function closes over are inputs as well, the last ones.
         """
-        outputs = [self._variable(out) for out in outs]
+        outputs = [self._variable(out) for out in self._after_effects(outs)]
         known, closed = self._pool.constants, self._closed()
         inputs, constants = len(self._inputs), len(known)
         order = sorted(range(constants), key=lambda place: known[place] not in closed)
@@ -368,6 +373,17 @@ class Stager(Trace):
             **fields,
         )
 
+    def _after_effects(self, outs: Sequence[Value]) -> Sequence[Value]:
+        """The results, one of which waits for the operations that were run for their effects."""
+        if not self._effects or not outs:
+            return outs
+        place = _waiting_place(outs)
+        waiting = list(outs)
+        for primitive, args, params in self._effects:
+            operands = waiting[place], *args
+            (waiting[place],) = self._define(primitive, operands, params, [self.inner(outs[place])])
+        return waiting
+
     def _define(
         self, operation: Primitive, args: Sequence[Value], params: Params, outs: Sequence[Value]
     ) -> list[Value]:
@@ -382,7 +398,20 @@ class Stager(Trace):
         runs = operation.is_foreign or isinstance(operation.structure, Control)
         if runs and self._unknown and self._has_numbers:  # a loop may have run in it
             self._leave_out(range(first, first + len(outs)))
-        return [self._tracer(out, first + k) for k, out in enumerate(outs)]
+        results = [self._tracer(out, first + k) for k, out in enumerate(outs)]
+        if results and isinstance(operation.structure, Control):
+            self._wait_for(operation, params, results)
+        return results
+
+    def _wait_for(self, operation: Primitive, params: Params, results: Sequence[Value]) -> None:
+        """Let the results wait for a loop or a call, if something in it is run for its effect."""
+        structure: Any = operation.structure
+        for program, _ in structure.runs(**dict(params)):
+            effect = program.index.effect
+            if effect is not None:
+                read = results[_waiting_place(results)]
+                self._effects.append((effect.operation, (True, read), effect.params))
+                return
 
     def _source(self) -> str:
         """The user's line that an equation comes from."""
@@ -407,6 +436,11 @@ class Stager(Trace):
         tracer._index = index
         tracer._trace = self
         return tracer
+
+
+def _waiting_place(outs: Sequence[Value]) -> int:
+    """Which of some results waits for effects: one that derivatives read, if there is any."""
+    return next((k for k, out in enumerate(outs) if is_inexact(dtype_of(out))), 0)
 
 
 def _loops(primitive: Primitive) -> bool:

@@ -1,0 +1,160 @@
+"""Conditions of the user's that are checked as functions run, also in programs, loops and batches.
+
+>>> import funcgrad as fg
+>>> def root(x):
+...     check(x >= 0, "x is negative", x=x)
+...     return fg.numpy.sqrt(x)
+>>> fg.jit(root)(4.0)
+Tensor(2.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import currentframe
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.debug.contexts import context
+from funcgrad.errors import ArgumentError, ConditionError, DtypeError
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.broadcasting import broadcast_to
+from funcgrad.shape import Spec, dtype_of, shape_of
+from funcgrad.structure import EFFECT, Opaque
+from funcgrad.trace import RAW, Raw, Value, bind
+from funcgrad.transforms.factors import zeros_like
+from funcgrad.transforms.numberless import running_stager
+from funcgrad.users_line import users_line
+from funcgrad.users_values import ArrayLike, operand
+
+
+def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
+    """Raise an error if a condition does not hold.
+
+    Parameters
+    ----------
+    condition : array_like of bool
+        It has to hold for all elements.
+    message : str
+        What is wrong if it does not.
+    **values : array_like
+        Numbers to show. Of those with the shape of the condition, the first element for which it
+        does not hold is shown.
+
+    Raises
+    ------
+    ConditionError
+        The condition does not hold. The error names the values; in a batch the first example for
+        which it does not hold; in a loop the step.
+    DtypeError
+        The condition is no truth value.
+    ArgumentError
+        The message is no text.
+
+    Notes
+    -----
+    Without ``jit`` the error is raised at once. In a program the check is an operation, which
+    raises as soon as it runs, on every backend; the results of the program wait for it. In a branch
+    it belongs to the branch; in a batch, to the examples that take part. A program without any
+    result checks only while it is staged. With ``python -O`` nothing is checked, as by ``assert``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.debug as debug
+    >>> def logarithms(x):
+    ...     debug.check(x > 0, "x is not positive", x=x)
+    ...     return fg.numpy.log(x)
+    >>> fg.vmap(logarithms)(fg.tensor([1.0, -2.0]))
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.ConditionError: x is not positive: x = -2.0, example 1 (at <doctest ...>:2).
+    """
+    if not __debug__:
+        return
+    if not isinstance(message, str):
+        raise ArgumentError(f"check: the message is {message!r}; it has to be a text.")
+    ok = operand(condition, "check")
+    if dtype_of(ok).kind != "b":
+        raise DtypeError(
+            f"check: the condition has dtype {dtype_of(ok)}; it has to be a truth value, or an"
+            " array of them. Compare it, as in x > 0."
+        )
+    shown = [operand(value, f"check: {name}") for name, value in values.items()]
+    params = {"message": message, "names": tuple(values), "examples": 0, "line": users_line()}
+    stager = running_stager()
+    if stager is not None and type(ok) in RAW and not np.all(ok):
+        stager.process(CHECK, (True, ok, *shown), params)  # of the branch that is being staged
+        return
+    bind(CHECK, (True, ok, *shown), params)
+
+
+def _evaluate(
+    x: Raw, ok: Raw, *values: Raw, message: str, names: tuple[str, ...], examples: int, line: str
+) -> Raw:
+    if np.all(ok):
+        return x
+    holds = np.asarray(ok)
+    place = tuple(int(k) for k in np.unravel_index(int(np.argmin(holds)), holds.shape))
+    shape, of = holds.shape[examples:], place[:examples]
+    parts = []
+    for name, value in zip(names, values, strict=True):
+        array = np.asarray(value)[of]
+        number = array[place[examples:]] if array.shape == shape else array
+        parts.append(f"{name} = {_text(number)}")
+    if shape:
+        parts.append(f"at {list(place[examples:])}")
+    parts += [f"example {example}" for example in of]
+    parts += [f"step {step} of {loop}" for loop, step in context(currentframe()).steps]
+    told = f": {', '.join(parts)}" if parts else ""
+    raise ConditionError(f"{message}{told}{f' (at {line})' if line else ''}.")
+
+
+def _text(value: Any) -> str:
+    if value.ndim == 0:
+        return repr(value.item())
+    return np.array2string(value, threshold=6, edgeitems=2, separator=", ").replace("\n", "")
+
+
+def _batch(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: Sequence[bool],
+    params: Mapping[str, Any],
+) -> Value:
+    """Give all operands the batch on axis 0."""
+    whole = [
+        x if flag else broadcast_to(x, shape=(size, *shape_of(x)))
+        for x, flag in zip(args, batched, strict=True)
+    ]
+    return bind(primitive, tuple(whole), {**params, "examples": params["examples"] + 1})
+
+
+def _samples() -> Iterator[Sample]:
+    params = {"message": "it is negative", "names": ("x",), "examples": 0, "line": ""}
+    for x in (np.array([1.5, -0.5]), np.float64(2.0), np.zeros((0, 2)), np.array([1.0 + 2.0j])):
+        yield Sample((x, np.isfinite(x), x.real), params)
+    yield Sample((np.array([1.5, 2.5]), True), {**params, "names": ()})
+
+
+def _result(x: Spec, *others: Spec, **params: Any) -> Spec:
+    return x
+
+
+CHECK: Final = Primitive(
+    "check",
+    _evaluate,
+    _result,
+    Linearized(
+        lambda tangents, out, *args, **params: tangents[0],
+        lambda ct, out, x, *others, **params: (ct, *map(zeros_like, others)),
+    ),
+    _batch,
+    _samples,
+    structure=Opaque(counted=0),
+    traits=EFFECT,
+    label=lambda *, message, **others: f"check {message!r}",
+)
+"""``(x, condition, *values)`` to x, where the condition holds; else it raises."""

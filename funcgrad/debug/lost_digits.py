@@ -1,0 +1,303 @@
+"""Count the digits that each operation of a function loses, by running it in two precisions.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> lost = digits(lambda x: fnp.sqrt(x + 1.0) - fnp.sqrt(x))(fnp.float32(1e5))
+>>> print(lost.losses[0].operation, round(lost.losses[0].lost))
+subtract 5
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.debug.contexts import Context, context
+from funcgrad.debug.replays import FOLLOWED, Opening, innermost_value
+from funcgrad.floating_errors import ignoring
+from funcgrad.key_uses import repetition
+from funcgrad.primitive import Primitive
+from funcgrad.result_watch import watched_by
+from funcgrad.structure import Trait
+from funcgrad.tensor import Tensor
+from funcgrad.trace import NUMBERS, Raw, Trace, Value, begin_level, bind
+from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.tracer import Tracer
+from funcgrad.transforms.whole import Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """An operation that loses digits.
+
+    Attributes
+    ----------
+    operation : str
+    line : str
+        The user's file and line; that of the other operation, for a derivative of one.
+    lost : float
+        How many decimal digits its worst element has less than its operands, or than its dtype.
+    digits : float
+        How many are right in its worst element.
+    derivative : str
+        Of which operation it is part of the derivative, such as ``"pull of sqrt"``; else empty.
+    steps : tuple of pairs
+        The loops around it: the name, and the number of the step.
+    """
+
+    operation: str
+    line: str
+    lost: float
+    digits: float
+    derivative: str = ""
+    steps: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        inside = f" in the {self.derivative}" if self.derivative else ""
+        at = f" at {self.line}" if self.line else ""
+        steps = "".join([f", step {step} of {loop}" for loop, step in self.steps])
+        return (
+            f"{self.operation}{inside}{at} loses {self.lost:.1f} digits; {self.digits:.1f} are"
+            f" right{steps}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LostDigits:
+    """How many digits of a function's results are right, and which operations lose most.
+
+    Attributes
+    ----------
+    digits : tuple of pairs
+        The path of each result, and how many decimal digits of its worst element are right.
+    losses : tuple of Loss
+        The operations that lose a digit or more, the one that loses most first, a line once.
+    """
+
+    digits: tuple[tuple[str, float], ...]
+    losses: tuple[Loss, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"result{path}: {right:.1f} digits are right" for path, right in self.digits]
+        lines += [f"  {loss}" for loss in self.losses[:_SHOWN]]
+        return "\n".join(lines)
+
+
+_SHOWN = 10
+
+
+def digits(f: Callable[..., Any]) -> Callable[..., LostDigits]:
+    """Make a function that tells how many digits of the results of another one are right.
+
+    Parameters
+    ----------
+    f : callable
+        Of pytrees to a pytree; also what ``grad``, ``jit`` and the like return.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It returns ``LostDigits``: how many decimal digits of each
+        result are right, and the operations that lose a digit or more, with their lines.
+
+    Raises
+    ------
+    FunctionError
+        ``f`` cannot be called.
+
+    Notes
+    -----
+    Each operation is evaluated on the numbers at hand, and beside them on numbers of a higher
+    precision, from the arguments on: float64 for float32 and float16, and NumPy's longdouble for
+    float64. Digits are lost where the two differ by more, relative to the number, than those of the
+    operands do. Control flow follows the numbers at hand. Operations that NumPy does not compute in
+    longdouble, as of linear algebra, are taken to be exact there; where longdouble is float64, as
+    on some processors, nothing is found for float64.
+
+    This is a measurement at one point, with the errors as they happen to be; a bound would be
+    larger. Compare Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., SIAM 2002,
+    section 1.7, on cancellation.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.debug as debug
+    >>> def variance(x):
+    ...     return fg.numpy.mean(x**2) - fg.numpy.mean(x) ** 2
+    >>> x = fg.numpy.array([1000.0, 1000.1, 1000.2], dtype="float32")
+    >>> debug.digits(variance)(x)
+    result: ... digits are right
+      subtract at <doctest ...>:2 loses ... digits; ... are right
+    """
+    check_function("digits", f)
+
+    @wraps(f)
+    def counted(*args: Any, **kwargs: Any) -> LostDigits:
+        with begin_level() as level, watched_by(Opening()), repetition():
+            trace = _Twofold(level)
+            dynamic, named = trees.map(
+                lambda leaf: trace.argument(leaf) if isinstance(leaf, FOLLOWED) else leaf,
+                (args, kwargs),
+            )
+            result = f(*dynamic, **named)
+            leaves = [
+                (trees.key_path_text(path), _right(leaf._value, trace.precise(leaf)))
+                for path, leaf in trees.leaves_with_path(result)
+                if type(leaf) is Twofold and _is_inexact(leaf._value)
+            ]
+        return LostDigits(tuple(leaves), _by_line(trace.losses))
+
+    return counted
+
+
+class Twofold(Tracer):
+    """A value, and beside it the same in a higher precision."""
+
+    __slots__ = ("_line", "_precise")
+    _line: str
+    _precise: Raw
+
+
+class _Twofold(Trace):
+    """The trace that evaluates every operation twice.
+
+    Attributes
+    ----------
+    losses : list of pairs
+        What each operation loses, and where it ran.
+    """
+
+    title = "digits"
+    has_numbers = True
+    __slots__ = ("losses",)
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.losses: list[tuple[Primitive, float, float, Context]] = []
+
+    def argument(self, value: Any) -> Any:
+        raw = value._value if isinstance(value, Tensor) else value
+        return self._beside(value, _widened(raw), "")
+
+    def _beside(self, value: Value, precise: Raw, line: str) -> Any:
+        followed: Twofold = Twofold.around(self, value)
+        followed._precise, followed._line = precise, line
+        return followed
+
+    def precise(self, value: Value) -> Raw:
+        """The value in the higher precision."""
+        return value._precise if type(value) is Twofold else _widened(self.inner(value))
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Evaluate in both precisions, and count."""
+        inner = tuple([self.inner(arg) for arg in args])
+        precise = tuple([self.precise(arg) for arg in args])
+        out = bind(primitive, inner, params)
+        outs = out if type(out) is tuple else (out,)
+        beside = self._evaluated(primitive, precise, params, outs)
+        where = _placed(context(sys._getframe(1)))
+        before = min(
+            [_right(x, y) for x, y in zip(inner, precise, strict=True) if _is_inexact(x)],
+            default=np.inf,
+        )
+        for value, exact in zip(outs, beside, strict=True):
+            if _is_inexact(value):
+                right = _right(value, exact)
+                lost = min(before, _most(value)) - right
+                if lost >= 1.0:
+                    self.losses.append((primitive, lost, right, where))
+        followed = [self._beside(x, y, where.line) for x, y in zip(outs, beside, strict=True)]
+        return tuple(followed) if type(out) is tuple else followed[0]
+
+    def _evaluated(
+        self,
+        primitive: Primitive,
+        precise: Sequence[Raw],
+        params: Mapping[str, Any],
+        outs: Sequence[Raw],
+    ) -> Sequence[Raw]:
+        """The results in the higher precision; those at hand where there is none."""
+        if Trait.CONVERTS in primitive.traits and _is_inexact(outs[0]):
+            return (precise[0],)
+        try:
+            with ignoring():
+                exact = primitive.evaluate(*precise, **params)
+        except Exception:  # as where LAPACK has no routine for a dtype
+            return [_widened(out) for out in outs]
+        several = exact if type(exact) is tuple else (exact,)
+        fits = [np.shape(x) == np.shape(y) for x, y in zip(several, outs, strict=True)]
+        return several if all(fits) else [_widened(out) for out in outs]
+
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Run loops and calls operation by operation."""
+        return call.run(args)
+
+
+def _placed(where: Context) -> Context:
+    """A context with the line of the operation that a derivative is one of."""
+    if where.entry is None:
+        return where
+    primitive, out = where.entry
+    followed = innermost_value(out, Twofold)
+    line = where.line if followed is None else followed._line
+    return where._replace(entry=(primitive, None), line=line)
+
+
+_WIDER: Final[Mapping[str, type[Any]]] = {
+    "e": np.float64,
+    "f": np.float64,
+    "d": np.longdouble,
+    "F": np.complex128,
+    "D": np.clongdouble,
+}
+
+
+def _is_inexact(value: Raw) -> bool:
+    kind = type(value)
+    return kind is float or kind is complex or (kind not in NUMBERS and value.dtype.kind in "fc")
+
+
+def _widened(value: Raw) -> Raw:
+    """A value in the higher precision; Python numbers, which take any, as they are."""
+    if type(value) in NUMBERS or value.dtype.char not in _WIDER:
+        return value
+    return value.astype(_WIDER[value.dtype.char])
+
+
+def _most(value: Raw) -> float:
+    """How many digits the dtype has."""
+    dtype = np.asarray(value).dtype
+    return float(-np.log10(np.finfo(dtype).eps / 2))
+
+
+def _right(value: Raw, exact: Raw) -> float:
+    """How many digits of the worst element are right; infinities and NaN that agree are right."""
+    x, y = np.asarray(value), np.asarray(exact)
+    if not x.size or x.shape != y.shape:
+        return _most(value)
+    with ignoring():
+        error = np.abs(y - x) / np.abs(y)
+        error = np.where((x == y) | ~np.isfinite(x) | ~np.isfinite(y), 0, error)
+        worst = float(np.max(error))
+    if worst == 0:
+        return _most(value)
+    return float(np.clip(-np.log10(min(worst, 1.0)), 0.0, _most(value)))
+
+
+def _by_line(losses: Sequence[tuple[Primitive, float, float, Context]]) -> tuple[Loss, ...]:
+    """The greatest loss of each operation at each line, the greatest first."""
+    worst: dict[tuple[str, str, str], Loss] = {}
+    for primitive, lost, right, where in losses:
+        inside = f"{where.derivative} of {where.entry[0].name}" if where.entry else ""
+        key = primitive.name, where.line, inside
+        if key not in worst or worst[key].lost < lost:
+            worst[key] = Loss(primitive.name, where.line, lost, right, inside, where.steps)
+    return tuple(sorted(worst.values(), key=lambda loss: -loss.lost))
