@@ -29,16 +29,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Watch:
-    """Meets the outermost calls of transformed functions, and all calls of jitted ones.
-
-    Attributes
-    ----------
-    looks : bool
-        Whether it meets calls of other functions than jitted ones.
-    """
+    """Meets the calls of transformed functions."""
 
     __slots__ = ()
-    looks: bool = True
 
     def called(
         self,
@@ -54,7 +47,7 @@ class Watch:
         operation : str
             The transformation, such as ``"grad"``.
         call : callable
-            The function, which runs within ``unwatched``, or under a watch that does not look.
+            The function itself, whose call is not met again.
         args, kwargs
         """
         raise NotImplementedError
@@ -96,7 +89,7 @@ def watched(function: F, operation: str = "") -> F:
     @wraps(function)
     def met(*args: Any, **kwargs: Any) -> Any:
         watch = WATCH.get()
-        if watch is None or not watch.looks:
+        if watch is None:
             return function(*args, **kwargs)
         return watch.called(name, function, args, kwargs)
 

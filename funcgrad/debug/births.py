@@ -67,7 +67,7 @@ class Birth:
             node.path,
             node.context.line,
             node.context.derivative,
-            None if behind is None else (behind.primitive, behind.context.line),
+            None if behind is None else (behind.primitive, behind.line),
             self.outside,
         )
 

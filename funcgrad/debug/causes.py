@@ -101,7 +101,7 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
     if node.primitive is None:
         value = _number(np.asarray(node.outs[birth.position])[place])
         return Cause(
-            "", "", text=f"the argument {node.path} is {value}", place=place, spoilt=spoilt
+            "", "", text=f"{_argument(node)} is {value}", place=place, spoilt=spoilt
         )
     context, forward = node.context, node.forward
     behind = None if forward is None else forward.node
@@ -128,7 +128,7 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
         context.line,
         context.derivative,
         "" if entry is None else entry.name,
-        "" if behind is None else behind.context.line,
+        "" if behind is None else behind.line,
         text,
         place,
         steps,
@@ -195,12 +195,16 @@ def _partners(birth: Birth, place: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _argument(node: Node) -> str:
+    return f"the {'' if node.path.startswith('argument ') else 'argument '}{node.path}"
+
+
 def _made_by(place: Place) -> str:
     node = place.node
     if node.primitive is None:
-        return f"the argument {node.path}"
+        return _argument(node)
     entry = node.context.entry
-    behind = "" if node.forward is None else node.forward.node.context.line
+    behind = "" if node.forward is None else node.forward.node.line
     name = "" if entry is None else entry[0].name
     return Cause(
         node.primitive.name, node.context.line, node.context.derivative, name, behind

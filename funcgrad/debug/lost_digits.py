@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.debug.contexts import Context, context
-from funcgrad.debug.replays import FOLLOWED, Opening, innermost_value
+from funcgrad.debug.replays import Opening, follow_leaves, innermost_value
 from funcgrad.floating_errors import ignoring
 from funcgrad.key_uses import repetition
 from funcgrad.primitive import Primitive
@@ -139,13 +139,11 @@ def digits(f: Callable[..., Any]) -> Callable[..., LostDigits]:
 
     @wraps(f)
     def counted(*args: Any, **kwargs: Any) -> LostDigits:
-        with begin_level() as level, watched_by(Opening()), repetition():
+        with begin_level() as level, repetition():
             trace = _Twofold(level)
-            dynamic, named = trees.map(
-                lambda leaf: trace.argument(leaf) if isinstance(leaf, FOLLOWED) else leaf,
-                (args, kwargs),
-            )
-            result = f(*dynamic, **named)
+            dynamic, named = follow_leaves(f, args, kwargs, trace.argument)
+            with watched_by(Opening(trace.argument)):
+                result = f(*dynamic, **named)
             leaves = [
                 (trees.key_path_text(path), _right(leaf._value, trace.precise(leaf)))
                 for path, leaf in trees.leaves_with_path(result)
@@ -181,7 +179,8 @@ class _Twofold(Trace):
         super().__init__(level)
         self.losses: list[tuple[Primitive, float, float, Context]] = []
 
-    def argument(self, value: Any) -> Any:
+    def argument(self, value: Any, path: str) -> Any:
+        """Follow an argument, also of a function inside."""
         raw = value._value if isinstance(value, Tensor) else value
         return self._beside(value, _widened(raw), "")
 

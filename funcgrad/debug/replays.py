@@ -69,6 +69,14 @@ class Node:
     places: tuple[Place | None, ...] = ()
     params: Mapping[str, Any] | None = None
 
+    @property
+    def line(self) -> str:
+        """The user's line; that of the other operation, where it belongs to the derivative of one."""
+        node = self
+        while node.context.derivative and node.forward is not None:
+            node = node.forward.node
+        return node.context.line
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Place:
@@ -85,7 +93,7 @@ class Followed(Tracer):
     _place: Place
 
     @classmethod
-    def at(cls, trace: Trace, value: Value, place: Place) -> Followed:
+    def made_at(cls, trace: Trace, value: Value, place: Place) -> Followed:
         """Follow a value from a place on."""
         followed: Followed = cls.around(trace, value)
         followed._place = place
@@ -119,12 +127,15 @@ class Replay(Trace):
 
     def argument(self, value: Any, path: str) -> Any:
         """Follow an argument."""
-        raw = value._value if isinstance(value, Tensor) else value
+        raw = value._value if type(value) is Tensor else value
+        known = self._constant(raw)
+        if known is not None:
+            return Followed.made_at(self, value, known)
         outs = () if _is_finite(raw) else (raw,)
         node = Node(next(self._numbers), None, Context(""), path=path, outs=outs)
         if outs:
             self.nodes.append(node)
-        return Followed.at(self, value, Place(node))
+        return Followed.made_at(self, value, Place(node))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
@@ -135,7 +146,7 @@ class Replay(Trace):
         places = [arg._place if type(arg) is Followed else None for arg in args]
         outs = out if type(out) is tuple else (out,)
         node = self.note(primitive, inner, places, params, outs, sys._getframe(1))
-        followed = [Followed.at(self, value, Place(node, k)) for k, value in enumerate(outs)]
+        followed = [Followed.made_at(self, value, Place(node, k)) for k, value in enumerate(outs)]
         return tuple(followed) if type(out) is tuple else followed[0]
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
@@ -260,30 +271,24 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
 
 
 class Opening(Watch):
-    """Has jitted functions run operation by operation."""
+    """Has jitted functions run operation by operation, and follows what functions are called with.
 
-    __slots__ = ()
-    looks = False
+    Attributes
+    ----------
+    follow : callable
+        From a leaf that nobody follows, and its path, to a tracer.
+    depth : int
+        How many calls are running.
+    last : pair
+        The latest of the outermost calls: the transformation and the result.
+    """
 
-    def called_jitted(
-        self,
-        function: Callable[..., Any],
-        call: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        return function(*args, **kwargs)
+    __slots__ = ("depth", "follow", "last")
 
-
-class _Naming(Opening):
-    """Notes, besides, which transformation the replayed function is."""
-
-    __slots__ = ("operation", "result")
-    looks = True
-
-    def __init__(self) -> None:
-        self.operation = ""
-        self.result: Any = None
+    def __init__(self, follow: Callable[[Any, str], Any]) -> None:
+        self.follow = follow
+        self.depth = 0
+        self.last: tuple[str, Any] = ("", None)
 
     def called(
         self,
@@ -292,33 +297,58 @@ class _Naming(Opening):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        with watched_by(Opening()):
-            self.result = call(*args, **kwargs)
-        self.operation = operation
-        return self.result
+        self.depth += 1
+        try:
+            args, kwargs = follow_leaves(call, args, kwargs, self.follow)
+            result = call(*args, **kwargs)
+        finally:
+            self.depth -= 1
+        if not self.depth:
+            self.last = operation, result
+        return result
+
+    def called_jitted(
+        self,
+        function: Callable[..., Any],
+        call: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        return self.called("jit", function, args, kwargs)
+
+
+def follow_leaves(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    follow: Callable[[Any, str], Any],
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Arguments whose leaves are followed, but for whole numbers, which may be static."""
+    leaves, structure = trees.flatten((tuple(args), dict(kwargs)))
+    followed = [
+        follow(leaf, path) if type(leaf) is Tensor or isinstance(leaf, FOLLOWED) else leaf
+        for leaf, path in zip(leaves, leaf_names(function, structure), strict=True)
+    ]
+    dynamic, named = trees.unflatten(structure, followed)
+    return dynamic, named
 
 
 def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Replay:
     """Call a function once more, with every operation followed."""
-    naming = _Naming()
-    with begin_level() as level, watched_by(naming), repetition():
+    with begin_level() as level, repetition():
         trace = Replay(level)
-        leaves, structure = trees.flatten((tuple(args), dict(kwargs)))
-        followed = [
-            trace.argument(leaf, path) if isinstance(leaf, FOLLOWED) else leaf
-            for leaf, path in zip(leaves, leaf_names(function, structure), strict=True)
-        ]
-        dynamic, named = trees.unflatten(structure, followed)
-        with _seeing_constants(trace):
+        dynamic, named = follow_leaves(function, args, kwargs, trace.argument)
+        opening = Opening(trace.argument)
+        with watched_by(opening), _seeing_constants(trace):
             result = _called(function, dynamic, named)
         trace.finish(result)
-    if naming.operation and naming.result is result:
-        trace.operation = naming.operation
+    operation, last = opening.last
+    trace.operation = operation if last is result else ""
     return trace
 
 
-FOLLOWED: Final = (Tensor, np.ndarray, np.generic, float, complex)
-"""What is followed; whole numbers and truth values may be static."""
+FOLLOWED: Final = (np.ndarray, np.generic, float, complex)
+"""What is followed besides tensors; whole numbers and truth values may be static."""
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

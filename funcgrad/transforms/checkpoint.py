@@ -23,6 +23,7 @@ from funcgrad.primitive import DISCRETE, Primitive
 from funcgrad.programs.equation import Params
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
+from funcgrad.result_watch import WATCH
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap
@@ -156,7 +157,7 @@ class _Rehearsal(Stager):
         return super().finish(outs, **fields)
 
     def _source(self) -> str:
-        return ""  # nobody reads the program
+        return super()._source() if WATCH.get() is not None else ""  # nobody else reads it
 
     def _is_followed(self, value: Value) -> bool:
         if type(value) is Staged:
