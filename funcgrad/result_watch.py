@@ -86,7 +86,7 @@ def watched(function: F, operation: str = "") -> F:
     """Let the watch, where there is one, meet the calls of a function."""
     name = operation or function.__name__
 
-    @wraps(function)
+    @wraps(getattr(function, "__wrapped__", function))  # the user's own, if it is made of that
     def met(*args: Any, **kwargs: Any) -> Any:
         watch = WATCH.get()
         if watch is None:

@@ -53,5 +53,3 @@ def test_the_planted_cause_is_named(planted: Planted, way: str) -> None:
 
 def test_there_are_enough_of_them() -> None:
     assert len(CASES) >= 80
-
-
