@@ -81,8 +81,12 @@ class _Silence:
 
 def quiet() -> AbstractContextManager[Any]:
     """Switch floating-point warnings off, unless the user has chosen how to treat them."""
-    if ERROR_STATE is not None and ERROR_STATE.read() is ERROR_STATE.usual:
-        return _Silence(ERROR_STATE)
+    if ERROR_STATE is not None:
+        state = ERROR_STATE.read()
+        if state is ERROR_STATE.usual:
+            return _Silence(ERROR_STATE)
+        if state is ERROR_STATE.silent:
+            return nullcontext()
     modes = np.geterr()
     if "warn" not in modes.values():
         return nullcontext()

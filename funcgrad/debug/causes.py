@@ -100,9 +100,7 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
     place = tuple(int(k) for k in np.unravel_index(int(np.argmax(mask)), mask.shape))
     if node.primitive is None:
         value = _number(np.asarray(node.outs[birth.position])[place])
-        return Cause(
-            "", "", text=f"{_argument(node)} is {value}", place=place, spoilt=spoilt
-        )
+        return Cause("", "", text=f"{_argument(node)} is {value}", place=place, spoilt=spoilt)
     context, forward = node.context, node.forward
     behind = None if forward is None else forward.node
     entry = None if context.entry is None else context.entry[0]

@@ -71,7 +71,7 @@ class Node:
 
     @property
     def line(self) -> str:
-        """The user's line; that of the other operation, where it belongs to the derivative of one."""
+        """The user's line; of a derivative, that of the operation whose derivative it is."""
         node = self
         while node.context.derivative and node.forward is not None:
             node = node.forward.node

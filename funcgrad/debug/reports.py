@@ -46,9 +46,9 @@ def report(
         lines.append(f"  There are {len(causes) - _MOST} more causes, which spoil less.")
     if not causes:
         lines.append(
-            "  The cause was not seen when the function was called again with the same arguments: it"
-            " reads something that changes, computes with plain NumPy, or a compiled program rounds"
-            " otherwise than its operations do one by one."
+            "  The cause was not seen when the function was called again with the same arguments:"
+            " it reads something that changes, computes with plain NumPy, or a compiled program"
+            " rounds otherwise than its operations do one by one."
         )
     return "\n".join(lines)
 

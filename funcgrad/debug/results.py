@@ -8,7 +8,7 @@ Tensor([0.25, 0.  ])
 >>> nans(fg.grad(loss))(fg.tensor([4.0, 0.0]))
 Traceback (most recent call last):
     ...
-funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 numbers are not finite).
+funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 numbers ...
   Cause: multiply in the pull of sqrt at <doctest ...>:2: multiply(0.0, inf) = nan, at [1].
 ...
 """
@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from contextvars import Context
+from contextvars import ContextVar
 from functools import wraps
+from math import isfinite
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from funcgrad.debug.causes import causes_of
 from funcgrad.debug.replays import replay
 from funcgrad.debug.reports import report
 from funcgrad.errors import NonFiniteError
-from funcgrad.floating_errors import ERROR_STATE, quiet
+from funcgrad.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
 from funcgrad.result_watch import WATCH, Watch, unwatched, watched_by
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
@@ -85,7 +86,7 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
     >>> debug.nans(lambda x: x / fg.numpy.sum(x))(fg.tensor([1.0, -1.0]))
     Traceback (most recent call last):
         ...
-    funcgrad.errors.NonFiniteError: nans: <lambda>: result[0] is inf (2 of 2 numbers are not finite).
+    funcgrad.errors.NonFiniteError: nans: <lambda>: result[0] is inf (2 of 2 numbers ...
       Cause: divide at <doctest ...>:1: divide(1.0, 0.0) = inf, at [0]. It spoils 2 numbers.
         Remedy: add a little to the denominator, or choose inside: x / where(y == 0, 1, y).
     """
@@ -93,9 +94,11 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(f)
     def finite(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _as_before(), quiet():  # what NumPy would warn of is told better
+        with quiet() if WATCH.get() is None else _as_before():
             result = f(*args, **kwargs)
-        look("nans", f, args, kwargs, result)
+            good = _all_finite(result)
+        if not good:
+            raise _explained("nans", f, args, kwargs, result)
         return result
 
     return finite
@@ -136,8 +139,17 @@ def raise_nans() -> Iterator[None]:
     funcgrad.errors.NonFiniteError: grad of log: the gradient is inf.
       Cause: reciprocal_of_positive in the pull of log at <doctest ...>:2: ...
     """
+    is_usual = ERROR_STATE is not None and ERROR_STATE.read() is ERROR_STATE.usual
     with watched_by(_Looking()), np.errstate(call=_marked):
-        yield
+        token = _MARKS.set(ERROR_STATE.read() if ERROR_STATE is not None and is_usual else None)
+        try:
+            yield
+        finally:
+            _MARKS.reset(token)
+
+
+_MARKS: Final[ContextVar[Any]] = ContextVar("funcgrad_marked_errors", default=None)
+"""NumPy's error state within ``raise_nans``, where the user has chosen none."""
 
 
 def _marked(kind: str, flag: int) -> None:
@@ -159,97 +171,119 @@ class _Looking(Watch):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        with _as_before():
-            result = call(*args, **kwargs)
-        look("", call, args, kwargs, result, operation)
+        token = WATCH.set(None)
+        try:
+            with _usual_errors():
+                result = call(*args, **kwargs)
+            with ignoring():
+                good = _all_finite(result)
+        finally:
+            WATCH.reset(token)
+        if not good:
+            raise _explained("", call, args, kwargs, result, operation)
         return result
 
 
 @contextmanager
 def _as_before() -> Iterator[None]:
-    """Within this context nobody looks, and NumPy treats errors as outside of ``raise_nans``."""
-    if WATCH.get() is None:
-        yield
-        return
-    with unwatched(), _usual_errors():
+    """Within this context nobody looks, and NumPy neither warns nor sees a mark."""
+    with unwatched(), _usual_errors(), quiet():
         yield
 
 
 def _usual_errors() -> Any:
+    """Within this context, NumPy treats errors as it does outside of ``raise_nans``."""
     state = ERROR_STATE
-    if state is None or np.geterrcall() is not _marked:
-        return nullcontext()
-    if np.geterr() == _USUAL:
-        return _Chosen()
-    return np.errstate(call=None)
-
-
-_USUAL: Final = Context().run(np.geterr)
+    if state is not None and state.read() is _MARKS.get():  # nothing else is chosen
+        return _Chosen(state)
+    return np.errstate(call=None) if np.geterrcall() is _marked else nullcontext()
 
 
 class _Chosen:
-    """NumPy's error state as it is where nobody has chosen one, so that machine code runs."""
+    """NumPy's error state as it is where nobody has chosen one."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_state", "_token")
+
+    def __init__(self, state: ErrorState) -> None:
+        self._state = state
 
     def __enter__(self) -> None:
-        assert ERROR_STATE is not None
-        self._token = ERROR_STATE.choose(ERROR_STATE.usual)
+        self._token = self._state.choose(self._state.usual)
 
     def __exit__(self, *error: object) -> None:
-        assert ERROR_STATE is not None
-        ERROR_STATE.restore(self._token)
+        self._state.restore(self._token)
 
 
-def look(
+def _explained(
     name: str,
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     result: Any,
     operation: str = "",
-) -> None:
-    """Raise ``NonFiniteError`` if a leaf of a result is not finite."""
-    if all(map(is_finite, trees.leaves(result))):
-        return
-    bad = [
-        (trees.key_path_text(path), _raw(leaf))
-        for path, leaf in trees.leaves_with_path(result)
-        if not is_finite(leaf)
-    ]
+) -> NonFiniteError:
+    """The error for a result that is not finite."""
     with _as_before():
+        bad = [
+            (trees.key_path_text(path), _raw(leaf))
+            for path, leaf in trees.leaves_with_path(result)
+            if not is_finite(leaf)
+        ]
         run = replay(function, args, kwargs)
     operation = operation or run.operation
     called = getattr(function, "__name__", type(function).__name__)
     of = f"{operation} of {called}" if operation not in ("", called) else called
     causes = tuple(causes_of(run))
     word = "gradient" if operation == "grad" else "result"
-    raise NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes, word), causes)
+    return NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes, word), causes)
 
 
 def _raw(leaf: Any) -> Any:
     return leaf._value if type(leaf) is Tensor else leaf
 
 
-_PRODUCTS: Final = frozenset("fdFD")
+def _all_finite(tree: Any) -> bool:
+    """Whether all leaves are finite; the commonest containers are gone through quickly."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        kind = type(node)
+        if kind is Tensor:
+            if not is_finite(node._value):
+                return False
+        elif kind is tuple or kind is list:
+            waiting += node
+        elif kind is dict:
+            waiting += node.values()
+        elif not all(map(is_finite, trees.leaves(node))):
+            return False
+    return True
+
+
+_PRODUCTS: Final = frozenset("fd")
 """Dtypes of which BLAS computes scalar products, the quickest way to read all numbers."""
 
 
 def is_finite(leaf: Any) -> bool:
     """Whether an array or a number is finite; any other object counts as finite.
 
-    >>> is_finite(np.ones(3)), is_finite(np.array([1e200, 1.0])), is_finite(float("inf"))
-    (True, True, False)
+    >>> is_finite(np.ones(3)), is_finite(np.array([np.inf, 1.0])), is_finite("a text")
+    (True, False, True)
     """
     value = leaf._value if type(leaf) is Tensor else leaf
-    kind = type(value)
-    if kind is np.ndarray:
+    if type(value) is np.ndarray:
         char = value.dtype.char
-        if char in _PRODUCTS and (value.flags.c_contiguous or value.flags.f_contiguous):
-            line = value.ravel("K")
-            if abs(np.vdot(line, line)) < np.inf:  # else a square may have overflowed
-                return True
+        if char in _PRODUCTS and value.flags.c_contiguous and _has_finite_square(value):
+            return True  # else a square may have overflowed
         return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
-    if isinstance(value, (float, complex, np.inexact)):
-        return bool(abs(value) < np.inf) or bool(np.isfinite(value))
-    return True
+    if isinstance(value, float):  # NumPy's float64 too
+        return isfinite(value)
+    return not isinstance(value, (complex, np.inexact)) or bool(np.isfinite(value))
+
+
+def _has_finite_square(x: Any) -> bool:
+    line = x if x.ndim == 1 else x.ravel()
+    try:
+        return isfinite(line.dot(line))
+    except FloatingPointError:  # by the user's choice
+        return False
