@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -83,6 +84,28 @@ class _Visit:
     followed: Sequence[Mask] = ()
 
 
+class _Waiting:
+    """Results that are still to be walked through, with the elements that are asked for."""
+
+    def __init__(self) -> None:
+        self.order: list[tuple[int, int]] = []  # a heap, of negative numbers
+        self._masks: dict[_Key, tuple[Node, Mask]] = {}
+
+    def put(self, place: Place, mask: Mask) -> None:
+        """Ask for more elements of a result."""
+        key = place.node.number, place.position
+        known = self._masks.get(key)
+        if known is None:
+            heappush(self.order, (-key[0], -key[1]))
+        self._masks[key] = place.node, mask if known is None else known[1] | mask
+
+    def latest(self) -> tuple[_Key, Node, Mask]:
+        """Take out the result of the latest operation."""
+        number, position = heappop(self.order)
+        key = -number, -position
+        return key, *self._masks.pop(key)
+
+
 @dataclass(slots=True, eq=False)
 class _Walk:
     """A walk back from demanded elements."""
@@ -92,12 +115,11 @@ class _Walk:
 
     def run(self, demands: Iterable[tuple[Place, Mask]]) -> None:
         """Walk back from some elements of results, the latest operation first."""
-        waiting: dict[_Key, tuple[Node, Mask]] = {}
+        waiting = _Waiting()
         for place, mask in demands:
-            _demand(waiting, place, mask)
-        while waiting:
-            key = max(waiting)
-            node, mask = waiting.pop(key)
+            waiting.put(place, mask)
+        while waiting.order:
+            key, node, mask = waiting.latest()
             visit = self.visits[key] = _Visit(node, key[1], mask)
             if node.primitive is None:
                 self.births.append(Birth(node, key[1], mask))
@@ -106,11 +128,11 @@ class _Walk:
             for operand, followed in enumerate(visit.followed):
                 if not followed.any():
                     continue
-                place = node.places[operand]
-                if place is None or not place.node.outs:
+                source = node.places[operand]
+                if source is None or not source.node.outs:
                     self.births.append(Birth(node, key[1], followed, outside=operand))
                 else:
-                    _demand(waiting, place, followed)
+                    waiting.put(source, followed)
 
     def _through(self, visit: _Visit) -> None:
         node, mask = visit.node, visit.mask
@@ -144,13 +166,8 @@ def is_infinite(x: Raw) -> Mask:
     array = np.asarray(x)
     if array.dtype.kind not in "fc":
         return np.zeros(array.shape, np.bool_)
-    return np.isinf(array) & ~np.isnan(array)
-
-
-def _demand(waiting: dict[_Key, tuple[Node, Mask]], place: Place, mask: Mask) -> None:
-    key = place.node.number, place.position
-    known = waiting.get(key)
-    waiting[key] = place.node, mask if known is None else known[1] | mask
+    mask: Mask = np.isinf(array) & ~np.isnan(array)
+    return mask
 
 
 def _to_blame(

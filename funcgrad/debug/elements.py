@@ -120,13 +120,17 @@ def _links(
     if isinstance(structure, Contraction):
         specs = map(spec_of, operands)
         first, second, result = structure.letters(*specs, **params)
-        pairs = zip((first, second), shapes, strict=True)
-        return tuple([_projected(letters, x, result, shape) for letters, x in pairs])
+        return tuple(
+            [
+                _projected(letters, x, result, shape)
+                for letters, x in zip((first, second), shapes, strict=True)
+            ]
+        )
     if isinstance(structure, Random):
         return (None,) * len(shapes)
     if isinstance(structure, Opaque | Factored) and structure.cores:
-        pairs = zip(shapes, structure.cores, strict=True)
-        return tuple([_stacked(x, core, shape) for x, core in pairs])
+        cores = zip(shapes, structure.cores, strict=True)
+        return tuple([_stacked(x, core, shape) for x, core in cores])
     if isinstance(structure, Reduction) or primitive.batch is batch_reduction:
         return tuple([_reduced(x, params["axis"], shape) for x in shapes])
     if primitive.batch is batch_along_axis and {*shapes} == {shape}:

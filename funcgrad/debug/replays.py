@@ -213,10 +213,9 @@ class Replay(Trace):
 
 
 def _is_finite(value: Raw) -> bool:
-    kind = type(value)
-    if kind is bool or kind is int or (kind not in NUMBERS and value.dtype.kind not in "fc"):
-        return True
-    return bool(np.isfinite(value).all())
+    if type(value) in NUMBERS:
+        return bool(np.isfinite(value))
+    return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
 
 
 def innermost_value(value: Any, kind: type[Any]) -> Any:

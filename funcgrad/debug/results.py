@@ -196,7 +196,8 @@ def _usual_errors() -> Any:
     state = ERROR_STATE
     if state is not None and state.read() is _MARKS.get():  # nothing else is chosen
         return _Chosen(state)
-    return np.errstate(call=None) if np.geterrcall() is _marked else nullcontext()
+    unmarked: Any = None
+    return np.errstate(call=unmarked) if np.geterrcall() is _marked else nullcontext()
 
 
 class _Chosen:

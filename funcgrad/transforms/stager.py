@@ -398,10 +398,10 @@ class Stager(Trace):
         runs = operation.is_foreign or isinstance(operation.structure, Control)
         if runs and self._unknown and self._has_numbers:  # a loop may have run in it
             self._leave_out(range(first, first + len(outs)))
-        results = [self._tracer(out, first + k) for k, out in enumerate(outs)]
-        if results and isinstance(operation.structure, Control):
-            self._wait_for(operation, params, results)
-        return results
+        tracers = [self._tracer(out, first + k) for k, out in enumerate(outs)]
+        if tracers and isinstance(operation.structure, Control):
+            self._wait_for(operation, params, tracers)
+        return tracers
 
     def _wait_for(self, operation: Primitive, params: Params, results: Sequence[Value]) -> None:
         """Let the results wait for a loop or a call, if something in it is run for its effect."""

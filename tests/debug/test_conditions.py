@@ -51,7 +51,8 @@ DERIVED: dict[str, Callable[[Function], Function]] = {
 def test_it_raises_with_the_values(way: Any, derive: Any) -> None:
     for f in (way(derive(root)), derive(way(root))):
         f(fg.tensor(4.0))
-        with pytest.raises(ConditionError, match=r"^x is negative: x = -1.0 \(at test_cond"):
+        expected = r"^x is negative: x = -1.0 \(at test_cond"
+        with np.errstate(invalid="ignore"), pytest.raises(ConditionError, match=expected):
             f(fg.tensor(-1.0))
         f(fg.tensor(4.0))
 
@@ -115,7 +116,7 @@ def test_loops_and_branches(way: Any) -> None:
         other(-2.0)
     batch = way(lambda xs: fg.vmap(lambda x: fg.cond(x > 0.0, positive, lambda x: -x, x))(xs))
     np.testing.assert_array_equal(batch(fg.tensor([2.0, -1.0])), [4.0, 1.0])
-    with pytest.raises(ConditionError, match="small: x = 0.5, example 1"):
+    with pytest.raises(ConditionError, match=r"small: x = 0.5, example 1"):
         batch(fg.tensor([2.0, 0.5]))
 
 
@@ -159,7 +160,7 @@ def test_checks_in_rules_of_custom_derivatives() -> None:
     f.defvjp(lambda x: (x * 2.0, x), back)
     for g in (fg.grad(f), fg.jit(fg.grad(f)), fg.grad(fg.jit(f))):
         assert g(1.0) == 2.0
-        with pytest.raises(ConditionError, match="in the rule: x = -1.0"):
+        with pytest.raises(ConditionError, match=r"in the rule: x = -1.0"):
             g(-1.0)
 
 

@@ -74,4 +74,4 @@ def test_rows_of_products_come_from_rows() -> None:
 
 def test_parameters_that_do_not_fit_make_a_coarse_relation() -> None:
     links = relation(reduce_sum, [fnp.ones(3)], {}, ())
-    assert links.backward(np.True_)[0].all()
+    assert links.backward(np.array(True))[0].all()
