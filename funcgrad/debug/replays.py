@@ -109,19 +109,19 @@ class Replay(Trace):
         Those with results that are not finite.
     outs : list of triples
         The leaves of the result: path, raw value, and place.
-    operation : str
-        The transformation that the function is a result of, where that is known.
+    operations : tuple of str
+        The transformations that the function is a result of, the outermost first.
     """
 
     title = "a replay"
     has_numbers = True
-    __slots__ = ("_constants", "_numbers", "nodes", "operation", "outs")
+    __slots__ = ("_constants", "_numbers", "nodes", "operations", "outs")
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
         self.nodes: list[Node] = []
         self.outs: list[tuple[str, Raw, Place | None]] = []
-        self.operation = ""
+        self.operations: tuple[str, ...] = ()
         self._numbers = count()
         self._constants: dict[int, tuple[Raw, Place]] = {}
 
@@ -276,18 +276,15 @@ class Opening(Watch):
     ----------
     follow : callable
         From a leaf that nobody follows, and its path, to a tracer.
-    depth : int
-        How many calls are running.
     last : pair
-        The latest of the outermost calls: the transformation and the result.
+        The transformations whose call returned last, the outermost first, and the result.
     """
 
-    __slots__ = ("depth", "follow", "last")
+    __slots__ = ("follow", "last")
 
     def __init__(self, follow: Callable[[Any, str], Any]) -> None:
         self.follow = follow
-        self.depth = 0
-        self.last: tuple[str, Any] = ("", None)
+        self.last: tuple[tuple[str, ...], Any] = ((), None)
 
     def called(
         self,
@@ -296,14 +293,10 @@ class Opening(Watch):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        self.depth += 1
-        try:
-            args, kwargs = follow_leaves(call, args, kwargs, self.follow)
-            result = call(*args, **kwargs)
-        finally:
-            self.depth -= 1
-        if not self.depth:
-            self.last = operation, result
+        args, kwargs = follow_leaves(call, args, kwargs, self.follow)
+        result = call(*args, **kwargs)
+        inner, returned = self.last
+        self.last = (operation, *(inner if returned is result else ())), result
         return result
 
     def called_jitted(
@@ -341,8 +334,8 @@ def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         with watched_by(opening), _seeing_constants(trace):
             result = _called(function, dynamic, named)
         trace.finish(result)
-    operation, last = opening.last
-    trace.operation = operation if last is result else ""
+    operations, last = opening.last
+    trace.operations = operations if last is result else ()
     return trace
 
 

@@ -231,11 +231,13 @@ def _explained(
             if not is_finite(leaf)
         ]
         run = replay(function, args, kwargs)
-    operation = operation or run.operation
+    operations = run.operations
+    if operation and operations[:1] != (operation,):
+        operations = operation, *operations
     called = getattr(function, "__name__", type(function).__name__)
-    of = f"{operation} of {called}" if operation not in ("", called) else called
+    of = " of ".join(dict.fromkeys([*operations, called]))
     causes = tuple(causes_of(run))
-    word = "gradient" if operation == "grad" else "result"
+    word = "gradient" if "grad" in operations else "result"
     return NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes, word), causes)
 
 
