@@ -4,7 +4,7 @@ The watch is in a context variable, which is None elsewhere: a transformed funct
 call, in 27 ns. Machine code of jitted functions reads NumPy's error state anyway, and ``fg.debug``
 chooses another, so such a call comes here as well, and costs nothing elsewhere.
 
->>> class Loud(Watch):
+>>> class Loud(ResultWatch):
 ...     def called(self, operation, call, args, kwargs):
 ...         print(operation)
 ...         with unwatched():
@@ -23,12 +23,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Watch:
+class ResultWatch:
     """Meets the calls of transformed functions."""
 
     __slots__ = ()
@@ -63,12 +64,12 @@ class Watch:
         return self.called("jit", call, args, kwargs)
 
 
-WATCH: Final[ContextVar[Watch | None]] = ContextVar("funcgrad_result_watch", default=None)
+WATCH: Final[ContextVar[ResultWatch | None]] = ContextVar("funcgrad_result_watch", default=None)
 """The watch of this context; None where nobody looks."""
 
 
 @contextmanager
-def watched_by(watch: Watch | None) -> Iterator[None]:
+def watched_by(watch: ResultWatch | None) -> Iterator[None]:
     """Within this context, let a watch meet calls, or none."""
     token = WATCH.set(watch)
     try:
@@ -82,15 +83,16 @@ def unwatched() -> Any:
     return watched_by(None)
 
 
-def watched(function: F, operation: str = "") -> F:
+def watched(function: Callable[P, R], operation: str = "") -> Callable[P, R]:
     """Let the watch, where there is one, meet the calls of a function."""
     name = operation or function.__name__
 
     @wraps(getattr(function, "__wrapped__", function))  # the user's own, if it is made of that
-    def met(*args: Any, **kwargs: Any) -> Any:
+    def met(*args: P.args, **kwargs: P.kwargs) -> R:
         watch = WATCH.get()
         if watch is None:
             return function(*args, **kwargs)
-        return watch.called(name, function, args, kwargs)
+        result: R = watch.called(name, function, args, kwargs)
+        return result
 
-    return met  # type: ignore[return-value]  # it takes and returns what the function does
+    return met

@@ -642,6 +642,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.backends.native": 5,
     "funcgrad.backends.numpy": 7,
     "funcgrad.control": 43,
+    "funcgrad.debug": 1,
     "funcgrad.nn": 23,
     "funcgrad.forms": 4,
     "funcgrad.integrate": 6,

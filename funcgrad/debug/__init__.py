@@ -13,7 +13,7 @@ funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the gradient is inf.
 from typing import TYPE_CHECKING
 
 from funcgrad.debug.causes import Cause
-from funcgrad.debug.conditions import check
+from funcgrad.debug.checks import check
 from funcgrad.debug.lost_digits import Loss, LostDigits, digits
 from funcgrad.debug.results import nans, raise_nans
 from funcgrad.foreign_names import missing_from as _missing_from

@@ -2,7 +2,7 @@
 
 An element that is NaN comes from NaN, as long as there is one among the elements that it comes
 from. Where there is none, it is *born*: of finite numbers, or of infinities, which are followed to
-their own births. An infinite element comes from infinite ones, or is born.
+their starting births. An infinite element comes from infinite ones, or is born.
 
 >>> import funcgrad as fg
 >>> from funcgrad.debug.replays import replay
@@ -16,14 +16,15 @@ their own births. An infinite element comes from infinite ones, or is born.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from funcgrad.debug.elements import Mask, Relation, relation
-from funcgrad.debug.replays import Node, Place, Replay
+from funcgrad.debug.replays import Event, Replay, ResultPlace
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.structure import Elementwise
 from funcgrad.trace import Raw
 
@@ -40,7 +41,7 @@ class Birth:
 
     Attributes
     ----------
-    node : Node
+    node : Event
     position : int
         Which of its results.
     mask : array of bool
@@ -52,7 +53,7 @@ class Birth:
         The infinite elements of the operands that take part in the birth of NaN.
     """
 
-    node: Node
+    node: Event
     position: int
     mask: Mask
     outside: int | None = None
@@ -60,7 +61,7 @@ class Birth:
 
     @property
     def site(self) -> Hashable:
-        """What births of one cause have in common: the operation and the line."""
+        """The operation and the line, which births of one cause have in common."""
         node, forward = self.node, self.node.forward
         behind = None if forward is None else forward.node
         return (
@@ -77,7 +78,7 @@ class Birth:
 class _Visit:
     """A result that was walked through: which elements, and which of the operands' they follow."""
 
-    node: Node
+    node: Event
     position: int
     mask: Mask
     links: Relation | None = None
@@ -89,9 +90,9 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.order: list[tuple[int, int]] = []  # a heap, of negative numbers
-        self._masks: dict[_Key, tuple[Node, Mask]] = {}
+        self._masks: dict[_Key, tuple[Event, Mask]] = {}
 
-    def put(self, place: Place, mask: Mask) -> None:
+    def put(self, place: ResultPlace, mask: Mask) -> None:
         """Ask for more elements of a result."""
         key = place.node.number, place.position
         known = self._masks.get(key)
@@ -99,7 +100,7 @@ class _Waiting:
             heappush(self.order, (-key[0], -key[1]))
         self._masks[key] = place.node, mask if known is None else known[1] | mask
 
-    def latest(self) -> tuple[_Key, Node, Mask]:
+    def latest(self) -> tuple[_Key, Event, Mask]:
         """Take out the result of the latest operation."""
         number, position = heappop(self.order)
         key = -number, -position
@@ -113,7 +114,7 @@ class _Walk:
     births: list[Birth] = field(default_factory=list)
     visits: dict[_Key, _Visit] = field(default_factory=dict)
 
-    def run(self, demands: Iterable[tuple[Place, Mask]]) -> None:
+    def run(self, demands: Iterable[tuple[ResultPlace, Mask]]) -> None:
         """Walk back from some elements of results, the latest operation first."""
         waiting = _Waiting()
         for place, mask in demands:
@@ -171,7 +172,7 @@ def is_infinite(x: Raw) -> Mask:
 
 
 def _to_blame(
-    node: Node, out: Raw, links: Relation, mask: Mask, suspects: Sequence[Mask]
+    node: Event, out: Raw, links: Relation, mask: Mask, suspects: Sequence[Mask]
 ) -> list[Mask]:
     """The suspect elements of the operands that some elements of the result come from.
 
@@ -246,7 +247,7 @@ def origins_of(birth: Birth) -> list[Birth]:
     return [*sites.values()]
 
 
-def _bad_leaves(run: Replay) -> list[tuple[Raw, Place]]:
+def _bad_leaves(run: Replay) -> list[tuple[Raw, ResultPlace]]:
     return [
         (raw, place)
         for _, raw, place in run.outs
@@ -255,7 +256,7 @@ def _bad_leaves(run: Replay) -> list[tuple[Raw, Place]]:
 
 
 def _spoilt(
-    births: Sequence[Birth], visits: Sequence[_Visit], ends: Sequence[tuple[Place, Mask]]
+    births: Sequence[Birth], visits: Sequence[_Visit], ends: Sequence[tuple[ResultPlace, Mask]]
 ) -> int:
     """How many elements of the results come from some births."""
     starts: dict[_Key, list[Birth]] = {}
@@ -265,14 +266,14 @@ def _spoilt(
     for visit in visits:
         key = visit.node.number, visit.position
         mask = np.zeros(visit.mask.shape, np.bool_)
-        own: Mapping[int, Mask] = {}
+        starting: Mapping[int, Mask] = {}
         for birth in starts.get(key, ()):
             if birth.outside is None:
                 mask |= birth.mask
             else:
-                own = {**own, birth.outside: birth.mask}
+                starting = {**starting, birth.outside: birth.mask}
         if visit.links is not None:
-            mask = mask | (visit.mask & visit.links.forward(_arriving(visit, reached, own)))
+            mask = mask | (visit.mask & visit.links.forward(_arriving(visit, reached, starting)))
         if mask.any():
             reached[key] = mask
     total = 0
@@ -282,12 +283,14 @@ def _spoilt(
     return total
 
 
-def _arriving(visit: _Visit, reached: Mapping[_Key, Mask], own: Mapping[int, Mask]) -> list[Mask]:
+def _arriving(
+    visit: _Visit, reached: Mapping[_Key, Mask], starting: Mapping[int, Mask]
+) -> list[Mask]:
     """The followed elements of the operands that come from some births."""
     arriving = []
     for operand, followed in enumerate(visit.followed):
         place = visit.node.places[operand]
-        mask = own.get(operand)
+        mask = starting.get(operand)
         if place is not None and mask is None:
             mask = reached.get((place.node.number, place.position))
         arriving.append(followed & mask if mask is not None else np.zeros_like(followed))

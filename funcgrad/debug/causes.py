@@ -1,4 +1,4 @@
-"""What a replay has found, as values: causes, for programs and for people.
+"""Causes as values, for programs and for people.
 
 >>> import funcgrad as fg
 >>> from funcgrad.debug.replays import replay
@@ -9,14 +9,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from funcgrad.debug.births import Birth, births_of, is_infinite, is_nan, origins_of
 from funcgrad.debug.elements import Mask, relation
-from funcgrad.debug.replays import Node, Place, Replay
+from funcgrad.debug.replays import Event, Replay, ResultPlace
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import shape_of
 from funcgrad.structure import Elementwise
 from funcgrad.trace import Raw
@@ -81,8 +79,8 @@ class Cause:
         if not self.derivative:
             return self.operation + _at(self.line)
         inside = f"the {self.derivative} of {self.derivative_of}{_at(self.derivative_line)}"
-        own = "" if self.line in ("", self.derivative_line) else _at(self.line)
-        return f"{self.operation} in {inside}{own}"
+        elsewhere = "" if self.line in ("", self.derivative_line) else _at(self.line)
+        return f"{self.operation} in {inside}{elsewhere}"
 
 
 def _at(line: str) -> str:
@@ -91,10 +89,10 @@ def _at(line: str) -> str:
 
 def causes_of(run: Replay) -> list[Cause]:
     """The causes of what is not finite in the results, the one that spoils most first."""
-    return [cause_of(birth, spoilt) for birth, spoilt in births_of(run)]
+    return [_cause_of(birth, spoilt) for birth, spoilt in births_of(run)]
 
 
-def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
+def _cause_of(birth: Birth, spoilt: int = 0) -> Cause:
     """A birth in words and numbers."""
     node, mask = birth.node, birth.mask
     place = tuple(int(k) for k in np.unravel_index(int(np.argmax(mask)), mask.shape))
@@ -117,7 +115,7 @@ def cause_of(birth: Birth, spoilt: int = 0) -> Cause:
         text = f"a value from outside of the arguments is {value}; {reader}"
         return Cause("", context.line, text=text, place=place, steps=steps, spoilt=spoilt)
     text = _text(node, birth.position, place)
-    origins = tuple(map(cause_of, origins_of(birth)))
+    origins = tuple(map(_cause_of, origins_of(birth)))
     partners = _partners(birth, place) if origins else ()
     remedies = [origin.remedy for origin in origins if origin.remedy != _GENERAL]
     remedies += [(entry or node.primitive).remedy, _PAIR if partners else "", _GENERAL]
@@ -144,11 +142,11 @@ _PAIR = "mask by where(mask, x, 0), inside of what is infinite too, not by a pro
 _GENERAL = "keep the operands in the range of the dtype, by scaling, clipping or float64"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
 
 
-def _elements(node: Node, position: int, place: tuple[int, ...]) -> list[Mask]:
+def _elements(node: Event, position: int, place: tuple[int, ...]) -> list[Mask]:
     """The elements of the operands that one element of the result comes from."""
     assert node.primitive is not None
     one = np.zeros(shape_of(node.outs[position]), np.bool_)
@@ -157,7 +155,7 @@ def _elements(node: Node, position: int, place: tuple[int, ...]) -> list[Mask]:
     return links.backward(one)
 
 
-def _text(node: Node, position: int, place: tuple[int, ...]) -> str:
+def _text(node: Event, position: int, place: tuple[int, ...]) -> str:
     """The operation with its numbers at a place."""
     assert node.primitive is not None
     shown = []
@@ -193,11 +191,11 @@ def _partners(birth: Birth, place: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _argument(node: Node) -> str:
+def _argument(node: Event) -> str:
     return f"the {'' if node.path.startswith('argument ') else 'argument '}{node.path}"
 
 
-def _made_by(place: Place) -> str:
+def _made_by(place: ResultPlace) -> str:
     node = place.node
     if node.primitive is None:
         return _argument(node)

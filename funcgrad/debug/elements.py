@@ -40,6 +40,7 @@ from funcgrad.structure import (
 from funcgrad.trace import Raw
 
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Link(NamedTuple):
@@ -161,9 +162,9 @@ def _broadcast(x: Shape, shape: Shape) -> Link:
 
 
 def _reduced(x: Shape, axis: tuple[int, ...], shape: Shape) -> Link:
-    kept = reduced_shape(x, axis, keepdims=True)
+    wide = reduced_shape(x, axis, keepdims=True)
     return Link(
-        lambda mask: np.broadcast_to(mask.reshape(kept), x),
+        lambda mask: np.broadcast_to(mask.reshape(wide), x),
         lambda mask: np.any(mask, axis=tuple(axis), keepdims=True).reshape(shape),
     )
 
@@ -220,12 +221,10 @@ def _stacked(x: Shape, core: int, shape: Shape) -> Link:
     return Link(backward, forward)
 
 
-def _paired(
-    there: np.ndarray[Any, Any], here: np.ndarray[Any, Any], x: Shape, shape: Shape
-) -> Link:
+def _paired(there: Numbers, here: Numbers, x: Shape, shape: Shape) -> Link:
     """Pairs of numbers of elements: of the operand, and of the result."""
 
-    def marked(mask: Mask, source: Any, target: Any, sizes: Shape) -> Mask:
+    def marked(mask: Mask, source: Numbers, target: Numbers, sizes: Shape) -> Mask:
         out = np.zeros(int(np.prod(sizes)), np.bool_)
         out[target[mask.ravel()[source]]] = True
         return out.reshape(sizes)
@@ -235,7 +234,7 @@ def _paired(
     )
 
 
-def _grid(shape: Shape, start: int, strides: Sequence[int]) -> Any:
+def _grid(shape: Shape, start: int, strides: Sequence[int]) -> Numbers:
     """The numbers ``start + sum(strides * k)`` for all indices k."""
     numbers = np.full(shape, start, np.int64)
     for axis, (size, step) in enumerate(zip(shape, strides, strict=True)):
@@ -260,7 +259,7 @@ def _moved(
     return tuple(links)
 
 
-def _numbers_of(places: Places, operands: Sequence[Raw]) -> tuple[Any, Any]:
+def _numbers_of(places: Places, operands: Sequence[Raw]) -> tuple[Numbers, Mask]:
     """The numbers of the chosen elements, and for each whether there is one."""
     numbers = _grid(places.shape, places.start, places.strides)
     exists = np.ones(numbers.shape, np.bool_)

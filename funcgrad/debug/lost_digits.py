@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, ParamSpec
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from funcgrad.debug.replays import Opening, follow_leaves, innermost_value
 from funcgrad.floating_errors import ignoring
 from funcgrad.key_uses import repetition
 from funcgrad.primitive import Primitive
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.result_watch import watched_by
 from funcgrad.structure import Trait
 from funcgrad.tensor import Tensor
@@ -30,6 +31,9 @@ from funcgrad.trace import NUMBERS, Raw, Trace, Value, begin_level, bind
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.tracer import Tracer
 from funcgrad.transforms.whole import Whole
+from funcgrad.users_values import ArrayLike
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class LostDigits:
 _SHOWN = 10
 
 
-def digits(f: Callable[..., Any]) -> Callable[..., LostDigits]:
+def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
     """Make a function that tells how many digits of the results of another one are right.
 
     Parameters
@@ -138,12 +142,13 @@ def digits(f: Callable[..., Any]) -> Callable[..., LostDigits]:
     check_function("digits", f)
 
     @wraps(f)
-    def counted(*args: Any, **kwargs: Any) -> LostDigits:
+    def counted(*args: P.args, **kwargs: P.kwargs) -> LostDigits:
         with begin_level() as level, repetition():
             trace = _Twofold(level)
             dynamic, named = follow_leaves(f, args, kwargs, trace.argument)
             with watched_by(Opening(trace.argument)):
-                result = f(*dynamic, **named)
+                function: Callable[..., object] = f
+                result = function(*dynamic, **named)
             leaves = [
                 (trees.key_path_text(path), _right(leaf._value, trace.precise(leaf)))
                 for path, leaf in trees.leaves_with_path(result)
@@ -179,12 +184,12 @@ class _Twofold(Trace):
         super().__init__(level)
         self.losses: list[tuple[Primitive, float, float, Context]] = []
 
-    def argument(self, value: Any, path: str) -> Any:
+    def argument(self, value: ArrayLike, path: str) -> Twofold:
         """Follow an argument, also of a function inside."""
         raw = value._value if isinstance(value, Tensor) else value
         return self._beside(value, _widened(raw), "")
 
-    def _beside(self, value: Value, precise: Raw, line: str) -> Any:
+    def _beside(self, value: Value, precise: Raw, line: str) -> Twofold:
         followed: Twofold = Twofold.around(self, value)
         followed._precise, followed._line = precise, line
         return followed
@@ -250,13 +255,15 @@ def _placed(where: Context) -> Context:
     return where._replace(entry=(primitive, None), line=line)
 
 
-_WIDER: Final[Mapping[str, type[Any]]] = {
-    "e": np.float64,
-    "f": np.float64,
-    "d": np.longdouble,
-    "F": np.complex128,
-    "D": np.clongdouble,
-}
+_WIDER: Final[Mapping[str, type[Any]]] = MappingProxyType(
+    {
+        "e": np.float64,
+        "f": np.float64,
+        "d": np.longdouble,
+        "F": np.complex128,
+        "D": np.clongdouble,
+    }
+)
 
 
 def _is_inexact(value: Raw) -> bool:

@@ -17,9 +17,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
-from types import CodeType, FrameType
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -28,16 +27,18 @@ from funcgrad import trees
 from funcgrad.debug.contexts import Context, context
 from funcgrad.key_uses import repetition
 from funcgrad.primitive import Primitive
-from funcgrad.result_watch import Watch, watched_by
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.result_watch import ResultWatch, watched_by
 from funcgrad.tensor import Tensor, apply1
 from funcgrad.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
 from funcgrad.transforms.arguments import leaf_names
 from funcgrad.transforms.tracer import Tracer
 from funcgrad.transforms.whole import Whole
+from funcgrad.users_values import ArrayLike
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Node:
+class Event:
     """An operation that ran, or an argument of the function.
 
     Attributes
@@ -47,14 +48,14 @@ class Node:
     primitive : Primitive or None
         None for an argument.
     context : Context
-    forward : Place or None
+    forward : ResultPlace or None
         The result of the operation whose derivative this operation belongs to, if it is known.
     path : str
         The path of an argument.
     outs : tuple of raw values
         The results; empty where all are finite. So are the next three.
     operands : tuple of raw values
-    places : tuple of Place or None
+    places : tuple of ResultPlace or None
         For each operand, which result of which operation it is.
     params : mapping
     """
@@ -62,11 +63,11 @@ class Node:
     number: int
     primitive: Primitive | None
     context: Context
-    forward: Place | None = None
+    forward: ResultPlace | None = None
     path: str = ""
     outs: tuple[Raw, ...] = ()
     operands: tuple[Raw, ...] = ()
-    places: tuple[Place | None, ...] = ()
+    places: tuple[ResultPlace | None, ...] = ()
     params: Mapping[str, Any] | None = None
 
     @property
@@ -79,10 +80,10 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Place:
+class ResultPlace:
     """One of the results of an operation."""
 
-    node: Node
+    node: Event
     position: int = 0
 
 
@@ -90,10 +91,10 @@ class Followed(Tracer):
     """A value that is followed, with the operation that made it."""
 
     __slots__ = ("_place",)
-    _place: Place
+    _place: ResultPlace
 
     @classmethod
-    def made_at(cls, trace: Trace, value: Value, place: Place) -> Followed:
+    def made_at(cls, trace: Trace, value: Value, place: ResultPlace) -> Followed:
         """Follow a value from a place on."""
         followed: Followed = cls.around(trace, value)
         followed._place = place
@@ -105,7 +106,7 @@ class Replay(Trace):
 
     Attributes
     ----------
-    nodes : list of Node
+    nodes : list of Event
         Those with results that are not finite.
     outs : list of triples
         The leaves of the result: path, raw value, and place.
@@ -119,23 +120,23 @@ class Replay(Trace):
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        self.nodes: list[Node] = []
-        self.outs: list[tuple[str, Raw, Place | None]] = []
+        self.nodes: list[Event] = []
+        self.outs: list[tuple[str, Raw, ResultPlace | None]] = []
         self.operations: tuple[str, ...] = ()
         self._numbers = count()
-        self._constants: dict[int, tuple[Raw, Place]] = {}
+        self._constants: dict[int, tuple[Raw, ResultPlace]] = {}
 
-    def argument(self, value: Any, path: str) -> Any:
+    def argument(self, value: ArrayLike, path: str) -> Followed:
         """Follow an argument."""
         raw = value._value if type(value) is Tensor else value
         known = self._constant(raw)
         if known is not None:
             return Followed.made_at(self, value, known)
         outs = () if _is_finite(raw) else (raw,)
-        node = Node(next(self._numbers), None, Context(""), path=path, outs=outs)
+        node = Event(next(self._numbers), None, Context(""), path=path, outs=outs)
         if outs:
             self.nodes.append(node)
-        return Followed.made_at(self, value, Place(node))
+        return Followed.made_at(self, value, ResultPlace(node))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
@@ -146,7 +147,9 @@ class Replay(Trace):
         places = [arg._place if type(arg) is Followed else None for arg in args]
         outs = out if type(out) is tuple else (out,)
         node = self.note(primitive, inner, places, params, outs, sys._getframe(1))
-        followed = [Followed.made_at(self, value, Place(node, k)) for k, value in enumerate(outs)]
+        followed = [
+            Followed.made_at(self, value, ResultPlace(node, k)) for k, value in enumerate(outs)
+        ]
         return tuple(followed) if type(out) is tuple else followed[0]
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
@@ -157,11 +160,11 @@ class Replay(Trace):
         self,
         primitive: Primitive,
         operands: Sequence[Raw],
-        places: Sequence[Place | None],
+        places: Sequence[ResultPlace | None],
         params: Mapping[str, Any],
         outs: Sequence[Raw],
         frame: FrameType | None,
-    ) -> Node:
+    ) -> Event:
         """Make the node of an operation."""
         where = context(frame, _BASE)
         forward = None
@@ -171,12 +174,12 @@ class Replay(Trace):
             where = where._replace(entry=(where.entry[0], None))
         number = next(self._numbers)
         if all(map(_is_finite, outs)):
-            return Node(number, primitive, where, forward)
+            return Event(number, primitive, where, forward)
         known = [
             self._constant(operand) if place is None else place
             for operand, place in zip(operands, places, strict=True)
         ]
-        node = Node(
+        node = Event(
             number,
             primitive,
             where,
@@ -197,13 +200,13 @@ class Replay(Trace):
         if type(out) not in RAW or _is_finite(out):
             return
         node = self.note(primitive, operands, [None] * len(operands), {}, (out,), frame)
-        self._constants[id(out)] = out, Place(node)
+        self._constants[id(out)] = out, ResultPlace(node)
 
-    def _constant(self, value: Raw) -> Place | None:
+    def _constant(self, value: Raw) -> ResultPlace | None:
         known = self._constants.get(id(value))
         return None if known is None else known[1]
 
-    def finish(self, result: Any) -> None:
+    def finish(self, result: object) -> None:
         """Keep the leaves of the result."""
         for path, leaf in trees.leaves_with_path(result):
             place = leaf._place if type(leaf) is Followed else None
@@ -218,7 +221,7 @@ def _is_finite(value: Raw) -> bool:
     return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
 
 
-def innermost_value(value: Any, kind: type[Any]) -> Any:
+def innermost_value(value: object, kind: type[Any]) -> Any:
     """The value of a kind that other transformations may follow as well; None if there is none."""
     if type(value) is tuple:
         value = value[0]
@@ -230,12 +233,14 @@ def innermost_value(value: Any, kind: type[Any]) -> Any:
 # ------------------------------------------------------------------------- what is not followed
 
 
-_BINDING: Final[Mapping[CodeType, Callable[[Mapping[str, Any]], Sequence[Any]]]] = {
-    bind.__code__: lambda names: names["args"],
-    bind1.__code__: lambda names: (names["x"],),
-    bind2.__code__: lambda names: (names["x"], names["y"]),
-    apply1.__code__: lambda names: (names["x"],),
-}
+_BINDING: Final[Mapping[CodeType, Callable[[Mapping[str, Any]], Sequence[Any]]]] = MappingProxyType(
+    {
+        bind.__code__: lambda names: names["args"],
+        bind1.__code__: lambda names: (names["x"],),
+        bind2.__code__: lambda names: (names["x"], names["y"]),
+        apply1.__code__: lambda names: (names["x"],),
+    }
+)
 """The functions that evaluate operations, and how to read the operands from their names."""
 
 
@@ -250,7 +255,7 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
         yield
         return
 
-    def returned(frame: FrameType, event: str, result: Any) -> None:
+    def returned(frame: FrameType, event: str, result: object) -> None:
         if event == "return" and frame.f_code in _BINDING and result is not None:
             if frame.f_back is not None and frame.f_back.f_code is _PROCESS:
                 return  # the trace notes it itself
@@ -269,7 +274,7 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
         sys.setprofile(None)
 
 
-class Opening(Watch):
+class Opening(ResultWatch):
     """Has jitted functions run operation by operation, and follows what functions are called with.
 
     Attributes
@@ -340,7 +345,7 @@ def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 
 
 FOLLOWED: Final = (np.ndarray, np.generic, float, complex)
-"""What is followed besides tensors; whole numbers and truth values may be static."""
+"""The types that are followed besides tensors: whole numbers and truth values may be static."""
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

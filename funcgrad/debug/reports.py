@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad.debug.causes import Cause
+from funcgrad.trace import Raw
 
 _MOST = 5
 """So many causes are shown."""
@@ -53,7 +54,7 @@ def report(
     return "\n".join(lines)
 
 
-def _result(word: str, path: str, value: Any) -> str:
+def _result(word: str, path: str, value: Raw) -> str:
     array = np.asarray(value)
     odd = ~np.isfinite(array)
     place = np.unravel_index(int(np.argmax(odd)), array.shape)

@@ -30,8 +30,9 @@ from funcgrad.debug.replays import replay
 from funcgrad.debug.reports import report
 from funcgrad.errors import NonFiniteError
 from funcgrad.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
-from funcgrad.result_watch import WATCH, Watch, unwatched, watched_by
+from funcgrad.result_watch import WATCH, ResultWatch, unwatched, watched_by
 from funcgrad.tensor import Tensor
+from funcgrad.trace import Raw
 from funcgrad.transforms.arguments import check_function
 
 P = ParamSpec("P")
@@ -153,13 +154,13 @@ _MARKS: Final[ContextVar[Any]] = ContextVar("funcgrad_marked_errors", default=No
 
 
 def _marked(kind: str, flag: int) -> None:
-    """What NumPy's error state calls within ``raise_nans``, if the user asks it to call something.
+    """Mark NumPy's error state, which would call this if the user asked it to call something.
 
     Machine code sees that this is not the usual error state, and leaves the call to Python.
     """
 
 
-class _Looking(Watch):
+class _Looking(ResultWatch):
     """Looks at the results of outermost calls."""
 
     __slots__ = ()
@@ -195,12 +196,12 @@ def _usual_errors() -> Any:
     """Within this context, NumPy treats errors as it does outside of ``raise_nans``."""
     state = ERROR_STATE
     if state is not None and state.read() is _MARKS.get():  # nothing else is chosen
-        return _Chosen(state)
+        return _UsualErrors(state)
     unmarked: Any = None
     return np.errstate(call=unmarked) if np.geterrcall() is _marked else nullcontext()
 
 
-class _Chosen:
+class _UsualErrors:
     """NumPy's error state as it is where nobody has chosen one."""
 
     __slots__ = ("_state", "_token")
@@ -220,7 +221,7 @@ def _explained(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    result: Any,
+    result: object,
     operation: str = "",
 ) -> NonFiniteError:
     """The error for a result that is not finite."""
@@ -228,7 +229,7 @@ def _explained(
         bad = [
             (trees.key_path_text(path), _raw(leaf))
             for path, leaf in trees.leaves_with_path(result)
-            if not is_finite(leaf)
+            if not _is_finite(leaf)
         ]
         run = replay(function, args, kwargs)
     operations = run.operations
@@ -241,24 +242,24 @@ def _explained(
     return NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes, word), causes)
 
 
-def _raw(leaf: Any) -> Any:
+def _raw(leaf: object) -> Any:
     return leaf._value if type(leaf) is Tensor else leaf
 
 
 def _all_finite(tree: Any) -> bool:
     """Whether all leaves are finite; the commonest containers are gone through quickly."""
-    waiting = [tree]
+    waiting: list[Any] = [tree]
     while waiting:
         node = waiting.pop()
         kind = type(node)
         if kind is Tensor:
-            if not is_finite(node._value):
+            if not _is_finite(node._value):
                 return False
         elif kind is tuple or kind is list:
             waiting += node
         elif kind is dict:
             waiting += node.values()
-        elif not all(map(is_finite, trees.leaves(node))):
+        elif not all(map(_is_finite, trees.leaves(node))):
             return False
     return True
 
@@ -267,10 +268,10 @@ _PRODUCTS: Final = frozenset("fd")
 """Dtypes of which BLAS computes scalar products, the quickest way to read all numbers."""
 
 
-def is_finite(leaf: Any) -> bool:
+def _is_finite(leaf: object) -> bool:
     """Whether an array or a number is finite; any other object counts as finite.
 
-    >>> is_finite(np.ones(3)), is_finite(np.array([np.inf, 1.0])), is_finite("a text")
+    >>> _is_finite(np.ones(3)), _is_finite(np.array([np.inf, 1.0])), _is_finite("a text")
     (True, False, True)
     """
     value = leaf._value if type(leaf) is Tensor else leaf
@@ -284,7 +285,7 @@ def is_finite(leaf: Any) -> bool:
     return not isinstance(value, (complex, np.inexact)) or bool(np.isfinite(value))
 
 
-def _has_finite_square(x: Any) -> bool:
+def _has_finite_square(x: Raw) -> bool:
     line = x if x.ndim == 1 else x.ravel()
     try:
         return isfinite(line.dot(line))

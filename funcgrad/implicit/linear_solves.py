@@ -35,9 +35,9 @@ from funcgrad.implicit.unknowns import (
 )
 from funcgrad.numpy.options import failed_as
 from funcgrad.quick_dataclasses import dataclass
+from funcgrad.result_watch import watched
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.tensor import wrap
-from funcgrad.result_watch import watched
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.factors import fit_tangent, zeros_like

@@ -113,10 +113,8 @@ class Jitted(Generic[P, R]):
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        watch = WATCH.get()
-        if watch is not None:
-            met: R = watch.called_jitted(self._function, self, args, kwargs)
-            return met
+        if (watch := WATCH.get()) is not None:
+            return watch.called_jitted(self._function, self, args, kwargs)  # type: ignore[no-any-return]
         for entry in self._entries:
             result: R = entry(args, kwargs)
             if result is not MISS:
@@ -425,8 +423,7 @@ def jit(
     Parameters
     ----------
     f : callable
-        Takes and returns pytrees of arrays. It should have no side effects: they happen only when
-        it is staged.
+        Takes and returns pytrees of arrays. Side effects would happen only when it is staged.
     static_argnums, static_argnames : int, str, or sequences of them
         Arguments that are not arrays, by position or by name, however they are passed. They are
         part of the key under which programs are cached, so they have to be hashable.

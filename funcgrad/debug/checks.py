@@ -10,7 +10,7 @@ Tensor(2.0)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from inspect import currentframe
 from typing import Any, Final
 
@@ -63,6 +63,7 @@ def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
     --------
     >>> import funcgrad as fg
     >>> import funcgrad.debug as debug
+    >>> debug.check(fg.tensor(2.0) > 0, "it is not positive")
     >>> def logarithms(x):
     ...     debug.check(x > 0, "x is not positive", x=x)
     ...     return fg.numpy.log(x)
@@ -111,7 +112,7 @@ def _evaluate(
     raise ConditionError(f"{message}{told}{f' (at {line})' if line else ''}.")
 
 
-def _text(value: Any) -> str:
+def _text(value: np.ndarray[Any, Any]) -> str:
     if value.ndim == 0:
         return repr(value.item())
     return np.array2string(value, threshold=6, edgeitems=2, separator=", ").replace("\n", "")
@@ -139,7 +140,7 @@ def _samples() -> Iterator[Sample]:
     yield Sample((np.array([1.5, 2.5]), True), {**params, "names": ()})
 
 
-def _result(x: Spec, *others: Spec, **params: Any) -> Spec:
+def _result(x: Spec, *others: Spec, **params: Hashable) -> Spec:
     return x
 
 

@@ -13,7 +13,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import debug
-from funcgrad.debug.conditions import CHECK
+from funcgrad.debug.checks import CHECK
 from funcgrad.errors import ArgumentError, ConditionError, DtypeError
 from funcgrad.programs.inline import inlined
 
@@ -51,7 +51,7 @@ DERIVED: dict[str, Callable[[Function], Function]] = {
 def test_it_raises_with_the_values(way: Any, derive: Any) -> None:
     for f in (way(derive(root)), derive(way(root))):
         f(fg.tensor(4.0))
-        expected = r"^x is negative: x = -1.0 \(at test_cond"
+        expected = r"^x is negative: x = -1.0 \(at test_checks"
         with np.errstate(invalid="ignore"), pytest.raises(ConditionError, match=expected):
             f(fg.tensor(-1.0))
         f(fg.tensor(4.0))
