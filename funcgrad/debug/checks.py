@@ -136,7 +136,7 @@ def _batch(
 def _samples() -> Iterator[Sample]:
     params = {"message": "it is negative", "names": ("x",), "examples": 0, "line": ""}
     for x in (np.array([1.5, -0.5]), np.float64(2.0), np.zeros((0, 2)), np.array([1.0 + 2.0j])):
-        yield Sample((x, np.isfinite(x), x.real), params)
+        yield Sample((x, np.isfinite(x), np.real(x)), params)
     yield Sample((np.array([1.5, 2.5]), True), {**params, "names": ()})
 
 

@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad.debug.elements import relation
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.cumulative import cumulative_sum
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.structure import Opaque
 from tests.conformance import every_primitive
@@ -70,6 +71,14 @@ def test_rows_of_products_come_from_rows() -> None:
     np.testing.assert_array_equal(second, [[True, True, False, False]] * 3)
     reached = links.forward([np.eye(2, 3, dtype=bool)[:1].repeat(2, 0) & [[True], [False]], y > 1])
     np.testing.assert_array_equal(reached, [[True] * 4, [False] * 4])
+
+
+def test_running_sums_come_from_what_is_before() -> None:
+    x = np.ones(4)
+    third = np.array([False, False, True, False])
+    for reverse, before in ((False, [True, True, True, False]), (True, [False, False, True, True])):
+        links = relation(cumulative_sum, [x], {"axis": 0, "reverse": reverse}, (4,))
+        np.testing.assert_array_equal(links.backward(third)[0], before)
 
 
 def test_parameters_that_do_not_fit_make_a_coarse_relation() -> None:

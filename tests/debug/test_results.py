@@ -69,6 +69,20 @@ def test_a_pair_is_named_with_both_its_parts() -> None:
     assert cause.partners == (f"the 0.0 is from where at test_results.py:{line + 1}",)
 
 
+def test_of_two_numbers_only_the_chosen_one_is_to_blame() -> None:
+    def f(x: Any) -> Any:
+        first, second = fnp.log(x), fnp.sqrt(x)
+        return fnp.where(x < -1.0, first, second)
+
+    with pytest.raises(NonFiniteError) as raised:
+        debug.nans(f)(fg.tensor([-2.0]))
+    assert [cause.operation for cause in raised.value.causes] == ["log"]
+    with pytest.raises(NonFiniteError) as raised:
+        debug.nans(f)(fg.tensor([-2.0, -0.5, -0.7]))
+    found = [(cause.operation, cause.spoilt) for cause in raised.value.causes]
+    assert found == [("sqrt", 2), ("log", 1)]
+
+
 def test_causes_that_spoil_more_come_first() -> None:
     def f(x: Any) -> Any:
         one = fnp.log(x[0])
@@ -207,6 +221,15 @@ def test_a_jitted_function_keeps_its_code() -> None:
             sys.setprofile(None)
     assert "_call" not in seen  # nothing was staged or flattened
     assert "process" not in seen
+
+
+def test_machine_code_that_is_called_directly_is_looked_at() -> None:
+    f = fg.jit(fnp.log)
+    for _ in range(3):  # from then on Python takes no part in a call, where there is machine code
+        assert f(0.0) == -np.inf
+    with debug.raise_nans(), pytest.raises(NonFiniteError, match="log"):
+        f(0.0)
+    assert f(0.0) == -np.inf
 
 
 def test_what_is_inside_of_a_call_is_not_looked_at() -> None:

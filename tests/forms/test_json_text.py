@@ -75,11 +75,11 @@ def of_constant(value: Any) -> fg.Program:
 
 
 def is_public(primitive: Primitive) -> bool:
-    """Whether a module below funcgrad.primitives exports it."""
+    """Whether a module below funcgrad.primitives exports it, or one below funcgrad.debug."""
     return any(
-        primitive in [getattr(module, name) for name in module.__all__]
+        primitive in [getattr(module, name) for name in getattr(module, "__all__", vars(module))]
         for path, module in list(sys.modules.items())
-        if path.startswith("funcgrad.primitives.")
+        if path.startswith(("funcgrad.primitives.", "funcgrad.debug."))
     )
 
 
