@@ -274,6 +274,27 @@ class Sample:
     smooth: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Kinks:
+    """Where an operation has kinks, ties, jumps and poles, and where its domain ends.
+
+    Both functions have the operation's arguments and parameters, and return a value, or a tuple of
+    them, written in primitives; an empty tuple says that there is no such place. The values are
+    elementwise where the operation is. They may be complex, of which the absolute value counts.
+
+    Attributes
+    ----------
+    zeros : callable, optional
+        To values that are 0 where the operation has no derivative, or its value jumps or is
+        infinite. Elsewhere they are about as far from 0 as the arguments are from such a place.
+    domain : callable, optional
+        To values that are positive inside of the domain, 0 at its ends, and negative outside.
+    """
+
+    zeros: Callable[..., Value] | None = None
+    domain: Callable[..., Value] | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Primitive:
     """An operation and all its rules; calling it applies it to values by ``bind``.
@@ -315,6 +336,8 @@ class Primitive:
     remedy : str
         What to write where the operation, or its derivative, makes NaN or infinity of finite
         numbers; ``fg.debug`` says it to the user.
+    kinks : Kinks, optional
+        Where it is not smooth; None for an operation that is smooth wherever it is finite.
     """
 
     name: str
@@ -330,6 +353,7 @@ class Primitive:
     label: Callable[..., str] | None = None
     body: Callable[..., Any] | None = None
     remedy: str = ""
+    kinks: Kinks | None = None
     factors: tuple[Factor, ...] = field(init=False, repr=False)
     reads: tuple[tuple[bool, ...], ...] = field(init=False, repr=False)
     form: str = field(init=False, repr=False)

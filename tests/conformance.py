@@ -119,7 +119,8 @@ SLOW = frozenset(
 """Properties that take some 50 milliseconds for an operation."""
 
 INTEGRATED = frozenset(
-    "beta_density beta_tail betainc betainc_in_shapes betaincc betainccinv betaincinv".split()
+    """beta_density beta_tail betainc betainc_in_shapes betaincc betainccinv betaincinv
+    gammainc_in_shape iv_in_order ive_derivative jv_in_order kve_derivative yv_in_order""".split()
 )
 """Operations whose values, or derivatives, are integrals that are computed at each sample."""
 

@@ -60,8 +60,11 @@ def rms(factor: Callable[..., Any], **options: Any) -> extend.Primitive:
         lambda x, axis, keepdims: np.sqrt(np.mean(np.square(x), axis, keepdims=keepdims)),
         factor=factor,
         samples=samples,
-        **options,
+        **{"kinks": OF_RMS, **options},
     )
+
+
+OF_RMS = extend.Kinks(lambda x, axis, keepdims: fnp.sqrt(fnp.mean(x * x, axis=axis)))
 
 
 def count(x: Any, axis: tuple[int, ...]) -> int:
@@ -130,6 +133,13 @@ def forgetful_push(tangents: Any, outs: Any, *values: Any, body: Any, times: int
     return tuple(fg.jvp(body, values, tuple(given))[1])
 
 
+softsign = extend.elementwise(
+    "softsign",
+    lambda x: x / (1 + np.abs(x)) + np.abs(x),
+    partials=(lambda y, x: (1 / (1 + abs(x))) ** 2 + fnp.sign(x),),
+    samples=extend.reals(0.5, 3),
+    kinks=extend.Kinks(lambda x: x),
+)
 LOCAL = extend.elementwise(
     "local", np.sinh, partials=(lambda y, x: fnp.cosh(x),), samples=extend.reals(-2, 2)
 )
@@ -306,6 +316,26 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "",
     ),
     "a name that nobody can import": (replace(LOCAL, name="hidden"), "saved", "this one is not"),
+    "a kink that is not declared": (
+        replace(softsign, kinks=None),
+        "no kink is missed",
+        "has a kink that is not declared, at (0.0,)",
+    ),
+    "a kink of the samples that is not declared": (
+        rms(guarded, kinks=None),
+        "kinks of samples",
+        "there is a kink that is not declared",
+    ),
+    "a kink where there is none": (
+        replace(gudermannian, kinks=extend.Kinks(lambda x: x)),
+        "kinks are there",
+        "is smooth, where a kink is declared, at (0.0,)",
+    ),
+    "a domain that ends too early": (
+        replace(gudermannian, kinks=extend.Kinks(domain=lambda x: x)),
+        "distances of samples",
+        "the sample is smooth, and distance [0] is not positive",
+    ),
     "a scan that looks to both sides": (
         replace(cumulative.cumulative_sum, evaluate=lambda x, axis, **_: np.flip(x, axis) + x),
         "structure: scan",

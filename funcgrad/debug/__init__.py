@@ -1,4 +1,4 @@
-"""Find out where NaN and infinities come from, check conditions, and count lost digits.
+"""Find out where NaN comes from, which conventions apply at kinks, and how many digits are lost.
 
 >>> import funcgrad as fg
 >>> import funcgrad.debug as debug
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from funcgrad.debug.causes import Cause
 from funcgrad.debug.checks import check
+from funcgrad.debug.conventions import conventions
 from funcgrad.debug.lost_digits import Loss, LostDigits, digits
 from funcgrad.debug.results import nans, raise_nans
 from funcgrad.foreign_names import missing_from as _missing_from
 
-__all__ = ["Cause", "Loss", "LostDigits", "check", "digits", "nans", "raise_nans"]
+__all__ = ["Cause", "Loss", "LostDigits", "check", "conventions", "digits", "nans", "raise_nans"]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

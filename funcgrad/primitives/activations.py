@@ -19,6 +19,7 @@ from funcgrad.errors import DtypeError
 from funcgrad.folds import GREATEST
 from funcgrad.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
+from funcgrad.primitives.kinks import AT_ZERO
 from funcgrad.primitives.reduction import reduce_max, reduction
 from funcgrad.primitives.special import bell, clamp, ndtr, ndtr_of, real_operand
 from funcgrad.primitives.transcendental import sech_squared
@@ -58,6 +59,7 @@ relu: Primitive = elementwise(
     partials=(lambda _, x: x > 0,),
     selects=True,
     samples=combined(reals(0.5, 3), reals(-3, -0.5), edges(-np.inf, 0.0, np.inf, np.nan)),
+    kinks=AT_ZERO,
 )
 
 

@@ -11,7 +11,7 @@ array([[0.5],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad.errors import MatrixError
 from funcgrad.factorizations import Factorization, Factors, FromFactors
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
@@ -32,6 +32,7 @@ from funcgrad.primitives.matrices import (
 )
 from funcgrad.primitives.matrix_equations import scipy_linalg
 from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.singular_values import least_singular_value
 from funcgrad.primitives.structural import swap_last_axes, view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Factored
@@ -137,6 +138,10 @@ def _pull(
     return of_bands, y
 
 
+def _least_singular_value(bands: Value, b: Value, lower: int, upper: int, **_: Hashable) -> Value:
+    return least_singular_value(_product(bands, np.eye(shape_of(bands)[-1]), upper))
+
+
 def _samples() -> Iterator[Sample]:
     rng = np.random.default_rng(171)
     for lead, n, k, lower, upper in (
@@ -173,6 +178,7 @@ banded_solve: Primitive = failing(
             (2, 2),
             owns=True,
         ),
+        kinks=Kinks(_least_singular_value),
     )
 )
 """The x with A x = b, of stacks of one shape."""

@@ -11,14 +11,15 @@ array([[2., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.factorizations import Factorization, Factors, FromFactors
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.eigen import eigvalsh
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import triangular_inverses, triangular_solve
 from funcgrad.primitives.matrices import (
@@ -90,6 +91,10 @@ def _pull(ct: Value, out: Value, x: Value, upper: bool, failed: str = "raise") -
     return (adjoint(cholesky_pullback(adjoint(out), adjoint(ct))),)
 
 
+def _least_eigenvalue(x: Value, upper: bool, **_: Hashable) -> Value:
+    return eigvalsh(x, lower=not upper)[..., :1]
+
+
 def _samples() -> Iterator[Sample]:
     rng = np.random.default_rng(53)
     for number, shape in enumerate(((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2), (2, 0, 0))):
@@ -119,6 +124,7 @@ cholesky: Primitive = failing(
             (2,),
             owns=True,
         ),
+        kinks=Kinks(domain=_least_eigenvalue),
     )
 )
 """L with L L^H = x, lower triangular; or L^H, of which the upper triangle of x is read."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.factorizations import Factorization, Factors, FromFactors
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing
@@ -39,6 +39,7 @@ from funcgrad.primitives.matrices import (
     unit,
 )
 from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.singular_values import least_singular_value
 from funcgrad.primitives.structural import reshape, swap_last_axes, unfollowed
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Factored
@@ -443,6 +444,7 @@ slogdet: Primitive = failing(
         batch_matrices,
         _slogdet_samples,
         structure=_from_elimination(FromFactors.LOGARITHM),
+        kinks=Kinks(least_singular_value),
     )
 )
 """The signs of determinants, and the logarithms of their absolute values."""

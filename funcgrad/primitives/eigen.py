@@ -15,15 +15,16 @@ array([2., 3.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.errors import DegenerateError
-from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Kinks, Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing
+from funcgrad.primitives.kinks import differences
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -122,6 +123,10 @@ def _refuse_phase(wrong: Array) -> None:
 # ------------------------------------------------------------------------------ division by gaps
 
 
+def _gaps(x: Value, lower: bool, **_: Hashable) -> Value:
+    return differences(eigvalsh(x, lower=lower))
+
+
 def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
     dtype = np.result_type(w, x)
     close = near(w)
@@ -191,6 +196,7 @@ divide_by_gaps: Primitive = failing(
         batch_matrices,
         _gap_samples,
         structure=of_stacks(1, 2),
+        kinks=Kinks(lambda w, x, strict: differences(w)),
     )
 )
 """Matrices over differences of eigenvalues, 0 where these are equal; if strict, it has to be."""
@@ -404,6 +410,7 @@ eigh: Primitive = failing(
         batch_matrices,
         _eigh_samples,
         structure=MATRICES,
+        kinks=Kinks(_gaps),
     )
 )
 """The eigenvalues, in order, and the eigenvectors of Hermitian matrices; one triangle is read.
@@ -448,6 +455,7 @@ eigvalsh: Primitive = failing(
         batch_matrices,
         _values_samples,
         structure=MATRICES,
+        kinks=Kinks(_gaps),
     )
 )
 """The eigenvalues alone, which have derivatives by any choice of eigenvectors."""

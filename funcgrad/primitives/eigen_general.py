@@ -11,17 +11,18 @@ array([0.+1.j, 0.-1.j])
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
 from funcgrad.errors import DegenerateError
-from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts, real
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged, divide_by_gaps
 from funcgrad.primitives.failures import failing
+from funcgrad.primitives.kinks import pairs
 from funcgrad.primitives.linear_systems import solve
 from funcgrad.primitives.matrices import (
     MATRICES,
@@ -37,6 +38,7 @@ from funcgrad.primitives.matrices import (
     stacks,
 )
 from funcgrad.primitives.reduction import reduce_sum
+from funcgrad.primitives.sorting import sort
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
@@ -167,6 +169,13 @@ def _samples() -> Iterator[Sample]:
     yield Sample((np.array([[0.5, 2.0], [-1.0, 0.3]]),))
 
 
+def _gaps(x: Value, **_: Hashable) -> Value:
+    """Gaps between eigenvalues, and between the two greatest components of each vector."""
+    w, v = eig(x)
+    sizes = sort(abs(v), axis=len(shape_of(v)) - 2, descending=True)
+    return *pairs(w), sizes[..., :1, :] - sizes[..., 1:2, :]
+
+
 eig: Primitive = failing(
     Primitive(
         "eig",
@@ -176,6 +185,7 @@ eig: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        kinks=Kinks(_gaps),
     )
 )
 """Eigenvalues, in LAPACK's order, and eigenvectors; complex ones always."""
@@ -252,6 +262,7 @@ eigvals: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        kinks=Kinks(lambda x, **_: pairs(eigvals(x))),
     )
 )
 """Eigenvalues alone; complex ones always."""

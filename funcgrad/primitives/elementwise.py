@@ -14,7 +14,7 @@ NumPy's answers are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -26,15 +26,18 @@ from funcgrad.primitive import (
     OPPOSITE,
     SAME,
     Factor,
+    Kinks,
     Linearized,
     Partials,
     Primitive,
     Sample,
 )
 from funcgrad.primitives.basic_formulas import basic_formula
+from funcgrad.primitives.elementwise_rules import batch_elementwise, elementwise_result
+from funcgrad.primitives.kinks import AT_ZERO, POSITIVE, distance_to_cut, is_complex
 from funcgrad.primitives.precision import floating
-from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import Spec, broadcast_shapes, dtype_of, shape_of, spec_of
+from funcgrad.primitives.structural import cast
+from funcgrad.shape import dtype_of
 from funcgrad.structure import (
     COMMUTATIVE,
     PRODUCT,
@@ -44,7 +47,7 @@ from funcgrad.structure import (
     Elementwise,
     Trait,
 )
-from funcgrad.trace import Raw, Value, bind1, bind2, number_of
+from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = [
     "absolute",
@@ -86,6 +89,7 @@ def elementwise(
     ulps: int = 0,
     basic: bool = False,
     remedy: str = "",
+    kinks: Kinks | None = None,
 ) -> Primitive:
     """Declare an elementwise primitive.
 
@@ -105,7 +109,7 @@ def elementwise(
     selects : bool
         Whether the factors are masks, see ``Partials``.
     samples : callable
-    operator, traits, remedy
+    operator, traits, remedy, kinks
         See ``Primitive``.
     owns, ulps, basic
         See ``Elementwise``.
@@ -137,6 +141,7 @@ def elementwise(
         structure=Elementwise(formula, owns, ulps=ulps, basic=basic),
         traits=traits,
         remedy=remedy,
+        kinks=kinks,
     )
 
 
@@ -151,66 +156,6 @@ def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., A
     evaluate.__module__ = formula.__module__  # where programs that are saved look for the primitive
     made: Callable[..., Any] = evaluate
     return made
-
-
-def elementwise_result(
-    name: str, evaluate: Callable[..., Any], operator: str = ""
-) -> Callable[..., Spec]:
-    """The rule for the result of an elementwise operation: NumPy itself says the dtype."""
-
-    def result(*specs: Spec, **params: Any) -> Spec:
-        shape = broadcast_shapes(name, *[spec.shape for spec in specs])
-        dtype = None if params else _resolved_dtype(evaluate, specs)
-        if dtype is not None:
-            return Spec(shape, dtype)
-        size = 0 if 0 in shape else 1  # where there is no element, none is refused
-        examples = [_example(spec, size) for spec in specs]
-        with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
-            if operator and all(spec.weak for spec in specs):
-                return spec_of(number_of(evaluate, operator, *examples, **params))
-            return Spec(shape, np.asarray(evaluate(*examples, **params)).dtype)
-
-    return result
-
-
-def _resolved_dtype(evaluate: Callable[..., Any], specs: Sequence[Spec]) -> np.dtype[Any] | None:
-    """The dtype of a ufunc's result, in a tenth of the time that it takes to evaluate examples.
-
-    None for Python numbers, and where it refuses the dtypes: to evaluate says so in NumPy's words.
-    """
-    if not isinstance(evaluate, np.ufunc) or True in [spec.weak for spec in specs]:
-        return None
-    try:
-        dtype = evaluate.resolve_dtypes((*[spec.dtype for spec in specs], None))[-1]
-    except TypeError:
-        return None
-    return None if dtype.hasobject else dtype  # of an object only its value has a dtype
-
-
-def _example(spec: Spec, size: int) -> Raw:
-    if spec.shape:
-        return np.array([1] * size, spec.dtype)
-    one = spec.dtype.type(1)
-    return one.item() if spec.weak else one
-
-
-def batch_elementwise(
-    primitive: Primitive,
-    size: int,
-    args: tuple[Value, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Value:
-    """Line up the examples' axes behind the batch axis, then broadcast as ever."""
-    ranks = [len(shape_of(arg)) - flag for arg, flag in zip(args, batched, strict=True)]
-    rank = max(ranks)
-    aligned = [
-        reshape(arg, shape=(size,) + (1,) * (rank - arg_rank) + shape_of(arg)[1:])
-        if flag and arg_rank < rank
-        else arg
-        for arg, flag, arg_rank in zip(args, batched, ranks, strict=True)
-    ]
-    return primitive(*aligned, **params)
 
 
 # Samples.
@@ -357,6 +302,7 @@ divide: Primitive = elementwise(
         edges((1.0, 0.0), (0.0, 0.0), (1.0, np.inf), (np.inf, 1.0)),
     ),
     traits=ROUNDED_ONCE,
+    kinks=Kinks(lambda x, y: y),
 )
 reciprocal = elementwise(
     "reciprocal",
@@ -364,6 +310,7 @@ reciprocal = elementwise(
     partials=(lambda y, _x: -y * y,),
     samples=combined(reals(0.5, 3), reals(-3, -0.5), complexes(), edges(*_INFINITE)),
     traits=ROUNDED_ONCE,
+    kinks=AT_ZERO,
 )
 
 
@@ -387,6 +334,7 @@ reciprocal_of_positive: Primitive = elementwise(
     partials=(lambda y, _x: -y * y,),
     samples=combined(reals(0.5, 3), complexes(), edges(0.0, -0.0, -1.0, np.inf, np.nan)),
     owns=True,
+    kinks=POSITIVE,
 )
 
 log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
@@ -396,6 +344,7 @@ log = elementwise(  # stands here, below the other logarithms, since powers diff
     partials=(lambda _, x: bind1(reciprocal_of_positive, x),),
     samples=combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
+    kinks=POSITIVE,
 )
 
 
@@ -448,6 +397,7 @@ sign = elementwise(
     partials=None,
     samples=combined(reals(-3, 3), edges(*_INFINITE)),
     traits=ROUNDED_ONCE,
+    kinks=AT_ZERO,
 )
 
 
@@ -465,6 +415,7 @@ absolute = elementwise(
     partials=(_magnitude_factor,),
     samples=combined(reals(-3, 3), complexes(), edges(*_INFINITE), edges(0j, 1j)),
     traits=ROUNDED_ONCE,
+    kinks=AT_ZERO,
 )
 fabs = elementwise(
     "fabs",
@@ -473,6 +424,7 @@ fabs = elementwise(
     partials=(_magnitude_factor,),
     samples=combined(reals(-3, 3), edges(*_INFINITE)),
     traits=ROUNDED_ONCE,
+    kinks=AT_ZERO,
 )
 
 
@@ -496,4 +448,5 @@ phase = Primitive(  # the sign of a complex number, which is not locally constan
     combined(complexes(), edges(0j, 2j, -1 + 0j)),
     structure=Elementwise(_sign, owns=True),
     traits=TRANSCENDENTAL,
+    kinks=Kinks(lambda x: distance_to_cut(x) if is_complex(x) else x),
 )

@@ -24,7 +24,7 @@ array([[1. ],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -34,7 +34,7 @@ import numpy as np
 
 from funcgrad.errors import MatrixError
 from funcgrad.factorizations import Factorization, Factors, FromFactors
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.broadcasting import sum_to
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing, failures, or_nan
@@ -45,11 +45,13 @@ from funcgrad.primitives.matrices import (
     blamed,
     checked,
     conjugate,
+    diagonal_of,
     linalg_dtype,
     position_of,
     triangle,
     unit,
 )
+from funcgrad.primitives.singular_values import least_singular_value
 from funcgrad.primitives.structural import reshape
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Factored
@@ -207,6 +209,7 @@ solve: Primitive = Primitive(
         (2, 2),
         owns=True,
     ),
+    kinks=Kinks(lambda a, b, **_: least_singular_value(a)),
 )
 """The solutions x of a x = b; b is a stack of matrices, too. Stacks broadcast."""
 
@@ -346,6 +349,10 @@ def _pull_triangular(
     return of_a, sum_to(y, shape_of(b))
 
 
+def _diagonal_in_use(a: Value, b: Value, unit_diagonal: bool, **_: Hashable) -> Value:
+    return () if unit_diagonal else diagonal_of(a)
+
+
 def _triangular_samples() -> Iterator[Sample]:
     for number, (a, b) in enumerate(_systems(43)):
         yield Sample((a, b), {"lower": number % 2 == 0, "unit_diagonal": number % 3 == 1})
@@ -366,6 +373,7 @@ triangular_solve: Primitive = Primitive(
     _batch_systems,
     _triangular_samples,
     structure=Factored(_triangular_factors, (2, 2), owns=True),
+    kinks=Kinks(_diagonal_in_use),
 )
 """The solutions x of a x = b, where of a one triangle is read. Stacks broadcast."""
 
@@ -417,6 +425,7 @@ inv: Primitive = failing(
             (2,),
             owns=True,
         ),
+        kinks=Kinks(least_singular_value),
     )
 )
 """Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` is what needs them, for messages."""

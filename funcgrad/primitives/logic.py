@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
+from funcgrad.primitives.kinks import AT_ARGUMENTS, AT_ZERO, ORDER, TIES, greater_of
 from funcgrad.primitives.precision import floating
 from funcgrad.shape import dtype_of
 from funcgrad.structure import COMMUTATIVE, ROUNDED_ONCE, Trait
@@ -75,8 +76,9 @@ def _compare(
     operator: str = "",
     traits: Trait = Trait.NONE,
     formula: Formula | None = None,
+    kinks: Kinks | None = None,
 ) -> Primitive:
-    return _exact(name, ufunc, operator, _numbers(ufunc.nin), traits, formula)
+    return _exact(name, ufunc, operator, _numbers(ufunc.nin), traits, formula, kinks)
 
 
 def _bits(name: str, ufunc: np.ufunc, operator: str = "", traits: Trait = Trait.NONE) -> Primitive:
@@ -90,6 +92,7 @@ def _exact(
     samples: Callable[[], Iterator[Sample]],
     traits: Trait,
     formula: Formula | None,
+    kinks: Kinks | None = None,
 ) -> Primitive:
     return elementwise(
         name,
@@ -99,15 +102,16 @@ def _exact(
         partials=None,
         samples=samples,
         traits=ROUNDED_ONCE | traits,
+        kinks=kinks,
     )
 
 
-equal = _compare("equal", np.equal, "==", COMMUTATIVE)
-not_equal = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE)
-less = _compare("less", np.less, "<")
-less_equal = _compare("less_equal", np.less_equal, "<=")
-greater = _compare("greater", np.greater, ">")
-greater_equal = _compare("greater_equal", np.greater_equal, ">=")
+equal = _compare("equal", np.equal, "==", COMMUTATIVE, kinks=TIES)
+not_equal = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE, kinks=TIES)
+less = _compare("less", np.less, "<", kinks=ORDER)
+less_equal = _compare("less_equal", np.less_equal, "<=", kinks=ORDER)
+greater = _compare("greater", np.greater, ">", kinks=ORDER)
+greater_equal = _compare("greater_equal", np.greater_equal, ">=", kinks=ORDER)
 
 
 def _truth(x: Value) -> Value:
@@ -120,25 +124,32 @@ logical_and = _compare(
     np.logical_and,
     traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) & _truth(y),
+    kinks=AT_ARGUMENTS,
 )
 logical_or = _compare(
     "logical_or",
     np.logical_or,
     traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) | _truth(y),
+    kinks=Kinks(lambda x, y: greater_of(abs(x), abs(y))),
 )
 logical_xor = _compare(
     "logical_xor",
     np.logical_xor,
     traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) != _truth(y),
+    kinks=AT_ARGUMENTS,
 )
-logical_not = _compare("logical_not", np.logical_not, formula=lambda m, x: m.equal(x, 0))
+logical_not = _compare(
+    "logical_not", np.logical_not, formula=lambda m, x: m.equal(x, 0), kinks=AT_ZERO
+)
 
 isfinite = _compare("isfinite", np.isfinite)
 isinf = _compare("isinf", np.isinf)
 isnan = _compare("isnan", np.isnan)
-signbit = _compare("signbit", np.signbit, formula=lambda m, x: m.copysign(1, floating(m, x)) < 0)
+signbit = _compare(
+    "signbit", np.signbit, formula=lambda m, x: m.copysign(1, floating(m, x)) < 0, kinks=AT_ZERO
+)
 
 bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", COMMUTATIVE)
 bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", COMMUTATIVE)

@@ -12,13 +12,13 @@ array([[1. , 0. ],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Kinks, Linear, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
@@ -196,6 +196,16 @@ def _back_under(x: Value, lower: Value) -> Value:
     return triangular_solve(adjoint(lower), x, lower=False, unit_diagonal=True)
 
 
+def _gaps_of_pivots(x: Value, **_: Hashable) -> Value:
+    """How much greater pivots are than the other candidates in their columns, and than 0."""
+    _, lower, upper = lu(x)
+    count = min(shape_of(x)[-2:])
+    places = np.arange(count)
+    pivots = upper[..., places, places]
+    rows, columns = np.tril_indices(shape_of(lower)[-2], -1, count)
+    return (1 - abs(lower[..., rows, columns])) * abs(pivots[..., columns]), pivots
+
+
 def _samples() -> Iterator[Sample]:
     shapes = ((3, 3), (2, 2, 2), (4, 2), (2, 4), (1, 1), (0, 0), (0, 2, 2), (0, 2))
     for x in stacks(*shapes, seed=151):
@@ -211,6 +221,7 @@ lu: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        kinks=Kinks(_gaps_of_pivots),
     )
 )
 """A permutation, and the lower and the upper triangular factor."""

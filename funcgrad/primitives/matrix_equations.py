@@ -9,7 +9,7 @@ array([[0.5, 0.5],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad.errors import MatrixError, MissingPackageError
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
+from funcgrad.primitives.eigen_general import eigvals
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
     Array,
@@ -142,6 +143,11 @@ def _pull(
     return (lambda: -matmul(y, back)), (lambda: -matmul(back, y)), y
 
 
+def _sums(a: Value, b: Value, q: Value, **_: Hashable) -> Value:
+    """The sums of an eigenvalue of a and one of b, of which none may be 0."""
+    return eigvals(a)[..., :, None] + eigvals(b)[..., None, :]
+
+
 def _samples() -> Iterator[Sample]:
     rng = np.random.default_rng(131)
     for number, q in enumerate(stacks((3, 2), (2, 2, 2), (1, 1), (0, 2), (0, 2, 2), seed=132)):
@@ -165,6 +171,7 @@ sylvester: Primitive = failing(
         batch_matrices,
         _samples,
         structure=of_stacks(2, 2, 2),
+        kinks=Kinks(_sums),
     )
 )
 """The x with a x + x b = q."""

@@ -14,16 +14,18 @@ array([[1., 1.],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.errors import MatrixError
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
+from funcgrad.primitives.eigen_general import eigvals
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.kinks import distance_to_cut
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -62,7 +64,17 @@ def _second(along: Primitive, x: Value, first: Value, second: Value, failed: str
     return _above(along(_blocks(x, second), _blocks(first, None), failed=failed))
 
 
-def _along(name: str, evaluate: Callable[[Array, Array], Any]) -> Primitive:
+def _from_cut(x: Value, *_: Value, **__: Hashable) -> Value:
+    """The distances of eigenvalues from the cut of the logarithm and of the square root."""
+    return distance_to_cut(eigvals(x))
+
+
+_AT_CUT: Final = Kinks(_from_cut)
+
+
+def _along(
+    name: str, evaluate: Callable[[Array, Array], Any], kinks: Kinks | None = None
+) -> Primitive:
     """The derivative of a function of a matrix in a direction."""
 
     def computed(x: Array, e: Array) -> Any:
@@ -97,6 +109,7 @@ def _along(name: str, evaluate: Callable[[Array, Array], Any]) -> Primitive:
             batch_matrices,
             samples,
             structure=of_stacks(2, 2),
+            kinks=kinks,
         )
     )
     return along
@@ -131,6 +144,7 @@ def _function(name: str, evaluate: Callable[[Array], Any], along: Primitive) -> 
             batch_matrices,
             _samples,
             structure=MATRICES,
+            kinks=along.kinks,
         )
     )
 
@@ -232,7 +246,7 @@ def _exponent(x: Array) -> Any:
     return np.frexp(np.max(np.abs(x), initial=0))[1].astype(float)
 
 
-logm_along = _along("logm", _logm_along)
+logm_along = _along("logm", _logm_along, _AT_CUT)
 logm = _function("logm", _logm, logm_along)
 
 
@@ -276,6 +290,7 @@ sqrtm: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        kinks=_AT_CUT,
     )
 )
 """Square roots of matrices, real ones of real matrices, as logarithms are."""

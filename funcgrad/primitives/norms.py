@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.floating_errors import ignoring
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.matrices import (
     Array,
     batch_matrices,
@@ -165,6 +165,7 @@ length: Primitive = Primitive(
     batch_reduction,
     _samples,
     structure=Opaque(counted=0, owns=True),
+    kinks=Kinks(lambda x, axis, keepdims: length(x, axis=axis, keepdims=keepdims)),
 )
 """The square root of the sum of squares of absolute values along axes."""
 
@@ -219,6 +220,7 @@ directed: Primitive = Primitive(
     _batch,
     _directed_samples,
     structure=Opaque(counted=1, owns=True),
+    kinks=Kinks(lambda c, x, axis: length(x, axis=axis, keepdims=True)),
 )
 """A real number times the direction of a vector: what is divided by its length; 0 where that is
 0."""

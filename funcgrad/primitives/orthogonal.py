@@ -13,13 +13,13 @@ array([[-1., -0.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
 from funcgrad.errors import DegenerateError
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import complement
@@ -36,6 +36,7 @@ from funcgrad.primitives.matrices import (
     diagonal_of,
     linalg_dtype,
     position_of,
+    real_part,
     stacks,
     triangle,
 )
@@ -191,6 +192,23 @@ def _widened(x: Value, columns: int) -> Value:
     return concatenate(x, zeros, axis=len(lead))
 
 
+def _pivots(x: Value, **_: Hashable) -> Value:
+    """The numbers whose signs choose those of R's diagonal: each column's first element, reflected.
+
+    They follow from Q by elimination of ``Q - 1`` (Ballard, Demmel, Grigori, Jacquelin, Knight,
+    Nguyen, "Reconstructing Householder vectors from tall-skinny QR", 2014).
+    """
+    q, r = qr(x, complete=False)
+    below = q - np.eye(shape_of(q)[-2], shape_of(q)[-1])
+    pivots = []
+    for k in range(shape_of(q)[-1]):
+        corner = below[..., :1, :1]
+        pivots.append((1 + real_part(corner)) * real_part(r[..., k : k + 1, k : k + 1]))
+        if k + 1 < shape_of(q)[-1]:
+            below = below[..., 1:, 1:] - below[..., 1:, :1] * below[..., :1, 1:] / corner
+    return tuple(pivots)
+
+
 def _samples() -> Iterator[Sample]:
     shapes = ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (3, 1), (0, 0), (0, 2, 2), (3, 0))
     for number, x in enumerate(stacks(*shapes, seed=92)):
@@ -210,6 +228,7 @@ qr: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        kinks=Kinks(_pivots),
     )
 )
 """Q with orthonormal columns and R, upper triangular, with Q R = x."""

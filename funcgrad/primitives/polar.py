@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged
 from funcgrad.primitives.failures import failing
@@ -31,6 +31,7 @@ from funcgrad.primitives.matrices import (
     stacks,
 )
 from funcgrad.primitives.matrix_equations import sylvester
+from funcgrad.primitives.singular_values import svdvals
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
@@ -77,6 +78,7 @@ polar_factor: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        kinks=Kinks(lambda x, **_: svdvals(x)),
     )
 )
 """The unitary polar factor of matrices with at least as many rows as columns."""

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.kinks import pairs
 from funcgrad.primitives.matrices import of_stacks
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, shape_of
@@ -69,6 +70,7 @@ polynomial_zeros: Primitive = Primitive(
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _samples,
     structure=of_stacks(1),
+    kinks=Kinks(lambda p, count: (*pairs(polynomial_zeros(p, count=count)), p[..., 0])),
 )
 """The zeros of polynomials of which the coefficients stand on the last axis, that of the highest
 power first. Their number is the degree, which leading coefficients that are 0 lower."""

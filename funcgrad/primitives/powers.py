@@ -11,12 +11,13 @@ exponents of 0 or 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, log, reals
+from funcgrad.primitives.kinks import distance_to_cut, is_complex, is_whole, unless
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import dtype_of, is_inexact
 from funcgrad.structure import TRANSCENDENTAL, Algebra
@@ -27,6 +28,21 @@ __all__ = ["constant_power", "power", "power_derivative"]
 Orders = tuple[int, int]
 
 _DOUBLE = np.dtype(np.float64)
+
+
+def _base_at_zero(x: Value, y: Value = 1, exponent: Value = None, **_: Hashable) -> Value:
+    """The base, but of whole exponents that are constant, which make products, not negative."""
+    y = y if exponent is None else exponent
+    whole = is_whole(y)
+    smooth = False if whole is False else whole & (y >= 0)
+    if is_complex(x):
+        return unless(whole, distance_to_cut(x)), unless(smooth, abs(x))
+    return unless(smooth, x)
+
+
+def _base_inside(x: Value, y: Value = 1, exponent: Value = None, **_: Hashable) -> Value:
+    """The base, except where the exponent is constant and whole."""
+    return () if is_complex(x) else unless(is_whole(y if exponent is None else exponent), x)
 
 
 def _falling(y: Value, count: int, order: int) -> Value:
@@ -110,28 +126,25 @@ power_derivative: Primitive = elementwise(
     ),
     samples=_derivative_samples,
     traits=TRANSCENDENTAL,
+    kinks=Kinks(_base_at_zero, _base_inside),
 )
 """The derivative of ``x**y`` of some order in x and some order in y, of real numbers."""
 
 
-def _is_complex(x: Value) -> bool:
-    return dtype_of(x).kind == "c"
-
-
 def _power_to_base(out: Value, x: Value, y: Value) -> Value:
-    if not _is_complex(out):
+    if not is_complex(out):
         return power_derivative(x, y, orders=(1, 0))
     hole = (x == 0) & (y == 0)
     return y * bind2(power, x, y - 1 + hole)
 
 
 def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
-    if not _is_complex(out):
+    if not is_complex(out):
         raw = type(out) in RAW and type(x) in RAW
         return _times_log(out, x) if raw else power_derivative(x, y, orders=(0, 1))
-    if not _is_complex(x):
+    if not is_complex(x):
         x = cast(x, dtype=dtype_of(out))  # a negative base has a complex logarithm
-    real = cast(y, dtype=np.dtype(dtype_of(y).char.lower())) if _is_complex(y) else y
+    real = cast(y, dtype=np.dtype(dtype_of(y).char.lower())) if is_complex(y) else y
     return out * bind1(log, x + ((x == 0) & (real > 0)))
 
 
@@ -160,6 +173,7 @@ power: Primitive = elementwise(
         ],
     ),
     traits=TRANSCENDENTAL,
+    kinks=Kinks(_base_at_zero, _base_inside),
 )
 
 
@@ -191,4 +205,5 @@ constant_power: Primitive = elementwise(
     ),
     samples=_power_samples,
     traits=TRANSCENDENTAL,
+    kinks=Kinks(_base_at_zero, _base_inside),
 )

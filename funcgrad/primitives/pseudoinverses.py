@@ -13,13 +13,13 @@ array([[0.5, 0. ],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import converged
 from funcgrad.primitives.failures import failing
@@ -32,11 +32,19 @@ from funcgrad.primitives.matrices import (
     real_dtype,
     stacks,
 )
+from funcgrad.primitives.singular_values import svdvals
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
 __all__ = ["least_squares", "pinv"]
+
+
+def _above_limit(x: Value, rcond: Value, **_: Hashable) -> Value:
+    """How far singular values are above those that count as 0, where the rank changes."""
+    values = svdvals(x)
+    limit = rcond[..., None] if shape_of(rcond) else rcond
+    return values - limit * values[..., :1]
 
 
 def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
@@ -102,6 +110,7 @@ pinv: Primitive = failing(
         batch_matrices,
         _samples,
         structure=of_stacks(2, 0),
+        kinks=Kinks(domain=_above_limit),
     )
 )
 """Pseudoinverses; singular values count that are more than ``rcond`` times the greatest."""
@@ -192,6 +201,7 @@ least_squares: Primitive = failing(
         batch_matrices,
         _solution_samples,
         structure=of_stacks(2, 2),
+        kinks=Kinks(domain=lambda a, b, rcond, **_: _above_limit(a, rcond)),
     )
 )
 """The shortest of all x that make ``|a x - b|`` least."""

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.primitive import DISCRETE, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Kinks, Primitive, Sample
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.primitives.special import DOUBLE, exact_log, ndtri_of, quick_ndtri
@@ -355,4 +355,5 @@ search_cumulative: Primitive = Primitive(
     DISCRETE,
     _batch_search,
     _search_samples,
+    kinks=Kinks(lambda cumulative, x: x[..., None] - cumulative[..., None, :]),
 )

@@ -22,6 +22,7 @@ from funcgrad.primitive import (
     DISCRETE,
     SAME,
     Factor,
+    Kinks,
     OperandText,
     Partials,
     Primitive,
@@ -31,7 +32,9 @@ from funcgrad.primitive import (
 from funcgrad.primitives.complexes import conj, real
 from funcgrad.primitives.elementwise import log
 from funcgrad.primitives.index_keys import Key
+from funcgrad.primitives.kinks import distance_to_cut, is_complex
 from funcgrad.primitives.logic import isfinite, isinf, logical_or
+from funcgrad.primitives.reduction_samples import numbers
 from funcgrad.primitives.rows import extremum, many_rows, total
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import cast, reshape, unfollowed, view
@@ -73,6 +76,7 @@ def reduction(
     traits: Trait = Trait.NONE,
     body: Callable[..., Value] | None = None,
     owns: bool = False,
+    kinks: Kinks | None = None,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
 
@@ -87,7 +91,7 @@ def reduction(
         discrete result.
     selects : bool
         Whether the factor is a mask or a ``Selection``.
-    samples, source, traits, body
+    samples, source, traits, body, kinks
         See ``Primitive``.
     fold, owns
         See ``Reduction``, and ``Elementwise``.
@@ -111,6 +115,7 @@ def reduction(
         structure=Reduction(fold, owns),
         traits=traits,
         body=body,
+        kinks=kinks,
     )
 
 
@@ -128,49 +133,6 @@ def batch_reduction(
     check_axes(primitive.name, params["axis"], len(shape_of(args[0])) - 1)
     axis = tuple([a + 1 for a in params["axis"]])
     return primitive(args[0], **{**params, "axis": axis})
-
-
-def numbers(
-    *, empty: bool = True, imaginary: bool = True, ties: bool = False, **params: Hashable
-) -> Callable[[], Iterator[Sample]]:
-    """Samples over shapes and axes.
-
-    Parameters
-    ----------
-    empty : bool
-        Whether the operation has a value for no elements.
-    imaginary : bool
-        Whether complex numbers are among the samples.
-    ties : bool
-        Whether equal numbers, infinities and NaN make the operation not differentiable.
-    **params
-        Further parameters of the operation.
-    """
-
-    def samples() -> Iterator[Sample]:
-        rng = np.random.default_rng(5)
-        axes = {(4,): (0,), (3, 4): (1,), (2, 3, 4): (2, 0), (): (), (0, 3): (1,)}
-        for shape, axis in (*axes.items(), ((3, 4), (0, 1)), ((3, 4), ())):
-            for keepdims in (False, True):
-                x = rng.uniform(-3, 3, shape)
-                yield Sample((x,), {"axis": axis, "keepdims": keepdims, **params})
-        over_rows = {"axis": (1,), "keepdims": False, **params}
-        yield Sample((rng.uniform(-3, 3, (6, 8))[::2, ::-2],), over_rows)
-        yield Sample((1.5,), {**over_rows, "axis": ()})
-        yield Sample((np.arange(6).reshape(2, 3),), over_rows)
-        yield Sample((np.arange(6).reshape(2, 3) > 2,), over_rows)
-        if empty:
-            yield Sample((np.zeros((3, 0)),), over_rows)
-            yield Sample((np.zeros((3, 0)),), {**over_rows, "axis": (0, 1)})
-        if imaginary:
-            x = rng.uniform(-3, 3, (3, 4)) + 1j * rng.uniform(-3, 3, (3, 4))
-            yield Sample((x,), over_rows)
-            yield Sample((x,), {**over_rows, "axis": (0, 1), "keepdims": True})
-        rows = np.array([[1.0, 2, 2], [0, 0, 0], [-np.inf, 1, np.inf], [np.nan, 2, -np.inf]])
-        yield Sample((rows[:2],), over_rows, smooth=not ties)
-        yield Sample((rows[2:],), over_rows, smooth=False)
-
-    return samples
 
 
 # Typed as Any: NumPy's stubs know these parameters by name only, and by name they cost 0.1 µs more.
@@ -357,10 +319,25 @@ reduce_std: Primitive = _owning(
     factor=_std_factor,
     samples=_std_samples,
     body=lambda x, **params: sqrt(reduce_var(x, **params)),
+    kinks=Kinks(lambda x, **params: reduce_std(x, **params)),
 )
 
 
 # Extrema.
+
+
+def _gap(x: Value, axis: Axes, sign: int) -> Value:
+    """How far the greatest element, or with the sign -1 the least, is from the one next to it."""
+    x = sign * (real(x) if is_complex(x) else x)
+    top = reduce_max(x, axis=axis, keepdims=True)
+    best = x == top
+    second = reduce_max(where(best, -np.inf, x), axis=axis, keepdims=True)
+    count = reduce_sum(best, axis=axis, keepdims=True)
+    return where(count > 1, top - top, top - second)
+
+
+_GAP_OF_GREATEST: Final = Kinks(lambda x, axis, keepdims: _gap(x, axis, 1))
+_GAP_OF_LEAST: Final = Kinks(lambda x, axis, keepdims: _gap(x, axis, -1))
 
 
 def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
@@ -384,6 +361,7 @@ reduce_max: Primitive = _owning(
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("maximum"),
     fold=folds.GREATEST,
+    kinks=_GAP_OF_GREATEST,
 )
 reduce_min: Primitive = _owning(
     "min",
@@ -393,6 +371,7 @@ reduce_min: Primitive = _owning(
     samples=numbers(empty=False, imaginary=False, ties=True),
     source=_by_columns("minimum"),
     fold=folds.LEAST,
+    kinks=_GAP_OF_LEAST,
 )
 
 
@@ -428,6 +407,13 @@ def _softmax(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     return share / where(total == 0, 1.0, total)
 
 
+def _cut_of_logsumexp(x: Value, axis: Axes, keepdims: bool) -> Value:
+    """Distance of a complex sum from the cut of its logarithm."""
+    if not is_complex(x):
+        return ()
+    return distance_to_cut(exp(logsumexp(x, axis=axis, keepdims=keepdims).imag * 1j))
+
+
 def _logsumexp_samples() -> Iterator[Sample]:
     yield from numbers(empty=False)()
     for x in (np.zeros((2, 0)), np.full((1, 2), -np.inf), np.array([[1.0, np.inf, np.inf]])):
@@ -441,6 +427,7 @@ logsumexp: Primitive = _owning(
     samples=_logsumexp_samples,
     body=_logsumexp_body,
     traits=TRANSCENDENTAL,
+    kinks=Kinks(_cut_of_logsumexp),
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
 derivative; where some ``x`` are infinite, they share it."""
@@ -455,6 +442,7 @@ reduce_any: Primitive = _owning(
     samples=numbers(),
     source=reduce_text("logical_or"),
     fold=folds.ANY,
+    kinks=Kinks(lambda x, **_: x),
 )
 reduce_all: Primitive = _owning(
     "all",
@@ -463,6 +451,7 @@ reduce_all: Primitive = _owning(
     samples=numbers(),
     source=reduce_text("logical_and"),
     fold=folds.ALL,
+    kinks=Kinks(lambda x, **_: x),
 )
 count_nonzero: Primitive = _owning(
     "count_nonzero",
@@ -471,10 +460,11 @@ count_nonzero: Primitive = _owning(
     samples=numbers(),
     source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
     fold=folds.COUNT,
+    kinks=Kinks(lambda x, **_: x),
 )
 
 
-def _position(name: str, find: Callable[..., Any], fold: Fold) -> Primitive:
+def _position(name: str, find: Callable[..., Any], fold: Fold, kinks: Kinks) -> Primitive:
     """A reduction over one axis to the index of an extremum."""
 
     def samples() -> Iterator[Sample]:
@@ -491,8 +481,9 @@ def _position(name: str, find: Callable[..., Any], fold: Fold) -> Primitive:
             f"{x}.{name}({axis[0]}{', keepdims=True' if keepdims else ''})"
         ),
         fold=fold,
+        kinks=kinks,
     )
 
 
-position_of_max: Primitive = _position("argmax", np.argmax, folds.FIRST_GREATEST)
-position_of_min: Primitive = _position("argmin", np.argmin, folds.FIRST_LEAST)
+position_of_max: Primitive = _position("argmax", np.argmax, folds.FIRST_GREATEST, _GAP_OF_GREATEST)
+position_of_min: Primitive = _position("argmin", np.argmin, folds.FIRST_LEAST, _GAP_OF_LEAST)

@@ -10,11 +10,12 @@ np.float64(1.0)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.primitive import SAME, Primitive, Sample
+from funcgrad.primitive import SAME, Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -22,6 +23,14 @@ from funcgrad.primitives.elementwise import (
     elementwise,
     reals,
     sign,
+)
+from funcgrad.primitives.kinks import (
+    AT_ARGUMENTS,
+    CUT_OFF,
+    WHOLE_NUMBERS,
+    from_cut_off,
+    from_whole,
+    is_complex,
 )
 from funcgrad.primitives.precision import floating, floating_pair
 from funcgrad.primitives.structural import cast
@@ -52,16 +61,43 @@ __all__ = [
 
 _SAMPLES = combined(reals(-3, 3), edges(0.5, -0.5, 1.5, -0.0, 2.0, np.inf, np.nan))
 
-floor = elementwise("floor", np.floor, partials=None, samples=_SAMPLES)
+floor = elementwise(
+    "floor",
+    np.floor,
+    partials=None,
+    samples=_SAMPLES,
+    kinks=WHOLE_NUMBERS,
+)
 ceil = elementwise(
     "ceil",
     np.ceil,
     formula=lambda m, x: -m.floor(-x) if dtype_of(x).kind == "f" else m.floor(x),
     partials=None,
     samples=_SAMPLES,
+    kinks=WHOLE_NUMBERS,
 )
-trunc = elementwise("trunc", np.trunc, partials=None, samples=_SAMPLES)
-rint = elementwise("rint", np.rint, partials=None, samples=combined(_SAMPLES, complexes()))
+trunc = elementwise(
+    "trunc",
+    np.trunc,
+    partials=None,
+    samples=_SAMPLES,
+    kinks=CUT_OFF,
+)
+
+
+def _from_halves(x: Value, scale: float) -> tuple[Value, ...]:
+    """How far numbers are from those between two whole multiples of ``1 / scale``."""
+    parts = (x.real, x.imag) if is_complex(x) else (x,)
+    return tuple([from_whole(component * scale + 0.5) / scale for component in parts])
+
+
+rint = elementwise(
+    "rint",
+    np.rint,
+    partials=None,
+    samples=combined(_SAMPLES, complexes()),
+    kinks=Kinks(lambda x: _from_halves(x, 1.0)),
+)
 
 
 def _round(m: Algebra, x: Value, decimals: int) -> Value:
@@ -87,7 +123,18 @@ round_to = elementwise(  # some versions of NumPy return integers themselves: no
     partials=None,
     samples=_round_samples,
     operator="round",
+    kinks=Kinks(lambda x, decimals: _from_halves(x, 10.0**decimals)),
 )
+
+
+def _from_powers_of_two(x: Value) -> Value:
+    exponent = binary_exponent(x)
+    share = ldexp(abs(x), -exponent)  # from 1/2 to 1
+    below, above = share - 0.5, 1 - share
+    return ldexp((below + above - abs(below - above)) * share, exponent)
+
+
+_POWERS_OF_TWO: Final = Kinks(_from_powers_of_two)
 
 
 def _spacing(m: Algebra, x: Value) -> Value:
@@ -98,7 +145,14 @@ def _spacing(m: Algebra, x: Value) -> Value:
     return m.nextafter(x, m.copysign(np.inf, x)) - x
 
 
-spacing = elementwise("spacing", np.spacing, formula=_spacing, partials=None, samples=_SAMPLES)
+spacing = elementwise(
+    "spacing",
+    np.spacing,
+    formula=_spacing,
+    partials=None,
+    samples=_SAMPLES,
+    kinks=Kinks(lambda x: _from_powers_of_two(x) + (x == 0)),  # at 0 it is next to nothing
+)
 
 # Integers.
 
@@ -137,6 +191,7 @@ fmod = elementwise(
         reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
     ),
     traits=JUMPS,
+    kinks=Kinks(lambda x, y: (from_cut_off(x / y) * y, y)),
 )
 # Division with remainder, of the sign of the divisor.
 
@@ -177,6 +232,7 @@ floor_divide = elementwise(
     operator="//",
     partials=None,
     samples=combined(reals(0.5, 3, 2), edges((1.0, 0.0), (2.0, 1.0), (-1.0, np.inf))),
+    kinks=Kinks(lambda x, y: (from_whole(x / y) * y, y)),
 )
 remainder = elementwise(
     "remainder",
@@ -188,6 +244,7 @@ remainder = elementwise(
         reals(0.5, 3, 2), reals(-3, -0.5, 2), edges((1.0, 0.0), (2.0, 1.0), (1.0, np.inf))
     ),
     traits=JUMPS,
+    kinks=Kinks(lambda x, y: (from_whole(x / y) * y, y)),
 )
 
 # Parts.
@@ -197,6 +254,7 @@ copysign: Primitive = elementwise(
     np.copysign,
     partials=(lambda _, x, y: bind1(sign, x) * bind2(copysign, 1.0, y), None),
     samples=combined(reals(-3, 3, 2), edges((0.0, -1.0), (-0.0, 1.0), (1.0, -0.0), (np.inf, -1.0))),
+    kinks=AT_ARGUMENTS,
 )
 nextafter = elementwise(
     "nextafter",
@@ -218,6 +276,7 @@ heaviside = elementwise(  # a step in the first argument; the second is its valu
     partials=(None, lambda _, x, y: x == 0),
     selects=True,
     samples=combined(reals(-3, 3, 2), edges((0.0, 0.5), (-0.0, 2.0), (np.nan, 1.0))),
+    kinks=Kinks(lambda x, y: x),
 )
 
 
@@ -243,6 +302,7 @@ binary_exponent = elementwise(
     partials=None,
     samples=_SAMPLES,
     owns=True,
+    kinks=_POWERS_OF_TWO,
 )
 
 
@@ -259,7 +319,12 @@ fraction = elementwise(
     samples=_SAMPLES,
     traits=JUMPS,
     owns=True,
+    kinks=CUT_OFF,
 )
 integral = elementwise(
-    "integral", formula=lambda m, x: m.trunc(floating(m, x)), partials=None, samples=_SAMPLES
+    "integral",
+    formula=lambda m, x: m.trunc(floating(m, x)),
+    partials=None,
+    samples=_SAMPLES,
+    kinks=CUT_OFF,
 )

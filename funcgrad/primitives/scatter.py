@@ -11,6 +11,7 @@ array([0., 3., 0.])
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from funcgrad.places import Places, chosen_places, place_of
 from funcgrad.primitive import (
     DISCRETE,
     Differential,
+    Kinks,
     Linear,
     Linearized,
     OperandText,
@@ -120,6 +122,7 @@ def _scatter(
     samples: Callable[[], Iterator[Sample]],
     statement: str | None = None,
     fold: Fold | None = None,
+    kinks: Kinks | None = None,
 ) -> Primitive:
     """Declare a scatter from a function that writes updates to a flat array, in order.
 
@@ -150,6 +153,7 @@ def _scatter(
         samples,
         source,
         structure=Scatter(_places, fold=fold, owns=True),
+        kinks=kinks,
     )
 
 
@@ -333,12 +337,28 @@ def _push_extremum(
     return total / count
 
 
+def _gap(x: Value, u: Value, *indices: Value, axis: int, unique: bool, sign: int) -> Value:
+    """How far the greatest of an element and its updates, or the least, is from the next one."""
+    x, u, where_to = x * sign, u * sign, {"axis": axis, "unique": unique}
+    out = scatter_max(x, u, *indices, **where_to)
+    top = gather(out, *indices, **where_to)
+    stays, wins = x == out, u == top
+    number = deposit(cast(wins, dtype=dtype_of(out)), *indices, **where_to, shape=shape_of(out))
+    second = scatter_max(where(stays, -np.inf, x), where(wins, -np.inf, u), *indices, **where_to)
+    return where(number + stays > 1, out - out, out - second)
+
+
+def _gaps(sign: int) -> Kinks:
+    return Kinks(partial(_gap, sign=sign))
+
+
 scatter_max: Primitive = _scatter(
     "scatter_max",
     _writes_extremum(np.maximum),
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
     fold=GREATEST,
+    kinks=_gaps(1),
 )
 """The greatest of ``x`` and all updates for a place."""
 
@@ -348,6 +368,7 @@ scatter_min: Primitive = _scatter(
     Linearized(_push_extremum),
     _scatter_samples(ties=True),
     fold=LEAST,
+    kinks=_gaps(-1),
 )
 """The least of ``x`` and all updates for a place."""
 

@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample, Selection
+from funcgrad.primitive import Kinks, Primitive, Sample, Selection
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
+from funcgrad.primitives.kinks import ORDER
 from funcgrad.primitives.logic import (
     equal,
     greater,
@@ -116,6 +117,7 @@ where = elementwise(
     samples=_where_samples,
     traits=ROUNDED_ONCE,
     owns=True,
+    kinks=Kinks(lambda condition, x, y: abs(condition) + (x == y)),
 )
 
 Chooses = Callable[[Value, Value], Value]
@@ -148,6 +150,7 @@ def _extremum(
         selects=True,
         samples=samples,
         traits=rounding,
+        kinks=ORDER,
     )
 
 

@@ -14,13 +14,13 @@ array([3., 2.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
 from funcgrad.errors import DegenerateError
-from funcgrad.primitive import DISCRETE, Linearized, Primitive, Sample
+from funcgrad.primitive import DISCRETE, Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
 from funcgrad.primitives.eigen import (
     complement,
@@ -32,6 +32,7 @@ from funcgrad.primitives.eigen import (
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
+from funcgrad.primitives.kinks import differences
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -140,6 +141,16 @@ and anything else over 0 an error."""
 
 
 # -------------------------------------------------------------------------------- decompositions
+
+
+def _gaps(x: Value, **_: Hashable) -> Value:
+    values = svdvals(x)
+    return differences(values), least_singular_value(x)
+
+
+def least_singular_value(x: Value, **_: Hashable) -> Value:
+    """The distance of matrices from those of a lower rank, on an axis of size 1."""
+    return svdvals(x)[..., -1:]
 
 
 def _svd(x: Array, full_matrices: bool, apart: bool = False) -> Any:
@@ -295,6 +306,7 @@ svd: Primitive = failing(
         batch_matrices,
         _svd_samples,
         structure=MATRICES,
+        kinks=Kinks(_gaps),
     )
 )
 """U, the singular values in descending order, and V^H; full ones or the first columns. ``apart`` is
@@ -321,6 +333,7 @@ positive: Primitive = Primitive(
     batch_matrices,
     _positive_samples,
     structure=of_stacks(1),
+    kinks=Kinks(lambda s, **_: s),
 )
 """1 for singular values that are more than rounding, else 0."""
 
@@ -360,6 +373,7 @@ svdvals: Primitive = failing(
         batch_matrices,
         _values_samples,
         structure=MATRICES,
+        kinks=Kinks(_gaps),
     )
 )
 """Singular values in descending order; at zero the derivative counts as 0."""

@@ -8,15 +8,16 @@ array([1., 2., 3.])
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import DISCRETE, Primitive, Sample, carried
+from funcgrad.primitive import DISCRETE, Kinks, Primitive, Sample, carried
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.indexing import gather, with_batch
+from funcgrad.primitives.kinks import differences, is_complex
 from funcgrad.primitives.logic import (
     equal,
     greater,
@@ -147,6 +148,25 @@ def _sorted_samples() -> Iterator[Sample]:
         yield Sample((x, _sort(x, 1, descending)), {"axis": 1, "descending": descending})
 
 
+def _gaps(x: Value, axis: int, **_: Hashable) -> Value:
+    """The gaps between neighbours in order."""
+    ordered = sort(x.real if is_complex(x) else x, axis=axis, descending=False)
+    return differences(move_axis(ordered, axis, len(shape_of(x)) - 1))
+
+
+def _gaps_of_keys(keys: Value, axis: int) -> Value:
+    """Gaps of the key that matters most."""
+    return _gaps(keys[-1], axis)
+
+
+def _apart(table: Value, x: Value, lead: int, **_: Hashable) -> Value:
+    """The differences of all elements and all of the table."""
+    shape, inner = shape_of(x), len(shape_of(x)) - lead
+    *batch, size = shape_of(table)
+    wide = reshape(table, shape=(*batch, *[1] * inner, size))
+    return reshape(x, shape=(*shape, 1)) - wide
+
+
 argsort: Primitive = Primitive(
     "argsort",
     _argsort,
@@ -156,6 +176,7 @@ argsort: Primitive = Primitive(
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.argsort({axis}, 'stable')",
     structure=Opaque(counted=0),
+    kinks=Kinks(_gaps),
 )
 
 order_of_sorted: Primitive = Primitive(
@@ -167,6 +188,7 @@ order_of_sorted: Primitive = Primitive(
     DISCRETE,
     batch_along_axis,
     _sorted_samples,
+    kinks=Kinks(lambda x, out, **params: _gaps(x, **params)),
 )
 """``argsort`` of an array that is sorted already, of which one sees whether any are equal."""
 
@@ -179,6 +201,7 @@ sort: Primitive = Primitive(
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.copy('K')\n{{out}}.sort({axis})",
     structure=Opaque(counted=0),
+    kinks=Kinks(_gaps),
 )
 
 argpartition: Primitive = Primitive(
@@ -191,6 +214,7 @@ argpartition: Primitive = Primitive(
         Sample((np.array([3.0, 1.0, 2.0, 0.5]),), {"kth": (1,), "axis": 0}),
         Sample((np.array([[3.0, 1.0, 2.0], [0.0, 5.0, -1.0]]),), {"kth": (0, 2), "axis": 1}),
     ),
+    kinks=Kinks(_gaps),
 )
 
 
@@ -206,6 +230,7 @@ lexsort: Primitive = Primitive(
         Sample((np.array([[1, 0, 1, 0], [2, 2, 1, 1]]),), {"axis": 0}),
         Sample((np.array([[[1.0, 0.0], [0.0, 1.0]], [[2.0, 2.0], [3.0, 1.0]]]),), {"axis": 1}),
     ),
+    kinks=Kinks(_gaps_of_keys),
 )
 """The order by several keys, stacked on the first axis, of which the last matters most."""
 
@@ -293,6 +318,7 @@ searchsorted: Primitive = Primitive(
     _batch_search,
     _search_samples,
     body=_search_body,
+    kinks=Kinks(_apart),
 )
 """Where to insert ``x`` into a sorted table; both have ``lead`` axes of a batch in front."""
 
@@ -320,5 +346,6 @@ is_in: Primitive = Primitive(
     DISCRETE,
     _batch_search_in,
     _member_samples,
+    kinks=Kinks(lambda x, table, lead: _apart(table, x, lead)),
 )
 """Whether each element is one of a table's; both have ``lead`` axes of a batch in front."""

@@ -24,6 +24,7 @@ from funcgrad import intrinsics
 from funcgrad.errors import DtypeError
 from funcgrad.primitive import Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise, reciprocal_of_positive
+from funcgrad.primitives.kinks import POSITIVE, above, between
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.transcendental import exp
 from funcgrad.shape import dtype_of
@@ -280,6 +281,7 @@ ndtri: Primitive = elementwise(
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=between(0.0, 1.0),
 )
 
 
@@ -318,6 +320,7 @@ portable_log: Primitive = elementwise(
     samples=_reals(-1, 0, 5e-324, 1e300, np.inf, np.nan, low=0.1, high=4),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=POSITIVE,
 )
 portable_log1p: Primitive = elementwise(
     "portable_log1p",
@@ -326,6 +329,7 @@ portable_log1p: Primitive = elementwise(
     samples=_reals(-2, -1, -1e-300, 1e300, np.inf, np.nan, low=-0.9, high=4),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=above(-1.0),
 )
 portable_exp: Primitive = elementwise(
     "portable_exp",

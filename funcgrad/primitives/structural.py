@@ -20,6 +20,7 @@ from funcgrad.primitive import (
     DISCRETE,
     SAME,
     Differential,
+    Kinks,
     OperandText,
     Partials,
     Patch,
@@ -28,6 +29,7 @@ from funcgrad.primitive import (
     linear_in_all,
 )
 from funcgrad.primitives.index_keys import Key, index_text, part_at
+from funcgrad.primitives.kinks import from_cut_off
 from funcgrad.primitives.movement import arrays, axes_before, behind, keys_behind, movement
 from funcgrad.shape import Shape, Spec, dtype_of, is_inexact, shape_of
 from funcgrad.structure import CONVERTS, ROUNDED_ONCE, Elementwise, Movement
@@ -423,6 +425,10 @@ def cast(x: Value, *, dtype: np.dtype[Any]) -> Value:
     return (cast_inexact if is_inexact(dtype) else cast_discrete)(x, dtype=dtype)
 
 
+def _jumps_of_cast(x: Value, dtype: np.dtype[Any]) -> Value:
+    return x if dtype.kind == "b" else from_cut_off(x.real)
+
+
 def _cast_primitive(name: str, differential: Differential, *targets: str) -> Primitive:
     def samples() -> Iterator[Sample]:
         for target in targets:
@@ -439,6 +445,7 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         _cast_source,
         structure=Elementwise(lambda m, x, dtype: m.astype(x, dtype), owns=True, basic=True),
         traits=ROUNDED_ONCE | CONVERTS,
+        kinks=Kinks(_jumps_of_cast) if differential is DISCRETE else None,
     )
 
 

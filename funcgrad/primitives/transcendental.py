@@ -16,12 +16,13 @@ for the factor, differentiated, would subtract nearly equal numbers (``x / hypot
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from funcgrad import intrinsics
-from funcgrad.primitive import Primitive
+from funcgrad.primitive import Kinks, Primitive
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -32,10 +33,18 @@ from funcgrad.primitives.elementwise import (
     reciprocal_of_positive,
     square,
 )
+from funcgrad.primitives.kinks import (
+    AT_ZERO,
+    CUT_ALONG_IMAGINARY_AXIS,
+    POSITIVE,
+    above,
+    between,
+    greater_of,
+    is_complex,
+)
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.precision import floating, floating_pair
 from funcgrad.primitives.selection import where
-from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1
 
@@ -80,21 +89,18 @@ _FAR: Final = 1e120
 _CUT = (2 + 0j, -2 + 0j, 2j, -2j, 0j)
 
 
-def _is_complex(x: Value) -> bool:
-    return dtype_of(x).kind == "c"
-
+_transcendental = partial(elementwise, traits=TRANSCENDENTAL)
 
 _OUTSIDE = "clip the argument, or choose inside: {0}(where({1}, x, 1))"
 
 # Exponentials and logarithms.
 
-exp = elementwise(
+exp = _transcendental(
     "exp",
     np.exp,
     remedy="clip the argument from above, or stay with logarithms: logsumexp, log_softmax",
     partials=(lambda y, _x: y,),
     samples=_LINE,
-    traits=TRANSCENDENTAL,
 )
 exp2 = elementwise(
     "exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE, traits=TRANSCENDENTAL
@@ -110,29 +116,29 @@ expm1 = elementwise(  # not y + 1, of which little is left where y is close to -
 
 _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan))
 
-log2 = elementwise(
+log2 = _transcendental(
     "log2",
     np.log2,
     remedy=_OUTSIDE.format("log2", "x > 0"),
     partials=(lambda _, x: bind1(reciprocal_of_positive, x) / math.log(2),),
     samples=_POSITIVE,
-    traits=TRANSCENDENTAL,
+    kinks=POSITIVE,
 )
-log10 = elementwise(
+log10 = _transcendental(
     "log10",
     np.log10,
     remedy=_OUTSIDE.format("log10", "x > 0"),
     partials=(lambda _, x: bind1(reciprocal_of_positive, x) / math.log(10),),
     samples=_POSITIVE,
-    traits=TRANSCENDENTAL,
+    kinks=POSITIVE,
 )
-log1p = elementwise(
+log1p = _transcendental(
     "log1p",
     np.log1p,
     remedy=_OUTSIDE.format("log1p", "x > -1"),
     partials=(lambda _, x: bind1(reciprocal_of_positive, 1 + x),),
     samples=combined(reals(-0.9, 3), complexes(), edges(-1.0, -2.0, np.inf, np.nan)),
-    traits=TRANSCENDENTAL,
+    kinks=above(-1.0),
 )
 
 
@@ -166,7 +172,7 @@ def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
 
 
 # Where the sum is close to 0, the digits that are left are those of the greater argument.
-logaddexp: Primitive = elementwise(
+logaddexp: Primitive = _transcendental(
     "logaddexp",
     np.logaddexp,
     formula=_logaddexp,
@@ -176,9 +182,8 @@ logaddexp: Primitive = elementwise(
         lambda _, x, y: _share(logaddexp, exp, y, x),
     ),
     samples=_PAIRS,
-    traits=TRANSCENDENTAL,
 )
-logaddexp2: Primitive = elementwise(
+logaddexp2: Primitive = _transcendental(
     "logaddexp2",
     np.logaddexp2,
     formula=_logaddexp2,
@@ -188,7 +193,6 @@ logaddexp2: Primitive = elementwise(
         lambda _, x, y: _share(logaddexp2, exp2, y, x),
     ),
     samples=_PAIRS,
-    traits=TRANSCENDENTAL,
 )
 
 # Roots and distances.
@@ -200,6 +204,7 @@ sqrt = elementwise(
     partials=(lambda y, _x: 0.5 / (y + 0.0),),  # at -0.0 as at 0: there is no other side
     samples=_POSITIVE,
     traits=ROUNDED_ONCE,
+    kinks=POSITIVE,
 )
 cbrt = elementwise(
     "cbrt",
@@ -207,6 +212,7 @@ cbrt = elementwise(
     # Not 1 / (3 * y * y), whose derivative would be 0 times infinity at an infinite root.
     partials=(lambda y, _x: bind1(square, bind1(reciprocal, y)) / 3,),
     samples=combined(reals(0.1, 3), reals(-3, -0.1), edges(0.0, np.inf, np.nan)),
+    kinks=AT_ZERO,
 )
 
 
@@ -238,6 +244,7 @@ hypot: Primitive = elementwise(
         lambda r, x, y: _ratio_to_radius(r, y, x),
     ),
     samples=_AROUND_ORIGIN,
+    kinks=Kinks(lambda x, y: hypot(x, y)),
 )
 
 
@@ -258,6 +265,7 @@ ratio_to_hypot: Primitive = elementwise(
         lambda _, x, y: -ratio_to_hypot(x, y) * ratio_to_square_of_hypot(y, x),
     ),
     samples=_AROUND_ORIGIN,
+    kinks=Kinks(lambda x, y: hypot(x, y)),
 )
 
 
@@ -282,8 +290,9 @@ ratio_to_square_of_hypot: Primitive = elementwise(
         lambda u, x, y: -2 * u * ratio_to_square_of_hypot(y, x),
     ),
     samples=combined(_OFF_ORIGIN, edges((1e-200, 1e-200), (1e200, 1e200), (0.0, 0.0))),
+    kinks=Kinks(lambda x, y: hypot(x, y)),
 )
-arctan2 = elementwise(
+arctan2 = _transcendental(
     "arctan2",
     np.arctan2,
     partials=(
@@ -291,7 +300,7 @@ arctan2 = elementwise(
         lambda _, y, x: -ratio_to_square_of_hypot(y, x),
     ),
     samples=_AROUND_ORIGIN,
-    traits=TRANSCENDENTAL,
+    kinks=Kinks(lambda y, x: hypot(greater_of(x, 0 * x), y)),
 )
 
 # Angles.
@@ -321,28 +330,26 @@ sin: Primitive = elementwise(
 cos: Primitive = elementwise(
     "cos", np.cos, partials=(lambda _, x: -bind1(sin, x),), samples=_LINE, traits=TRANSCENDENTAL
 )
-tan = elementwise(
+tan = _transcendental(
     "tan",
     np.tan,
     partials=(lambda y, _x: 1 + y * y,),
     samples=combined(reals(-1.3, 1.3), complexes(), edges(0.0, np.inf, np.nan)),
-    traits=TRANSCENDENTAL,
+    kinks=Kinks(lambda x: cos(x)),
 )
-sinh: Primitive = elementwise(
+sinh: Primitive = _transcendental(
     "sinh",
     np.sinh,
     remedy="clip the argument",
     partials=(lambda _, x: bind1(cosh, x),),
     samples=_LINE,
-    traits=TRANSCENDENTAL,
 )
-cosh: Primitive = elementwise(
+cosh: Primitive = _transcendental(
     "cosh",
     np.cosh,
     remedy="clip the argument",
     partials=(lambda _, x: bind1(sinh, x),),
     samples=_LINE,
-    traits=TRANSCENDENTAL,
 )
 
 
@@ -355,21 +362,20 @@ def _sech_squared(x: Raw) -> Raw:
 
 
 # Not 1 - tanh(x)**2, of which nothing is left where tanh(x) rounds to 1.
-sech_squared: Primitive = elementwise(
+sech_squared: Primitive = _transcendental(
     "sech_squared",
     _sech_squared,
     formula=lambda m, x: m.square(m.reciprocal(m.cosh(x))),
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
-    traits=TRANSCENDENTAL,
     owns=True,
 )
-tanh: Primitive = elementwise(
+tanh: Primitive = _transcendental(
     "tanh",
     np.tanh,
     partials=(lambda _, x: bind1(sech_squared, x),),
     samples=combined(_LINE, edges(1000.0, -30.0)),
-    traits=TRANSCENDENTAL,
+    kinks=Kinks(lambda x: cosh(x) if is_complex(x) else ()),
 )
 
 # Their inverses.
@@ -389,19 +395,19 @@ one_minus_square: Primitive = elementwise(
 
 
 def _arcsin_factor(y: Value, x: Value) -> Value:
-    if _is_complex(x):
+    if is_complex(x):
         return bind1(reciprocal, bind1(cos, y))
     return bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
 
 
 def _arccos_factor(y: Value, x: Value) -> Value:
-    if _is_complex(x):
+    if is_complex(x):
         return -bind1(reciprocal, bind1(sin, y))
     return -bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
 
 
 def _arctan_factor(_: Value, x: Value) -> Value:
-    if _is_complex(x):
+    if is_complex(x):
         return bind1(reciprocal, 1 + x * x)
     return bind1(arctan_slope, x)
 
@@ -411,21 +417,20 @@ def _bend_of_arctan(y: Value, x: Value) -> Value:
     return -2 * y * (y * where((x > -_FAR) & (x < _FAR), x, 0.0))
 
 
-arctan_slope: Primitive = elementwise(
+arctan_slope: Primitive = _transcendental(
     "arctan_slope",
     formula=lambda m, x: m.reciprocal(1.0 + m.square(x)),
     partials=(_bend_of_arctan,),
     samples=combined(reals(-3, 3), edges(1e200, smooth=True), edges(np.inf, np.nan)),
-    traits=TRANSCENDENTAL,
 )
 
 
 def _arcsinh_factor(y: Value, x: Value) -> Value:
-    return bind1(reciprocal, bind1(cosh, y) if _is_complex(x) else hypot(x, 1))
+    return bind1(reciprocal, bind1(cosh, y) if is_complex(x) else hypot(x, 1))
 
 
 def _arccosh_factor(y: Value, x: Value) -> Value:
-    return bind1(reciprocal, bind1(sinh, y)) if _is_complex(x) else bind1(arccosh_slope, x)
+    return bind1(reciprocal, bind1(sinh, y)) if is_complex(x) else bind1(arccosh_slope, x)
 
 
 def _bend_of_arccosh(y: Value, x: Value) -> Value:
@@ -433,58 +438,58 @@ def _bend_of_arccosh(y: Value, x: Value) -> Value:
     return -y * (bind1(reciprocal, x - 1) / (1 + bind1(reciprocal, x)))
 
 
-arccosh_slope: Primitive = elementwise(
+arccosh_slope: Primitive = _transcendental(
     "arccosh_slope",
     formula=lambda m, x: m.reciprocal(m.multiply(m.sqrt(x - 1), m.sqrt(x + 1))),
     partials=(_bend_of_arccosh,),
     samples=combined(reals(1.1, 3), edges(1.0, 0.5, np.inf), edges(1e200, smooth=True)),
-    traits=TRANSCENDENTAL,
+    kinks=above(1.0),
 )
 
 
-arcsin = elementwise(
+arcsin = _transcendental(
     "arcsin",
     np.arcsin,
     remedy="clip the argument a little inside of -1 and 1; of a quotient arctan2",
     partials=(_arcsin_factor,),
     samples=_INTERVAL,
-    traits=TRANSCENDENTAL,
+    kinks=between(-1.0, 1.0),
 )
-arccos = elementwise(
+arccos = _transcendental(
     "arccos",
     np.arccos,
     remedy="clip the argument a little inside of -1 and 1; between vectors arctan2",
     partials=(_arccos_factor,),
     samples=_INTERVAL,
-    traits=TRANSCENDENTAL,
+    kinks=between(-1.0, 1.0),
 )
-arctan = elementwise(
+arctan = _transcendental(
     "arctan",
     np.arctan,
     partials=(_arctan_factor,),
     samples=combined(_LINE, edges(1e200, smooth=True), edges(*_CUT)),
-    traits=TRANSCENDENTAL,
+    kinks=CUT_ALONG_IMAGINARY_AXIS,
 )
-arcsinh = elementwise(
+arcsinh = _transcendental(
     "arcsinh",
     np.arcsinh,
     partials=(_arcsinh_factor,),
     samples=combined(_LINE, edges(1e200, smooth=True), edges(*_CUT)),
-    traits=TRANSCENDENTAL,
+    kinks=CUT_ALONG_IMAGINARY_AXIS,
 )
-arccosh = elementwise(
+arccosh = _transcendental(
     "arccosh",
     np.arccosh,
     remedy=_OUTSIDE.format("arccosh", "x > 1"),
     partials=(_arccosh_factor,),
     samples=combined(reals(1.1, 3), complexes(), edges(1.0, 0.5, -2.0, np.inf), edges(*_CUT)),
-    traits=TRANSCENDENTAL,
+    kinks=above(1.0),
 )
-arctanh = elementwise(
+arctanh = _transcendental(
     "arctanh",
     np.arctanh,
     remedy="clip the argument a little inside of -1 and 1",
     partials=(lambda _, x: bind1(reciprocal_of_positive, bind1(one_minus_square, x)),),
     samples=_INTERVAL,
-    traits=TRANSCENDENTAL,
+    kinks=between(-1.0, 1.0),
 )

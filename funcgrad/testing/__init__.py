@@ -26,6 +26,8 @@ makes tests of both, and ``would_notice`` asks what a test would miss.
 ``check_primitive`` checks an operation that was declared with ``fg.extend`` at all of its samples:
 rules, structure, batches, programs and files. ``check_optimizer``, ``check_layer`` and
 ``check_backend`` do the like for optimizers, layers and backends of your own.
+
+``away_from_kinks`` moves arguments to where no operation of a function is at a kink.
 """
 
 from typing import TYPE_CHECKING
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from funcgrad.testing.operations.conformance import check_primitive
     from funcgrad.testing.optimizer_check import check_optimizer
     from funcgrad.testing.planted_mistakes import Mistake, Notice, would_notice
+    from funcgrad.testing.points import away_from_kinks
     from funcgrad.testing.staging_count import max_variants
     from funcgrad.testing.tree_closeness import assert_trees_close
 
@@ -48,6 +51,7 @@ __all__ = [
     "Mistake",
     "Notice",
     "assert_trees_close",
+    "away_from_kinks",
     "check_backend",
     "check_grads",
     "check_jvp",
@@ -73,6 +77,7 @@ _LATE = _LateNames(
         "operations.conformance": "check_primitive",
         "optimizer_check": "check_optimizer",
         "planted_mistakes": "Mistake Notice would_notice",
+        "points": "away_from_kinks",
         "staging_count": "max_variants",
         "tree_closeness": "assert_trees_close",
     },

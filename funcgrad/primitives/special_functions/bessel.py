@@ -12,13 +12,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.errors import DifferentiationError
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
+from funcgrad.primitives.kinks import (
+    AT_ZERO,
+    POSITIVE,
+    distance_to_cut,
+    if_real,
+    is_complex,
+    is_whole,
+    to_cut,
+    unless,
+)
 from funcgrad.primitives.special_functions.bessel_orders import (
     i_in_order,
     j_in_order,
@@ -197,7 +207,23 @@ def _to_order(of_order: Callable[[], Primitive], name: str) -> Callable[..., Val
 Signs = tuple[float, float]
 
 
-def _function(name: str, of_order: Callable[[], Primitive], signs: Signs) -> Primitive:
+def _where_order_is_broken(v: Value, x: Value) -> Value:
+    """Domain of functions that at negative arguments have values of whole orders alone."""
+    return () if is_complex(x) else unless(is_whole(v), x)
+
+
+def _cut(v: Value, z: Value) -> Value:
+    return unless(is_whole(v), distance_to_cut(z)) if is_complex(z) else ()
+
+
+_BROKEN: Final = Kinks(_cut, _where_order_is_broken)
+_SINGULAR: Final = Kinks(lambda v, z: to_cut(z), lambda v, z: if_real(z))
+_POSITIVE: Final = Kinks(domain=lambda v, x, **_: x)
+
+
+def _function(
+    name: str, of_order: Callable[[], Primitive], signs: Signs, kinks: Kinks
+) -> Primitive:
     """One whose derivative in z is half the sum of the neighbours, with signs."""
     below, above = signs
 
@@ -208,11 +234,12 @@ def _function(name: str, of_order: Callable[[], Primitive], signs: Signs) -> Pri
         name,
         partials=(_to_order(of_order, name), slope),
         samples=combined(_POINTS, _COMPLEX),
+        kinks=kinks,
     )
     return bessel
 
 
-def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs) -> Primitive:
+def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs, kinks: Kinks) -> Primitive:
     """Its derivative of some order in v, of which neighbours are the slope in the same way."""
     below, above = signs
 
@@ -226,19 +253,20 @@ def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs) -> Primit
         samples=_ORDERED,
         traits=TRANSCENDENTAL | UNEVEN,
         owns=True,
+        kinks=kinks,
     )
     return derivative
 
 
 _ROUND, _HYPERBOLIC, _DECAYING = (0.5, -0.5), (0.5, 0.5), (-0.5, -0.5)
-jv_in_order: Primitive = _in_order("jv_in_order", _jv_in_order, _ROUND)
-yv_in_order: Primitive = _in_order("yv_in_order", _yv_in_order, _ROUND)
-iv_in_order: Primitive = _in_order("iv_in_order", _iv_in_order, _HYPERBOLIC)
-kv_in_order: Primitive = _in_order("kv_in_order", _kv_in_order, _DECAYING)
-jv: Primitive = _function("jv", lambda: jv_in_order, _ROUND)
-yv: Primitive = _function("yv", lambda: yv_in_order, _ROUND)
-iv: Primitive = _function("iv", lambda: iv_in_order, _HYPERBOLIC)
-kv: Primitive = _function("kv", lambda: kv_in_order, _DECAYING)
+jv_in_order: Primitive = _in_order("jv_in_order", _jv_in_order, _ROUND, _POSITIVE)
+yv_in_order: Primitive = _in_order("yv_in_order", _yv_in_order, _ROUND, _POSITIVE)
+iv_in_order: Primitive = _in_order("iv_in_order", _iv_in_order, _HYPERBOLIC, _POSITIVE)
+kv_in_order: Primitive = _in_order("kv_in_order", _kv_in_order, _DECAYING, _POSITIVE)
+jv: Primitive = _function("jv", lambda: jv_in_order, _ROUND, _BROKEN)
+yv: Primitive = _function("yv", lambda: yv_in_order, _ROUND, _SINGULAR)
+iv: Primitive = _function("iv", lambda: iv_in_order, _HYPERBOLIC, _BROKEN)
+kv: Primitive = _function("kv", lambda: kv_in_order, _DECAYING, _SINGULAR)
 
 
 def _hankel(name: str, sign: int) -> Primitive:
@@ -259,6 +287,7 @@ def _hankel(name: str, sign: int) -> Primitive:
             ],
             _COMPLEX,
         ),
+        kinks=_SINGULAR,
     )
     return hankel
 
@@ -275,7 +304,7 @@ hankel1: Primitive = _hankel("hankel1", 1)
 hankel2: Primitive = _hankel("hankel2", -1)
 
 
-def _scaled_derivative(name: str, evaluate: Callable[..., Array]) -> Primitive:
+def _scaled_derivative(name: str, evaluate: Callable[..., Array], kinks: Kinks) -> Primitive:
     """The derivatives of some orders in v and in x of a function with an exponential."""
 
     def samples() -> Iterator[Sample]:
@@ -292,15 +321,16 @@ def _scaled_derivative(name: str, evaluate: Callable[..., Array]) -> Primitive:
         samples=samples,
         traits=TRANSCENDENTAL | UNEVEN,
         owns=True,
+        kinks=kinks,
     )
     return derivative
 
 
-ive_derivative: Primitive = _scaled_derivative("ive_derivative", _ive_derivative)
-kve_derivative: Primitive = _scaled_derivative("kve_derivative", _kve_derivative)
+ive_derivative: Primitive = _scaled_derivative("ive_derivative", _ive_derivative, _POSITIVE)
+kve_derivative: Primitive = _scaled_derivative("kve_derivative", _kve_derivative, _POSITIVE)
 
 
-def _scaled(name: str, derivative: Primitive) -> Primitive:
+def _scaled(name: str, derivative: Primitive, kinks: Kinks) -> Primitive:
     def real(z: Value) -> None:
         if dtype_of(z).kind == "c":
             raise DifferentiationError(
@@ -317,11 +347,15 @@ def _scaled(name: str, derivative: Primitive) -> Primitive:
         real(z)
         return derivative(v, z, orders=(0, 1))
 
-    return evaluated_by_scipy(name, partials=(to_order, slope), samples=_POINTS)
+    return evaluated_by_scipy(name, partials=(to_order, slope), samples=_POINTS, kinks=kinks)
 
 
-ive: Primitive = _scaled("ive", ive_derivative)
-kve: Primitive = _scaled("kve", kve_derivative)
+ive: Primitive = _scaled(
+    "ive",
+    ive_derivative,
+    Kinks(lambda v, x: x.real if is_complex(x) else x, _where_order_is_broken),
+)
+kve: Primitive = _scaled("kve", kve_derivative, _SINGULAR)
 
 # Of the orders 0 and 1.
 
@@ -334,9 +368,16 @@ _LINE = combined(
 _ABOVE = combined(reals(0.3, 5), edges(1e-9, 40.0, smooth=True), edges(0.0, -1.0, np.inf, np.nan))
 
 
+def _kinks_on(line: Samples) -> Kinks | None:
+    return POSITIVE if line is _ABOVE else None
+
+
 def _of_zero(name: str, of_one: Callable[[], Primitive], sign: int, line: Samples) -> Primitive:
     return evaluated_by_scipy(
-        name, partials=(lambda _, x: sign * bind1(of_one(), x),), samples=line
+        name,
+        partials=(lambda _, x: sign * bind1(of_one(), x),),
+        samples=line,
+        kinks=_kinks_on(line),
     )
 
 
@@ -348,7 +389,7 @@ def _of_one(
     def slope(_: Value, x: Value) -> Value:
         return below * bind1(of_zero(), x) + above * bind2(of_two, 2.0, x)
 
-    return evaluated_by_scipy(name, partials=(slope,), samples=line)
+    return evaluated_by_scipy(name, partials=(slope,), samples=line, kinks=_kinks_on(line))
 
 
 j0: Primitive = _of_zero("j0", lambda: j1, -1, _LINE)
@@ -363,7 +404,10 @@ k1: Primitive = _of_one("k1", lambda: k0, kv, _DECAYING, _ABOVE)
 
 def _scaled_of(name: str, order: float, derivative: Primitive, line: Samples) -> Primitive:
     return evaluated_by_scipy(
-        name, partials=(lambda _, x: derivative(order, x, orders=(0, 1)),), samples=line
+        name,
+        partials=(lambda _, x: derivative(order, x, orders=(0, 1)),),
+        samples=line,
+        kinks=_kinks_on(line) or AT_ZERO,
     )
 
 

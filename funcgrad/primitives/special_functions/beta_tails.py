@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
 from funcgrad.primitives.special_functions.gammas import polygamma_rise
 from funcgrad.primitives.special_functions.incomplete_betas import point, reach_of_tail
@@ -101,6 +101,7 @@ beta_tail: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 
 
@@ -156,4 +157,5 @@ log_betainc_factor: Primitive = elementwise(
     samples=_TRIPLES,
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
+from funcgrad.primitives.kinks import POSITIVE, below
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
     in_double,
@@ -99,6 +100,7 @@ ellipk_derivative: Primitive = elementwise(
     samples=_orders,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=below(1.0),
 )
 ellipe_derivative: Primitive = elementwise(
     "ellipe_derivative",
@@ -107,12 +109,19 @@ ellipe_derivative: Primitive = elementwise(
     samples=_orders,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=below(1.0),
 )
 ellipk: Primitive = evaluated_by_scipy(
-    "ellipk", partials=(lambda _, m: ellipk_derivative(m, order=1),), samples=_LINE
+    "ellipk",
+    partials=(lambda _, m: ellipk_derivative(m, order=1),),
+    samples=_LINE,
+    kinks=below(1.0),
 )
 ellipe: Primitive = evaluated_by_scipy(
-    "ellipe", partials=(lambda _, m: ellipe_derivative(m, order=1),), samples=_LINE
+    "ellipe",
+    partials=(lambda _, m: ellipe_derivative(m, order=1),),
+    samples=_LINE,
+    kinks=below(1.0),
 )
 
 
@@ -133,7 +142,11 @@ ellipkm1_derivative: Primitive = elementwise(
     samples=lambda: [*combined(_NEAR_ONE, order=1)()],
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=POSITIVE,
 )
 ellipkm1: Primitive = evaluated_by_scipy(
-    "ellipkm1", partials=(lambda _, p: ellipkm1_derivative(p, order=1),), samples=_NEAR_ONE
+    "ellipkm1",
+    partials=(lambda _, p: ellipkm1_derivative(p, order=1),),
+    samples=_NEAR_ONE,
+    kinks=POSITIVE,
 )

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Selection
+from funcgrad.primitive import Kinks, Primitive, Selection
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -25,6 +25,7 @@ from funcgrad.primitives.elementwise import (
     log,
     reals,
 )
+from funcgrad.primitives.kinks import POSITIVE, if_real, to_cut
 from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import DOUBLE, real_operand
@@ -60,6 +61,9 @@ def _reals(m: Algebra, name: str, x: Value, y: Value) -> tuple[Value, Value]:
     return real_operand(m, x, name), real_operand(m, y, name)
 
 
+_ABOVE: Final = Kinks(lambda x, y: to_cut(y), lambda x, y: if_real(y))
+
+
 def _ratio_or_zero(m: Algebra, x: Value, y: Value) -> Value:
     x, y = _common(m, x, y)
     ratio = m.where((x == 0) & (y == 0), x, m.divide(x, y))
@@ -80,6 +84,7 @@ ratio_or_zero: Primitive = elementwise(
         edges((0.0, 0.0), (1.0, 0.0), (0.0, np.nan), (np.inf, 1.0), (1.0, np.inf)),
     ),
     owns=True,
+    kinks=_ABOVE,
 )
 
 
@@ -103,6 +108,7 @@ relative_excess: Primitive = elementwise(
         edges((0.0, 0.0), (1.0, 0.0), (np.nan, 1.0), (1.0, np.inf)),
     ),
     owns=True,
+    kinks=_ABOVE,
 )
 
 
@@ -135,6 +141,7 @@ xlogy: Primitive = elementwise(
     samples=_PRODUCTS,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=_ABOVE,
 )
 xlog1py: Primitive = elementwise(
     "xlog1py",
@@ -144,6 +151,7 @@ xlog1py: Primitive = elementwise(
     samples=combined(_PRODUCTS, edges((0.0, -1.0), (1.0, -1.0), (1.0, -2.0))),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda x, y: to_cut(1 + y), lambda x, y: if_real(1 + y)),
 )
 
 
@@ -192,6 +200,7 @@ log_ratio: Primitive = elementwise(
     ),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda x, y: (x, y)),
 )
 
 
@@ -211,6 +220,7 @@ entr: Primitive = elementwise(
     samples=combined(reals(0.2, 3), edges(-np.inf, -1.0, 0.0, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=POSITIVE,
 )
 
 
@@ -258,6 +268,7 @@ rel_entr: Primitive = elementwise(
     samples=_PAIRS,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda x, y: (x, y)),
 )
 kl_div: Primitive = elementwise(
     "kl_div",
@@ -271,6 +282,7 @@ kl_div: Primitive = elementwise(
     samples=_PAIRS,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda x, y: (x, y)),
 )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
+from funcgrad.primitives.kinks import below, between
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import bell, ndtr
 from funcgrad.primitives.special_functions.quadrature import NOTHING_LEFT, in_parts, integral
@@ -182,15 +183,20 @@ log_ndtr: Primitive = evaluated_by_scipy("log_ndtr", partials=(_hazard,), sample
 
 _LEVELS = combined(reals(-0.9, 0.9), edges(-1.0, 0.0, 1.0, 2.0, np.nan))
 erfinv: Primitive = evaluated_by_scipy(
-    "erfinv", partials=(lambda y, _x: bind1(exp, y * y) / _UNIT,), samples=_LEVELS
+    "erfinv",
+    partials=(lambda y, _x: bind1(exp, y * y) / _UNIT,),
+    samples=_LEVELS,
+    kinks=between(-1.0, 1.0),
 )
 erfcinv: Primitive = evaluated_by_scipy(
     "erfcinv",
     partials=(lambda y, _x: -bind1(exp, y * y) / _UNIT,),
     samples=combined(reals(0.1, 1.9), edges(0.0, 1.0, 2.0, 3.0, np.nan)),
+    kinks=between(0.0, 2.0),
 )
 ndtri_exp: Primitive = evaluated_by_scipy(
     "ndtri_exp",
     partials=(lambda y, _x: math.sqrt(math.pi / 2) * bind1(erfcx, -math.sqrt(0.5) * y),),
     samples=combined(reals(-9, -0.1), edges(-np.inf, -1e4, -1e-3, 0.0, 1.0, np.nan)),
+    kinks=below(0.0),
 )

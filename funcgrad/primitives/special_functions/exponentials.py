@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -22,6 +22,7 @@ from funcgrad.primitives.elementwise import (
     reals,
     reciprocal_of_positive,
 )
+from funcgrad.primitives.kinks import POSITIVE, distance_to_cut, is_complex
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.quadrature import in_parts, integral
 from funcgrad.primitives.special_functions.scipys import (
@@ -47,6 +48,7 @@ exp1: Primitive = evaluated_by_scipy(
     "exp1",
     partials=(lambda _, z: -bind1(exp, -z) * bind1(reciprocal_of_positive, z),),
     samples=combined(_POSITIVE, complexes()),
+    kinks=POSITIVE,
 )
 expi: Primitive = evaluated_by_scipy(
     "expi",
@@ -54,6 +56,7 @@ expi: Primitive = evaluated_by_scipy(
     samples=combined(
         reals(0.2, 3), reals(-3, -0.2), complexes(), edges(0.0, -np.inf, np.inf, np.nan)
     ),
+    kinks=Kinks(lambda x: distance_to_cut(x) if is_complex(x) else x),
 )
 
 
@@ -94,6 +97,7 @@ expn: Primitive = elementwise(
     samples=_expn_samples,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda n, x: x),
 )
 
 _MODERATE: Final = 30.0

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts, real
 from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
+from funcgrad.primitives.kinks import unless
 from funcgrad.primitives.special import bell, erf
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
@@ -141,6 +142,7 @@ voigt_profile: Primitive = evaluated_by_scipy(
         Sample((np.array([[0.4], [2.0]]), 0.9, np.linspace(0.2, 1, 6)[::-2])),
         Sample((np.zeros((0, 2)), np.ones(2), 1.0)),
     ],
+    kinks=Kinks(domain=lambda x, sigma, gamma: unless(abs(gamma) < abs(x), sigma)),
 )
 
 

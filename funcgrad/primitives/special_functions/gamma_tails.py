@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive
+from funcgrad.primitive import Kinks, Primitive
 from funcgrad.primitives.elementwise import (
     combined,
     divide,
@@ -103,6 +103,7 @@ gamma_tail: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 
 
@@ -203,6 +204,7 @@ log_gammainc: Primitive = elementwise(
     samples=_PAIRS,
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 log_gammaincc: Primitive = elementwise(
     "log_gammaincc",
@@ -211,4 +213,5 @@ log_gammaincc: Primitive = elementwise(
     samples=_PAIRS,
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )

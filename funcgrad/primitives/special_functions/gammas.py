@@ -15,9 +15,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.cardinal_sine import sinc, sinc_derivative
 from funcgrad.primitives.elementwise import combined, complexes, edges, elementwise, reals
+from funcgrad.primitives.kinks import (
+    AT_POLES_OF_GAMMA,
+    POSITIVE,
+    from_poles_of_gamma,
+    is_whole,
+    unless,
+)
 from funcgrad.primitives.logic import logical_not
 from funcgrad.primitives.rounding import rint
 from funcgrad.primitives.selection import where
@@ -99,6 +106,7 @@ psi: Primitive = evaluated_by_scipy(
     "psi",
     partials=(lambda _, x: bind2(polygamma, 1, x),),
     samples=combined(_LINE, complexes(), edges(1.4616321449683622, smooth=True)),
+    kinks=AT_POLES_OF_GAMMA,
 )
 
 
@@ -118,6 +126,7 @@ polygamma: Primitive = elementwise(
     samples=_polygamma_samples,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda n, x: from_poles_of_gamma(x)),
 )
 
 _of_reals: Final = in_double("polygamma", _polygamma, keep=(0,))
@@ -193,6 +202,7 @@ polygamma_rise: Primitive = elementwise(
     samples=_rise_samples,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda x, rise, order: (from_poles_of_gamma(x), from_poles_of_gamma(x + rise))),
 )
 
 
@@ -206,9 +216,13 @@ gamma: Primitive = evaluated_by_scipy(
     "gamma",
     partials=(lambda y, x: y * bind1(psi, x),),
     samples=combined(_LINE, complexes()),
+    kinks=AT_POLES_OF_GAMMA,
 )
 gammaln: Primitive = evaluated_by_scipy(
-    "gammaln", partials=(lambda _, x: bind1(psi, x),), samples=_LINE
+    "gammaln",
+    partials=(lambda _, x: bind1(psi, x),),
+    samples=_LINE,
+    kinks=AT_POLES_OF_GAMMA,
 )
 
 
@@ -221,8 +235,14 @@ loggamma: Primitive = evaluated_by_scipy(
     "loggamma",
     partials=(_slope_of_loggamma,),
     samples=combined(reals(0.3, 4), complexes(), edges(-1.5, 0.0, np.inf, np.nan)),
+    kinks=POSITIVE,
 )
-gammasgn: Primitive = evaluated_by_scipy("gammasgn", partials=None, samples=_LINE)
+gammasgn: Primitive = evaluated_by_scipy(
+    "gammasgn",
+    partials=None,
+    samples=_LINE,
+    kinks=AT_POLES_OF_GAMMA,
+)
 
 
 def _not(condition: Value) -> Value:
@@ -285,6 +305,13 @@ def _log_rising(a: Array, b: Array) -> Array:
 
 
 # gammaln(a + b) - gammaln(a): the logarithm of a rising factorial
+def _poles_of_quotient(z: Value, m: Value) -> Value:
+    """Poles of the numerator, but of a constant whole number of factors, a polynomial."""
+    whole = is_whole(m)
+    smooth = False if whole is False else whole & (m >= 0)
+    return unless(smooth, from_poles_of_gamma(z + m))
+
+
 log_rising: Primitive = elementwise(
     "log_rising",
     in_double("log_rising", _log_rising),
@@ -296,6 +323,7 @@ log_rising: Primitive = elementwise(
     ),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda z, m: (from_poles_of_gamma(z), from_poles_of_gamma(z + m))),
 )
 
 
@@ -307,11 +335,13 @@ beta: Primitive = evaluated_by_scipy(
     "beta",
     partials=(_slope_of_beta, lambda y, a, b: _slope_of_beta(y, b, a)),
     samples=_PAIRS,
+    kinks=Kinks(lambda a, b: (from_poles_of_gamma(a), from_poles_of_gamma(b))),
 )
 betaln: Primitive = evaluated_by_scipy(
     "betaln",
     partials=(lambda _, a, b: -_rising(a, b), lambda _, a, b: -_rising(b, a)),
     samples=_PAIRS,
+    kinks=Kinks(lambda a, b: tuple(map(from_poles_of_gamma, (a, b, a + b)))),
 )
 
 
@@ -355,6 +385,7 @@ poch: Primitive = evaluated_by_scipy(
         edges((-2.0, 3.0), (-2.5, 2.0), (-0.5, 2.0), (1e8, 1e-3), smooth=True),
         edges((-3.0, 2.0)),
     ),
+    kinks=Kinks(_poles_of_quotient),
 )
 
 
@@ -404,4 +435,5 @@ binom: Primitive = evaluated_by_scipy(
         edges((3.0, 5.0), (3.0, -1.0), (4.0, 4.5), (1e6, 3.0), (0.0, 0.0), smooth=True),
         edges((-1.0, 2.0), (np.nan, 1.0)),
     ),
+    kinks=Kinks(lambda n, k: from_poles_of_gamma(n + 1)),
 )

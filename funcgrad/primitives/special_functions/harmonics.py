@@ -6,9 +6,11 @@ np.complex128(0.28209479177387814+0j)
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined
 from funcgrad.primitives.selection import maximum
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy
@@ -42,4 +44,5 @@ sph_harm_y: Primitive = evaluated_by_scipy(
             Sample((2, 0, np.array([0.0, np.pi]), np.array([0.3, 0.4])), smooth=False),
         ],
     ),
+    kinks=Kinks(domain=lambda n, m, theta, phi: (theta, math.pi - theta)),
 )

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, divide
+from funcgrad.primitives.kinks import from_poles_of_gamma, if_real, is_complex, to_cut
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 from funcgrad.trace import bind2
 
@@ -35,6 +36,7 @@ hyp0f1: Primitive = evaluated_by_scipy(
             Sample((np.zeros((0, 2), np.int64), np.zeros(2))),
         ],
     ),
+    kinks=Kinks(lambda v, z: from_poles_of_gamma(v)),
 )
 hyp1f1: Primitive = evaluated_by_scipy(
     "hyp1f1",
@@ -52,6 +54,7 @@ hyp1f1: Primitive = evaluated_by_scipy(
             Sample((np.zeros((0, 2), np.int64), 1, np.zeros(2))),
         ],
     ),
+    kinks=Kinks(lambda a, b, z: from_poles_of_gamma(b)),
 )
 hyp2f1: Primitive = evaluated_by_scipy(
     "hyp2f1",
@@ -70,6 +73,10 @@ hyp2f1: Primitive = evaluated_by_scipy(
             Sample((np.zeros((0, 2), np.int64), 1, 2, np.zeros(2))),
         ],
     ),
+    kinks=Kinks(
+        lambda a, b, c, z: (from_poles_of_gamma(c), 1.0 if not is_complex(z) else to_cut(1 - z)),
+        lambda a, b, c, z: if_real(1 - z),
+    ),
 )
 hyperu: Primitive = evaluated_by_scipy(
     "hyperu",
@@ -86,4 +93,5 @@ hyperu: Primitive = evaluated_by_scipy(
             Sample((np.zeros((0, 2), np.int64), 1, np.ones(2))),
         ],
     ),
+    kinks=Kinks(domain=lambda a, b, x: x),
 )

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from funcgrad.primitive import Factor, Primitive, Sample
+from funcgrad.primitive import Factor, Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.entropies import ratio_or_zero
@@ -389,6 +389,7 @@ beta_density: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 betainc_in_shapes: Primitive = elementwise(
     "betainc_in_shapes",
@@ -401,6 +402,7 @@ betainc_in_shapes: Primitive = elementwise(
     samples=lambda: [*combined(_TRIPLES, orders=(1, 0))(), *combined(_TRIPLES, orders=(0, 1))()],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 
 
@@ -416,8 +418,18 @@ def _slopes(sign: int) -> tuple[Factor, ...]:
     )
 
 
-betainc: Primitive = evaluated_by_scipy("betainc", partials=_slopes(1), samples=_TRIPLES)
-betaincc: Primitive = evaluated_by_scipy("betaincc", partials=_slopes(-1), samples=_TRIPLES)
+betainc: Primitive = evaluated_by_scipy(
+    "betainc",
+    partials=_slopes(1),
+    samples=_TRIPLES,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
+)
+betaincc: Primitive = evaluated_by_scipy(
+    "betaincc",
+    partials=_slopes(-1),
+    samples=_TRIPLES,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
+)
 
 
 def _inverse_slopes(sign: int) -> tuple[Factor, ...]:
@@ -458,8 +470,14 @@ _LEVELS = combined(
     edges((1.0, 2.0, 1.5), (np.nan, 1.0, 0.5)),
 )
 betaincinv: Primitive = evaluated_by_scipy(
-    "betaincinv", partials=_inverse_slopes(1), samples=_LEVELS
+    "betaincinv",
+    partials=_inverse_slopes(1),
+    samples=_LEVELS,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 betainccinv: Primitive = evaluated_by_scipy(
-    "betainccinv", partials=_inverse_slopes(-1), samples=_LEVELS
+    "betainccinv",
+    partials=_inverse_slopes(-1),
+    samples=_LEVELS,
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, reals
 from funcgrad.primitives.logic import isfinite
 from funcgrad.primitives.selection import where
@@ -248,6 +248,7 @@ gamma_density: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda a, x, order: (a, x)),
 )
 
 gammainc_in_shape: Primitive = elementwise(
@@ -260,6 +261,7 @@ gammainc_in_shape: Primitive = elementwise(
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
+    kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 
 
@@ -275,11 +277,13 @@ gammainc: Primitive = evaluated_by_scipy(
     "gammainc",
     partials=(lambda _, a, x: _in_shape(a, x), lambda _, a, x: _density_of(a, x)),
     samples=_PAIRS,
+    kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 gammaincc: Primitive = evaluated_by_scipy(
     "gammaincc",
     partials=(lambda _, a, x: -_in_shape(a, x), lambda _, a, x: -_density_of(a, x)),
     samples=_PAIRS,
+    kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 
 _LEVELS = combined(
@@ -334,6 +338,7 @@ gammaincinv: Primitive = evaluated_by_scipy(
         lambda x, a, p: _inverse_in_level(x, a, bind1(ndtri, p)),
     ),
     samples=_LEVELS,
+    kinks=Kinks(domain=lambda a, p: (a, p, 1 - p)),
 )
 gammainccinv: Primitive = evaluated_by_scipy(
     "gammainccinv",
@@ -342,4 +347,5 @@ gammainccinv: Primitive = evaluated_by_scipy(
         lambda x, a, q: -_inverse_in_level(x, a, -bind1(ndtri, q)),
     ),
     samples=_LEVELS,
+    kinks=Kinks(domain=lambda a, p: (a, p, 1 - p)),
 )

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import numpy as np
 
-from funcgrad.primitive import Factor, Primitive, Sample
+from funcgrad.primitive import Factor, Kinks, Primitive, Sample
 from funcgrad.primitives.cardinal_sine import sinc
 from funcgrad.primitives.elementwise import (
     combined,
@@ -23,6 +24,7 @@ from funcgrad.primitives.elementwise import (
     elementwise,
     log,
 )
+from funcgrad.primitives.kinks import POSITIVE, distance_to_cut, is_complex
 from funcgrad.primitives.rounding import fmod
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.exponentials import exprel
@@ -70,11 +72,20 @@ spence: Primitive = evaluated_by_scipy(
     "spence",
     partials=(_slope_of_spence,),
     samples=combined(_POSITIVE, edges(1.0, smooth=True), edges(0.0, -1.0, np.nan)),
+    kinks=POSITIVE,
 )
 
 
+_POLE: Final = Kinks(lambda z: distance_to_cut(z) if is_complex(z) else z)
+
+
 def _one_of_two(
-    name: str, scipys: str, number: int, slope: Factor, samples: Callable[[], Iterable[Sample]]
+    name: str,
+    scipys: str,
+    number: int,
+    slope: Factor,
+    samples: Callable[[], Iterable[Sample]],
+    kinks: Kinks | None = None,
 ) -> Primitive:
     """One result of a function of SciPy's that has two."""
     return elementwise(
@@ -84,6 +95,7 @@ def _one_of_two(
         samples=samples,
         traits=TRANSCENDENTAL,
         owns=True,
+        kinks=kinks,
     )
 
 
@@ -118,7 +130,7 @@ def _hyperbolic_sine_over(_: Value, z: Value) -> Value:
 
 sine_integral: Primitive = _one_of_two("sine_integral", "sici", 0, _sine_over, _LINE)
 cosine_integral: Primitive = _one_of_two(
-    "cosine_integral", "sici", 1, lambda _, z: bind2(divide, bind1(cos, z), z), _POSITIVE
+    "cosine_integral", "sici", 1, lambda _, z: bind2(divide, bind1(cos, z), z), _POSITIVE, _POLE
 )
 hyperbolic_sine_integral: Primitive = _one_of_two(
     "hyperbolic_sine_integral", "shichi", 0, _hyperbolic_sine_over, _LINE
@@ -129,4 +141,5 @@ hyperbolic_cosine_integral: Primitive = _one_of_two(
     1,
     lambda _, z: bind2(divide, bind1(cosh, z), z),
     _POSITIVE,
+    _POLE,
 )

@@ -6,9 +6,11 @@ np.complex128(0j)
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -18,10 +20,11 @@ from funcgrad.primitives.elementwise import (
     reals,
     square,
 )
+from funcgrad.primitives.kinks import distance_to_cut, is_complex, negative_axis
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, scipy_special
 from funcgrad.primitives.transcendental import exp
 from funcgrad.structure import TRANSCENDENTAL
-from funcgrad.trace import Raw, bind1, bind2
+from funcgrad.trace import Raw, Value, bind1, bind2
 
 __all__ = ["lambertw", "odds_to_share", "wrightomega"]
 
@@ -31,6 +34,20 @@ def _lambertw(z: Raw, k: int, tol: float) -> Raw:
     kind = np.result_type(z)
     result = scipy_special("lambertw").lambertw(z, k, tol)
     return result.astype(np.complex64) if kind.char in "efF" else result
+
+
+def _branches(z: Value, k: int, tol: float) -> Value:
+    """Where branches meet, at -1 / e and at 0, and the cuts of complex numbers."""
+    if is_complex(z):
+        return distance_to_cut(z, 0.0 if k else -math.exp(-1))
+    return (z + math.exp(-1), z) if k else z + math.exp(-1)
+
+
+def _strips(z: Value) -> Value:
+    """The cuts along ``x + pi i`` and ``x - pi i`` for x below -1."""
+    if not is_complex(z):
+        return ()
+    return tuple([negative_axis(z.real + 1, z.imag - y) for y in (-math.pi, math.pi)])
 
 
 def _samples() -> list[Sample]:
@@ -54,6 +71,7 @@ lambertw: Primitive = elementwise(
     samples=_samples,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(_branches),
 )
 # A quotient whose derivative, by the rule for quotients, would cancel for large arguments.
 odds_to_share: Primitive = elementwise(
@@ -62,9 +80,11 @@ odds_to_share: Primitive = elementwise(
     partials=(lambda _, w: bind1(square, bind2(divide, 1, 1 + w)),),
     samples=combined(reals(0.3, 3), complexes(), edges(0.0, smooth=True), edges(-1.0, np.nan)),
     owns=True,
+    kinks=Kinks(lambda x: 1 + x),
 )
 wrightomega: Primitive = evaluated_by_scipy(
     "wrightomega",
     partials=(lambda w, _z: bind1(odds_to_share, w),),
     samples=combined(reals(-3, 3), complexes(), edges(-60.0, 0.0, 1e6), edges(-np.inf, np.nan)),
+    kinks=Kinks(_strips),
 )

@@ -19,6 +19,7 @@ from funcgrad.primitives.elementwise import (
     reals,
     reciprocal_of_positive,
 )
+from funcgrad.primitives.kinks import between
 from funcgrad.primitives.special import real_operand
 from funcgrad.primitives.special_functions.scipys import evaluated_quietly
 from funcgrad.primitives.transcendental import tanh
@@ -47,6 +48,7 @@ logit: Primitive = elementwise(
     samples=combined(reals(0.05, 0.95), edges(0.0, 1.0, -0.5, 1.5, np.inf, np.nan)),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=between(0.0, 1.0),
 )
 
 

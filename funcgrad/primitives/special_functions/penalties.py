@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.primitive import Primitive
+from funcgrad.primitive import Kinks, Primitive
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
+from funcgrad.primitives.kinks import negative_axis
 from funcgrad.primitives.transcendental import ratio_to_hypot
 from funcgrad.structure import Algebra
 from funcgrad.trace import Value
@@ -78,6 +79,7 @@ pseudo_huber: Primitive = elementwise(
         lambda _, delta, r: pseudo_huber_in_r(delta, r),
     ),
     samples=_SAMPLES,
+    kinks=Kinks(negative_axis),
 )
 pseudo_huber_in_r: Primitive = elementwise(
     "pseudo_huber_in_r",
@@ -87,6 +89,7 @@ pseudo_huber_in_r: Primitive = elementwise(
         lambda _, delta, r: _cube(ratio_to_hypot(delta, r)),
     ),
     samples=_SAMPLES,
+    kinks=Kinks(lambda delta, r: (delta * delta + r * r) ** 0.5),
 )
 pseudo_huber_in_delta: Primitive = elementwise(
     "pseudo_huber_in_delta",
@@ -96,4 +99,5 @@ pseudo_huber_in_delta: Primitive = elementwise(
         lambda _, delta, r: _cube(ratio_to_hypot(r, delta)),
     ),
     samples=_SAMPLES,
+    kinks=Kinks(negative_axis),
 )

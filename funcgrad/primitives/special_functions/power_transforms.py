@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, divide, edges, log
 from funcgrad.primitives.powers import power
 from funcgrad.primitives.selection import where
@@ -61,6 +61,7 @@ boxcox: Primitive = evaluated_by_scipy(
         lambda _, x, exponent: _bent(bind1(log, x), exponent),
     ),
     samples=_POSITIVE,
+    kinks=Kinks(domain=lambda x, y: x),
 )
 
 
@@ -78,6 +79,7 @@ boxcox1p: Primitive = evaluated_by_scipy(
         lambda _, x, exponent: _bent(bind1(log1p, x), exponent),
     ),
     samples=_SMALL,
+    kinks=Kinks(domain=lambda x, y: 1 + x),
 )
 
 
@@ -97,6 +99,7 @@ inv_boxcox1p: Primitive = evaluated_by_scipy(
         lambda x, _, exponent: _to_exponent(bind1(log1p, x), exponent),
     ),
     samples=_SMALL,
+    kinks=Kinks(domain=lambda y, power: 1 + power * y),
 )
 inv_boxcox: Primitive = evaluated_by_scipy(
     "inv_boxcox",
@@ -105,6 +108,7 @@ inv_boxcox: Primitive = evaluated_by_scipy(
         lambda _, y, exponent: _to_exponent(bind1(log1p, inv_boxcox1p(y, exponent)), exponent),
     ),
     samples=_SMALL,
+    kinks=Kinks(domain=lambda y, power: 1 + power * y),
 )
 
 
@@ -120,4 +124,5 @@ powm1: Primitive = evaluated_by_scipy(
         lambda _, x, y: bind2(power, x, y) * bind1(log, x + ((x == 0) & (y > 0))),
     ),
     samples=_POSITIVE,
+    kinks=power.kinks,
 )

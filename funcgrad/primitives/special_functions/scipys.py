@@ -16,7 +16,7 @@ import numpy as np
 from funcgrad import intrinsics
 from funcgrad.errors import DifferentiationError, DtypeError, MissingPackageError
 from funcgrad.floating_errors import ignoring
-from funcgrad.primitive import Factor, Primitive, Sample
+from funcgrad.primitive import Factor, Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import elementwise
 from funcgrad.structure import TRANSCENDENTAL, Trait
 from funcgrad.trace import Raw, Value
@@ -60,6 +60,7 @@ def evaluated_by_scipy(
     samples: Callable[[], Iterable[Sample]] = tuple,
     traits: Trait = TRANSCENDENTAL,
     whole: Sequence[int] = (),
+    kinks: Kinks | None = None,
 ) -> Primitive:
     """Declare an elementwise primitive that a ufunc of ``scipy.special`` evaluates.
 
@@ -72,7 +73,9 @@ def evaluated_by_scipy(
         converted = [whole_numbers(name, arg) if k in whole else arg for k, arg in enumerate(args)]
         return in_precision(getattr(scipy_special(name), name)(*converted), *args)
 
-    return elementwise(name, evaluate, partials=partials, samples=samples, traits=traits, owns=True)
+    return elementwise(
+        name, evaluate, partials=partials, samples=samples, traits=traits, owns=True, kinks=kinks
+    )
 
 
 def evaluated_quietly(formula: Callable[..., Value]) -> Callable[..., Raw]:

@@ -9,9 +9,11 @@ Their derivatives are sums of neighbouring orders, which lose no digits near 0: 
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, edges, elementwise
 from funcgrad.primitives.selection import maximum, where
 from funcgrad.primitives.special_functions.scipys import in_precision, scipy_special, whole_numbers
@@ -33,7 +35,7 @@ _SAMPLES = combined(
 )
 
 
-def _kind(name: str, below: int, above: int) -> Primitive:
+def _kind(name: str, below: int, above: int, kinks: Kinks | None = None) -> Primitive:
     """With ``(2 n + 1) f_n' = below n f_(n - 1) + above (n + 1) f_(n + 1)``."""
 
     def evaluate(n: Raw, z: Raw) -> Raw:
@@ -45,12 +47,20 @@ def _kind(name: str, below: int, above: int) -> Primitive:
         return (below * n * lower + above * (n + 1) * primitive(n + 1, z)) / (2 * n + 1)
 
     primitive: Primitive = elementwise(
-        name, evaluate, partials=(None, slope), samples=_SAMPLES, traits=TRANSCENDENTAL, owns=True
+        name,
+        evaluate,
+        partials=(None, slope),
+        samples=_SAMPLES,
+        traits=TRANSCENDENTAL,
+        owns=True,
+        kinks=kinks,
     )
     return primitive
 
 
+_POLE: Final = Kinks(lambda n, z: z)
+
 spherical_jn: Primitive = _kind("spherical_jn", 1, -1)
-spherical_yn: Primitive = _kind("spherical_yn", 1, -1)
+spherical_yn: Primitive = _kind("spherical_yn", 1, -1, _POLE)
 spherical_in: Primitive = _kind("spherical_in", 1, 1)
-spherical_kn: Primitive = _kind("spherical_kn", -1, -1)
+spherical_kn: Primitive = _kind("spherical_kn", -1, -1, _POLE)

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive, Sample
+from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import (
     absolute,
     combined,
@@ -133,7 +133,10 @@ _LEVELS = combined(
     edges((3.0, 0.0), (3.0, 1.0), (np.nan, 0.3)),
 )
 stdtr: Primitive = evaluated_by_scipy(
-    "stdtr", partials=(_to_df, lambda _, df, t: _density(df, t)), samples=_PAIRS
+    "stdtr",
+    partials=(_to_df, lambda _, df, t: _density(df, t)),
+    samples=_PAIRS,
+    kinks=Kinks(domain=lambda df, t: df),
 )
 
 
@@ -158,4 +161,5 @@ stdtrit: Primitive = elementwise(
     partials=(_inverse_to_df, lambda t, df, _p: bind2(divide, 1, _density(df, t))),
     samples=_LEVELS,
     owns=True,
+    kinks=Kinks(domain=lambda df, p: (df, p, 1 - p)),
 )

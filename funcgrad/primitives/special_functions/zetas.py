@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive
+from funcgrad.primitive import Kinks, Primitive
 from funcgrad.primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad.primitives.special_functions.quadrature import bell_polynomials
 from funcgrad.primitives.special_functions.scipys import (
@@ -102,6 +102,7 @@ zeta_derivative: Primitive = elementwise(
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(domain=lambda x, q, **_: (x - 1, q)),
 )
 
 
@@ -116,6 +117,7 @@ zeta: Primitive = evaluated_by_scipy(
         lambda _, s, q: -s * zeta(s + 1, q),
     ),
     samples=_PAIRS,
+    kinks=Kinks(domain=lambda x, q, **_: (x - 1, q)),
 )
 
 
@@ -168,6 +170,7 @@ riemann_zeta_derivative: Primitive = elementwise(
     samples=lambda: [*combined(_LINE, order=1)()],
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda x, **_: x - 1),
 )
 
 
@@ -182,6 +185,7 @@ riemann_zeta: Primitive = elementwise(
     samples=_LINE,
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda x, **_: x - 1),
 )
 zetac: Primitive = elementwise(
     "zetac",
@@ -190,4 +194,5 @@ zetac: Primitive = elementwise(
     samples=combined(reals(1.3, 4), edges(-2.0, 0.0, 30.0, smooth=True), edges(1.0, np.nan)),
     traits=TRANSCENDENTAL,
     owns=True,
+    kinks=Kinks(lambda x, **_: x - 1),
 )

@@ -16,6 +16,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.testing.operations.batches import BATCHES
 from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.declarations import DECLARATIONS
+from funcgrad.testing.operations.declared_kinks import DECLARED_KINKS
 from funcgrad.testing.operations.derivatives import DERIVATIVES
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
 from funcgrad.testing.operations.linear_rules import LINEAR_RULES
@@ -35,6 +36,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
     *TRAIT_LAWS,
     *WRITTEN_FORMULAS,
     *SPECIAL_NUMBERS,
+    *DECLARED_KINKS,
 )
 
 _SHOWN: Final = 3

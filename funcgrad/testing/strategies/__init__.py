@@ -8,6 +8,13 @@ that shrinks to 0 lands on the kinks of abs, relu, max and norm.
 >>> find(st.tensors(shape=(2,)), lambda x: True)
 Tensor([0.5 , 1.25])
 
+``points`` draws arguments at which no operation of a function is at a kink:
+
+>>> import funcgrad.numpy as fnp
+>>> steep = st.points(lambda x: fnp.max(abs(x)), st.Like((3,)))
+>>> find(steep, lambda args: args[0][0] < 0)[0] < 0
+Tensor([ True, False, False])
+
 Hypothesis is imported when a strategy is made. What it has itself (integers, shapes, indices) is in
 ``hypothesis.strategies`` and ``hypothesis.extra.numpy``; strategies of both kinds combine.
 """
@@ -15,6 +22,7 @@ Hypothesis is imported when a strategy is made. What it has itself (integers, sh
 from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.testing.point_strategy import Like, points
 from funcgrad.testing.strategies.arrays import (
     dtypes,
     keys,
@@ -34,6 +42,7 @@ from funcgrad.testing.strategies.drawn_matrices import (
 )
 
 __all__ = [
+    "Like",
     "clustered_spectrum",
     "dtypes",
     "functions",
@@ -41,6 +50,7 @@ __all__ = [
     "like",
     "low_rank",
     "orthogonal",
+    "points",
     "positive",
     "probabilities",
     "pytrees",

@@ -1,0 +1,160 @@
+"""A strategy of hypothesis for arguments of a function, away from the kinks of its operations.
+
+>>> from hypothesis import find
+>>> import funcgrad.numpy as fnp
+>>> find(points(lambda x: fnp.max(abs(x)), Like((3,))), lambda args: True)
+(Tensor([0.5 , 1.25, 2.  ]),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from funcgrad import trees
+from funcgrad.errors import ArgumentError, MissingPackageError
+from funcgrad.shape import Shape, is_inexact
+from funcgrad.tensor import wrap
+from funcgrad.testing.points import mover_of
+
+_DRAWN: Final = 32
+"""Numbers that are drawn one by one; those of larger arrays follow from a seed."""
+
+_SIXTEENTHS: Final = 48
+"""How many steps of 1/16 a number may be off, in each direction."""
+
+_SIDES: Final = 7
+"""How many of the function's comparisons are tried on their other side."""
+
+
+class Like:
+    """A tensor by its shape and dtype, in the place of an example."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: DTypeLike = np.float64) -> None:
+        """Describe a tensor of a shape and a dtype."""
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+
+    def __repr__(self) -> str:
+        return f"Like({self.shape}, {self.dtype.name!r})"
+
+
+def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
+    """Make a strategy for arguments of a function at which no operation is near a kink.
+
+    Parameters
+    ----------
+    f : callable
+        A function of pytrees, which runs when a point is drawn; see ``away_from_kinks``.
+    *specs : pytrees
+        Examples of the arguments. Leaves with ``shape`` and ``dtype`` but no numbers, such as
+        ``Like((3,))``, stand for tensors. Integers and truth values are constant.
+    margin : float
+        How far from kinks the operations shall be.
+
+    Returns
+    -------
+    SearchStrategy
+        For tuples of arguments, of the kinds of ``specs``. No draw is rejected. Draws shrink to the
+        examples, and to the numbers 0.5, 1.25, 2, ... where there are none, or to a point close to
+        these that is away from kinks.
+
+    Raises
+    ------
+    ArgumentError
+        ``margin`` is invalid, or nothing can be moved. A draw raises it where ``f`` is at a kink
+        wherever its arguments go.
+    MissingPackageError
+        hypothesis is not installed.
+
+    Notes
+    -----
+    Some draws put one of the function's comparisons on its other side, so that branches are taken
+    that few arguments lead to.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> def f(x, y):
+    ...     return fnp.sqrt(x) * fnp.maximum(x, y)
+    >>> @given(points(f, 1.0, Like((2,))))
+    ... def test(args):
+    ...     fg.testing.check_grads(f, args)
+    >>> test()
+    """
+    try:
+        from hypothesis import strategies as st
+    except ImportError as error:
+        raise MissingPackageError(
+            "points: hypothesis makes the draws, and it is not installed. Install it by"
+            " `pip install hypothesis`."
+        ) from error
+    leaves, structure = trees.flatten(tuple(specs))
+    examples = [_example(leaf) for leaf in leaves]
+    arguments = trees.unflatten(structure, examples)
+    mover_of("points", f, arguments, margin)  # which refuses what can't be drawn
+    sizes = [np.size(leaf) for leaf in examples if is_inexact(np.asarray(leaf).dtype)]
+    count = min(sum(sizes) * 2, _DRAWN)
+    steps = st.lists(st.integers(-_SIXTEENTHS, _SIXTEENTHS), min_size=count, max_size=count)
+    seeds = st.integers(0, 2**16) if sum(sizes) * 2 > _DRAWN else st.just(0)
+
+    def moved(drawn: tuple[list[int], int, int]) -> Any:
+        numbers, seed, side = drawn
+        offsets = _Offsets(numbers, seed)
+        begun = [_moved(leaf, offsets) for leaf in examples]
+        mover = mover_of("points", f, trees.unflatten(structure, begun), margin)
+        return mover.moved(0, across=side)
+
+    return st.tuples(steps, seeds, st.integers(0, _SIDES)).map(moved)
+
+
+def _example(leaf: object) -> Any:
+    """An example for a spec: distinct numbers in order; of an example, itself."""
+    if isinstance(leaf, (int, float, complex)) or hasattr(leaf, "__array__"):
+        return leaf
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    if shape is None or dtype is None:
+        raise ArgumentError(
+            f"points: {leaf!r} is neither an example of an argument nor has it a shape and a dtype."
+            " Pass a number, an array, or Like((3,))."
+        )
+    size = int(np.prod(shape))
+    numbers = 0.5 + np.arange(size) * (0.75 if size <= 12 else 8.5 / size)
+    return wrap(numbers.reshape(shape).astype(np.dtype(dtype)))
+
+
+class _Offsets:
+    """Numbers one after the other: first those that were drawn, then from a seed."""
+
+    def __init__(self, drawn: list[int], seed: int) -> None:
+        """Begin with the first one."""
+        self._drawn = list(reversed(drawn))
+        self._rng = np.random.default_rng(seed)
+        self._zero = seed == 0
+
+    def take(self, count: int) -> Any:
+        """Return the next ones, in sixteenths."""
+        first = [self._drawn.pop() for _ in range(min(count, len(self._drawn)))]
+        left = count - len(first)
+        others = np.zeros(left) if self._zero else self._rng.integers(-_SIXTEENTHS, 49, left)
+        return np.concatenate([first, others]) / 16
+
+
+def _moved(leaf: object, offsets: _Offsets) -> Any:
+    array = np.asarray(leaf)
+    if not is_inexact(array.dtype):
+        return leaf
+    change = offsets.take(array.size).reshape(array.shape)
+    if array.dtype.kind == "c":
+        change = change + 1j * offsets.take(array.size).reshape(array.shape)
+    changed = (array + change).astype(array.dtype)
+    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+        return changed.item()
+    return changed if isinstance(leaf, (np.ndarray, np.generic)) else wrap(changed)

@@ -1,0 +1,103 @@
+"""Away from declared kinks no right derivative seems wrong: all operations, and random programs."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from funcgrad.errors import ArgumentError, DegenerateError, DifferentiationError
+from funcgrad.primitive import DISCRETE
+from funcgrad.testing import away_from_kinks, check_grads
+from tests.conformance import Case, every_case, every_primitive, strangers
+from tests.fuzz.generate import SCOPE, BrokenError, generate
+from tests.fuzz.subject import Subject, quietly
+from tests.fuzz.syntax import function_of
+
+PRIMITIVES = [
+    primitive
+    for primitive in (
+        *every_primitive(),
+        *every_primitive(several=True),
+        *strangers(),
+        *strangers(several=True),
+    )
+    if primitive.differential is not DISCRETE
+]
+
+HAVE_FEW_DIGITS = frozenset("beta_tail gamma_tail log_betainc_factor stdtrit voigt_profile".split())
+"""Values near the ends of the domain have fewer digits than differences need."""
+
+DRAWS = 4
+
+
+def is_small(case: Case) -> bool:
+    if case.sample.params.get("hermitian"):  # other matrices than Hermitian ones have no meaning
+        return False
+    size = sum(np.size(arg) for arg in case.args)
+    return case.is_smooth and not case.is_extreme and 0 < size < 40
+
+
+def drawn(rng: np.random.Generator, x, spread):
+    noise = rng.normal(size=np.shape(x))
+    if np.iscomplexobj(x):
+        noise = noise + 1j * rng.normal(size=np.shape(x))
+    return (np.asarray(x) + spread * noise).astype(np.asarray(x).dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=str)
+def test_no_right_derivative_seems_wrong(primitive):
+    if primitive.name in HAVE_FEW_DIGITS:
+        pytest.skip("its values have too few digits for differences")
+    cases = [case for case in every_case([primitive]) if is_small(case)]
+    for number in range(DRAWS):
+        case = cases[number % len(cases)]
+        rng = np.random.default_rng((zlib.crc32(primitive.name.encode()), number))
+        f = case.followed_function(case.differentiable)
+        spread = (0.1, 1.0)[number % 2]
+        args = [drawn(rng, x, spread) for x in case.point(case.differentiable)]
+        with np.errstate(all="ignore"):
+            try:
+                check_grads(f, away_from_kinks(f, *args), order=1)
+            except DifferentiationError:  # it is said that there is no derivative
+                return
+
+
+RULED = ("stop_gradient", "constant_max", "nextafter", "halved", "clipped", "run.cofactors(")
+"""Functions whose derivative is not that of their values."""
+
+COARSE = ("float32", "float16", "complex64")
+
+
+def program_of(seed):
+    """A random program in double precision, with arguments, and the function."""
+    try:
+        program = generate(np.random.default_rng(seed), lambda name: 1.0)
+    except BrokenError:
+        return None
+    subject = Subject(program)
+    arrays = [np.asarray(x) for x in (*program.arguments, *program.constants.values())]
+    is_double = all(x.dtype.char not in "efF" and np.isfinite(x).all() for x in arrays)
+    if any(word in subject.text for word in (*RULED, *COARSE)) or not is_double:
+        return None
+    if not subject.is_differentiable:
+        return None
+    args = [x if isinstance(x, (int, float)) else fg.tensor(x) for x in program.arguments]
+    return function_of(program, SCOPE), args
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_no_right_derivative_of_a_program_seems_wrong(seed):
+    with quietly():
+        made = program_of(seed)
+        if made is None:
+            pytest.skip("no program in double precision whose rules are its derivatives")
+        f, args = made
+        try:
+            check_grads(f, away_from_kinks(f, *args), order=1)
+        except ArgumentError as error:
+            pytest.skip(f"it is at a kink everywhere, as x > x is: {error}")
+        except (DegenerateError, DifferentiationError) as error:
+            pytest.skip(f"there is no derivative: {error}")
