@@ -79,7 +79,6 @@ NAMES: Final[tuple[Row, ...]] = (
         " those that are an fg.static_field()",
     ),
     ("fg", "tree_at", "dataclasses.replace(tree, name=value), which makes another one"),
-    ("fg", "debug", "print(x) shows what a value is, also inside of transformations"),
     # Arrays and trees.
     ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
     ("fg", "cat", "fnp.concatenate(tensors, axis)"),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ShapeError
+from funcgrad.errors import LeafError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import he_normal, zeros
@@ -192,9 +192,14 @@ _MODES = MappingProxyType(
 def _check_options(layer: Conv | ConvTranspose, **least: int) -> None:
     """Check static integers, and that there are as many biases as filters."""
     name = type(layer).__name__
+    integer(layer.groups, name, "groups")
     for option, smallest in least.items():
         numbers = integers(getattr(layer, option), name, option)
         numbers_of(numbers, len(numbers), smallest, name, option)
+    for field in ("kernel", "bias"):
+        array = getattr(layer, field)
+        if array is not None and not hasattr(array, "shape"):
+            raise LeafError(f"{name}: the {field} has to be one array, got {array!r:.200}.")
     shape, bias = layer.kernel.shape, layer.bias
     if len(shape) < 2:
         raise ShapeError(f"{name}: the kernel has an axis of filters and one of channels: {shape}.")

@@ -210,9 +210,11 @@ class BatchNorm:
     def __post_init__(self) -> None:
         check_leaves(self, scale="channels", bias="channels")
         integer(self.axis, "BatchNorm", "axis")
-        checked_epsilon(self.epsilon, "BatchNorm")
-        if not 0 <= real_number(self.momentum, "BatchNorm", "momentum") <= 1:
-            raise ArgumentError(f"BatchNorm: momentum is from 0 to 1, got {self.momentum}.")
+        momentum = real_number(self.momentum, "BatchNorm", "momentum")
+        if not 0 <= momentum <= 1:
+            raise ArgumentError(f"BatchNorm: momentum is from 0 to 1, got {momentum}.")
+        object.__setattr__(self, "momentum", momentum)  # of fractions too, a Python float
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, "BatchNorm"))
 
     @classmethod
     def init(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from funcgrad.errors import FunctionError, MissingPackageError
+from funcgrad.errors import ArgumentError, FunctionError, MissingPackageError
 from funcgrad.optim.base import LearningRate, check_whole
 from funcgrad.tensor import tensor
 
@@ -39,7 +39,7 @@ def plot(schedule: LearningRate, steps: int, ax: Axes | None = None) -> Axes:
     FunctionError
         ``schedule`` is no function.
     ArgumentError
-        ``steps`` is no integer above 0.
+        ``steps`` is no integer above 0, or ``ax`` are no axes.
 
     Examples
     --------
@@ -53,6 +53,10 @@ def plot(schedule: LearningRate, steps: int, ax: Axes | None = None) -> Axes:
             f"schedules.plot: a schedule is a function of the count, got {schedule!r}."
         )
     check_whole("schedules.plot", "steps", steps)
+    if ax is not None and not callable(getattr(ax, "plot", None)):
+        raise ArgumentError(
+            f"schedules.plot: ax has to be Matplotlib's axes, as plt.gca() is, got {ax!r:.200}."
+        )
     axes = _new_axes() if ax is None else ax
     counts = np.unique(np.linspace(0, steps - 1, min(steps, _MOST_PLACES)).round().astype(int))
     axes.plot(counts, [float(tensor(schedule(tensor(int(count))))) for count in counts])

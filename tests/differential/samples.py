@@ -335,6 +335,10 @@ def projections() -> dict[str, Sample]:
     return {f"fg.optim.projections.{name}": sample for name, sample in made.items()}
 
 
+def _tried(f: Callable[..., Any]) -> None:
+    fg.testing.check_grads(f, (2.0,), order=1)
+
+
 def checks() -> dict[str, Sample]:
     """The checks of derivatives, operations and backends."""
     return {
@@ -345,6 +349,22 @@ def checks() -> dict[str, Sample]:
         "fg.testing.check_jvp": Sample(fg.testing.check_jvp, (cube, (2.0,))),
         "fg.testing.check_primitive": Sample(fg.testing.check_primitive, (gudermannian,)),
         "fg.testing.check_vjp": Sample(fg.testing.check_vjp, (cube, (2.0,))),
+        "fg.testing.assert_trees_close": Sample(fg.testing.assert_trees_close, (TREE, TREE)),
+        "fg.testing.away_from_kinks": Sample(fg.testing.away_from_kinks, (cube, 2.0)),
+        "fg.testing.check_layer": Sample(
+            fg.testing.check_layer, (fg.nn.Linear(np.ones((2, 1)), None), np.ones(2))
+        ),
+        "fg.testing.check_optimizer": Sample(fg.testing.check_optimizer, (fg.optim.sgd(0.1),)),
+        "fg.testing.holds": Sample(
+            fg.testing.holds, (fg.testing.laws.pure,), {"at": fg.testing.strategies.tensors()}
+        ),
+        "fg.testing.max_variants": Sample(fg.testing.max_variants, (fg.jit(cube), 1)),
+        "fg.testing.would_notice": Sample(fg.testing.would_notice, (_tried, cube, 2.0)),
+        "fg.debug.check": Sample(fg.debug.check, (True, "it holds")),
+        "fg.debug.conventions": Sample(fg.debug.conventions, (cube, 2.0)),
+        "fg.debug.digits": Sample(fg.debug.digits, (cube,), then=lambda counted: counted(X)),
+        "fg.debug.nans": Sample(fg.debug.nans, (cube,), then=lambda watched: watched(X)),
+        "fg.debug.raise_nans": Sample(fg.debug.raise_nans, ()),
     }
 
 

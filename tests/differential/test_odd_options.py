@@ -27,7 +27,10 @@ from tests.differential.working_sample import Sample
 HERE = str(Path(__file__).parent)
 FUNCGRAD = str(Path(fg.__file__).parent)
 # Values rather than functions: they have tests of their own.
-CLASSES = frozenset("Program Tensor Optimizer Differences FileDescription StoredTensor".split())
+CLASSES = frozenset(
+    "Program Tensor Optimizer Differences FileDescription StoredTensor Cause Loss LostDigits"
+    " Mistake Notice".split()
+)
 INTEGERS = frozenset("argnums axis_size num_classes order seed num".split())
 
 SAMPLES = samples()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
@@ -144,7 +144,9 @@ def test_under_a_transformation_a_jitted_call_decides_anew() -> None:
     for x in (X, -X, X):
         assert_array_equal(fg.grad(f)(x), np.full(3, 7.0))
         assert_bits(fg.grad(g)(x), fg.grad(lambda y: fnp.sum(bent(y)))(x))
-        assert_bits(fg.jvp(g, (x,), (x,)), fg.jvp(lambda y: fnp.sum(bent(y)), (x,), (x,)))
+        pushed = fg.jvp(lambda y: fnp.sum(bent(y)), (x,), (x,))
+        for result, expected in zip(fg.jvp(g, (x,), (x,)), pushed, strict=True):
+            assert_allclose(result, expected, rtol=1e-15)  # machine code adds in another order
 
 
 # ------------------------------------------------------------------------- rules that look

@@ -4,6 +4,7 @@ import copy
 import pickle
 import signal
 import threading
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def interrupted_after():
         try:
             signal.setitimer(signal.ITIMER_REAL, seconds)
             while True:
-                f(*args)
+                copy_context().run(f, *args)  # it may leave a variable of the context set
         except Interrupt:
             pass
 
