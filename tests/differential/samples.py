@@ -352,7 +352,7 @@ def checks() -> dict[str, Sample]:
         "fg.testing.assert_trees_close": Sample(fg.testing.assert_trees_close, (TREE, TREE)),
         "fg.testing.away_from_kinks": Sample(fg.testing.away_from_kinks, (cube, 2.0)),
         "fg.testing.check_layer": Sample(
-            fg.testing.check_layer, (fg.nn.Linear(np.ones((2, 1)), None), np.ones(2))
+            fg.testing.check_layer, (fg.nn.Linear(fg.tensor([[1.0], [2.0]]), None), np.ones(2))
         ),
         "fg.testing.check_optimizer": Sample(fg.testing.check_optimizer, (fg.optim.sgd(0.1),)),
         "fg.testing.holds": Sample(

@@ -73,7 +73,6 @@ def test_the_shrunk_example_is_a_true_one():
         laws.taylor(f, (point,))
 
 
-@pytest.mark.slow
 def test_hypothesis_is_told_how_near_a_point_is_to_breaking_the_law(monkeypatch):
     told = []
     monkeypatch.setattr(hypothesis, "target", lambda amount, label: told.append((amount, label)))
@@ -87,9 +86,8 @@ def test_hypothesis_is_told_how_near_a_point_is_to_breaking_the_law(monkeypatch)
         )
         at = st.tensors(elements=hypothesis.strategies.just(1.5))
         holds(laws.grad_is_numerical, at=at, settings=few)(f)(laws.grad_is_numerical)
-    amounts = [max(amount for amount, _ in told[k::3]) for k in range(3)]
     assert len({label for _, label in told}) == 1
-    assert told[0][0] < told[-1][0] < 0.0, amounts
+    assert told[0][0] < told[-1][0] < 0.0  # the right rule, and one that is off by 1e-8
 
 
 SUITE = """
