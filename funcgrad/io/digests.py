@@ -44,6 +44,7 @@ class Digests:
         self._pieces: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._hashes: dict[str, list[bytes]] = {}
         self._threads: list[Thread] = []
+        self._bytes = 0
 
     def add(self, name: str, array: Array) -> None:
         """Begin to hash an array, which must be C-contiguous and must not change."""
@@ -53,9 +54,14 @@ class Digests:
         hashes = self._hashes[name] = [facts, *[b""] * len(starts)]
         for number, start in enumerate(starts, start=1):
             self._pieces.put(_hashing(hashes, number, data[start : start + PIECE]))
-        if len(starts) > 1 and len(self._threads) < HELPERS:
-            self._threads.append(Thread(target=self._help))
-            self._threads[-1].start()
+        self._bytes += data.size
+        if self._bytes > PIECE * (1 + len(self._threads)) and len(self._threads) < HELPERS:
+            self.use_another_thread()
+
+    def use_another_thread(self) -> None:
+        """Begin one more thread: for a caller that is about to wait for a disk, not to compute."""
+        self._threads.append(Thread(target=self._help))
+        self._threads[-1].start()
 
     def _help(self) -> None:
         while (work := self._pieces.get()) is not None:

@@ -74,6 +74,7 @@ def write_safetensors(
             file.write(array.reshape(-1).view(np.uint8).data)
         if file.tell() > PIECE:  # the disk works while digests are computed: saves a third of it
             file.flush()
+            digests.use_another_thread()
             os.fsync(file.fileno())
         header = _header(arrays, metadata, digests.all())
     file.seek(0)
