@@ -66,7 +66,8 @@ relu: Primitive = elementwise(
 def _sigmoid(m: Algebra, x: Value) -> Value:
     x = real_operand(m, x, "sigmoid")
     small = m.exp(-m.absolute(x))  # never overflows
-    return m.where(x >= 0, 1, small) / (1 + small)
+    # No choice, which NumPy makes by branches: for the signs of activations 2 to 15 times slower.
+    return m.maximum(small, x >= 0) / (1 + small)
 
 
 sigmoid: Primitive = elementwise(
