@@ -18,6 +18,7 @@ a submodule of the same name would replace the function in the package.
 from typing import TYPE_CHECKING
 
 from funcgrad import errors
+from funcgrad.buffers import keep_freed_memory as _keep_freed_memory
 from funcgrad.late_names import LateNames as _LateNames
 from funcgrad.tensor import Tensor, tensor
 
@@ -123,6 +124,8 @@ _LATE = _LateNames(
         "trees": "pytree static_field",
     },
 )
+
+_keep_freed_memory()
 
 if not TYPE_CHECKING:  # which see the names above, and report others
     __getattr__ = _LATE.load
