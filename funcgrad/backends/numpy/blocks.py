@@ -48,6 +48,7 @@ class Block(Protocol):
     """The writer of one program's lines; see `_Writer` for its attributes."""
 
     module: Module
+    program: Program
     plan: Plan
     scalars: Scalars
     texts: dict[int, str]
