@@ -18,7 +18,7 @@ a submodule of the same name would replace the function in the package.
 from typing import TYPE_CHECKING
 
 from funcgrad import errors
-from funcgrad.buffers import keep_freed_memory as _keep_freed_memory
+from funcgrad.freed_memory import keep_freed_memory as _keep_freed_memory
 from funcgrad.late_names import LateNames as _LateNames
 from funcgrad.tensor import Tensor, tensor
 

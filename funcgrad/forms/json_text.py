@@ -167,12 +167,12 @@ def _constant_data(program: Program, number: int) -> Data:
 def _primitive_names() -> dict[int, str]:
     """The names of all primitives in the ``__all__`` of loaded modules, by ``id``."""
     names: dict[int, str] = {}
-    for path, module in sorted(sys.modules.copy().items()):
-        if path.startswith(_HOME):
-            for name in getattr(module, "__all__", ()):
-                value = getattr(module, name, None)
-                if isinstance(value, Primitive):
-                    names.setdefault(id(value), f"{path.removeprefix(_HOME)}.{name}")
+    modules = sys.modules.copy()
+    for path in sorted([path for path in modules if path.startswith(_HOME)]):
+        for name in getattr(modules[path], "__all__", ()):
+            value = getattr(modules[path], name, None)
+            if isinstance(value, Primitive):
+                names.setdefault(id(value), f"{path.removeprefix(_HOME)}.{name}")
     return names
 
 

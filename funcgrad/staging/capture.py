@@ -37,7 +37,6 @@ from weakref import ref as reference
 import numpy as np
 
 from funcgrad.backends.interface import Unchanged
-from funcgrad.buffers import BufferPool
 from funcgrad.key_uses import KEY_USES, current_uses, witnessed
 from funcgrad.primitive import Primitive
 from funcgrad.process_locks import cached_property
@@ -276,8 +275,7 @@ class Capture:
         elif isinstance(value, Primitive):
             self._expected = True  # a rule may run later, as for a derivative
             yield from _rules(value)
-        elif not isinstance(value, (TracedValue, BufferPool)):
-            # A traced value never changes, and nobody reads what memory of a pool holds.
+        elif not isinstance(value, TracedValue):  # which never changes
             yield from self._contents(value)
             yield from self._object(value)
 

@@ -1,9 +1,8 @@
-"""Elementwise operations on large arrays, with little memory, which is used again.
+"""Elementwise operations on large arrays, with little memory.
 
-Large arrays cost more time in memory than in arithmetic: each fresh one is got from the system,
-page by page, and an array that does not fit into the cache is read and written slowly. So
+Large arrays cost more time in memory than in arithmetic: an array that does not fit into the cache
+is read and written slowly. So
 
-- results are put into memory that nothing reads any longer (see ``funcgrad.buffers``);
 - only those arguments and results are kept that the factors read;
 - cotangents are computed block by block, so that factors and products stay in the cache, and are
   added in place to cotangents that only the sweep knows.
@@ -12,9 +11,8 @@ The numbers are the same to the last bit, since all of this is element by elemen
 
 >>> import numpy as np
 >>> from funcgrad.primitives.transcendental import sin
->>> pool = BufferPool()
->>> x = np.linspace(0.0, 1.0, 20000)
->>> y = evaluated(pool, sin, (x,))
+>>> x = np.linspace(0.0, 1.0, 30000)
+>>> y = np.sin(x)
 >>> out, (argument,) = residuals_of(sin, (0,), y, (x,))  # the cosine is computed of x
 >>> out is y, argument is x
 (False, True)
@@ -29,43 +27,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.buffers import BufferPool
 from funcgrad.primitive import OPPOSITE, SAME, Primitive, UnitFactor
 from funcgrad.primitives.elementwise import twice
-from funcgrad.shape import Shape, dtype_of, shape_of
+from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import STRONG, Value
 from funcgrad.transforms.accumulation import Variables, accumulate
 from funcgrad.transforms.entries import ElementwiseEntry
 from funcgrad.transforms.factors import Outline, operands_of_factors, outlined, times
 from funcgrad.transforms.masked import Cotangent, CotangentBuffer, fit
 
+LARGE: Final = 3 * 2**16
+"""Bytes from which on an array is large: gradients of sums of products gain nothing below."""
+
 _BLOCK: Final = 2**17
 """Bytes of one block of one array, of which half a dozen fit into the cache of a core."""
 
-_NUMBERS: Final = frozenset({int, float, complex})
-
 Array = np.ndarray[Any, Any]
-
-
-def evaluated(pool: BufferPool, primitive: Primitive, args: tuple[Value, ...]) -> Value:
-    """Evaluate an elementwise operation on raw values, in memory from a pool if possible."""
-    evaluate = primitive.evaluate
-    if type(evaluate) is not np.ufunc:
-        return evaluate(*args)
-    shape: Shape = ()
-    kinds: list[Any] = []
-    for arg in args:
-        if type(arg) in _NUMBERS:
-            kinds.append(type(arg))
-            continue
-        kinds.append(dtype_of(arg))
-        if type(arg) is np.ndarray and arg.ndim:
-            if not arg.flags.c_contiguous or (shape and arg.shape != shape):
-                return evaluate(*args)
-            shape = arg.shape
-    ufunc: Any = evaluate  # type checkers do not narrow by a type that is compared
-    dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
-    return evaluate(*args, out=pool.take(shape, dtype))
 
 
 def residuals_of(
@@ -82,16 +59,9 @@ def residuals_of(
 
 
 class LargeEntry(ElementwiseEntry):
-    """An elementwise operation whose result is a large raw array.
+    """An elementwise operation whose result is a large raw array."""
 
-    Attributes
-    ----------
-    pool : BufferPool
-        Where memory for cotangents is taken from.
-    """
-
-    __slots__ = ("pool",)
-    pool: BufferPool
+    __slots__ = ()
 
     def pull(self, cotangents: Variables) -> None:
         ct = cotangents[self.index]
@@ -147,7 +117,7 @@ class LargeEntry(ElementwiseEntry):
         adds = fits and type(base) is np.ndarray and _is_alike(base, self.out)
         target: Any = base
         if not (adds and is_sum):
-            target = ct if may_write else self.pool.take(shape, self.out.dtype)
+            target = ct if may_write else np.empty(shape, self.out.dtype)
         self._fill(target, base if adds else None, ct, factor)
         if adds or (fits and previous is None):
             cotangents[operand] = CotangentBuffer(target, None)

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.errors import DifferentiationError
 from funcgrad.primitive import Linearized, Primitive
 from funcgrad.quick_dataclasses import dataclass
@@ -51,7 +50,7 @@ from funcgrad.transforms.entries import (
     TransposedEntry,
 )
 from funcgrad.transforms.factors import fit_tangent, outlined
-from funcgrad.transforms.large_entries import LargeEntry, evaluated, residuals_of
+from funcgrad.transforms.large_entries import LARGE, LargeEntry, residuals_of
 from funcgrad.transforms.masked import LARGE as SPARING
 from funcgrad.transforms.masked import Cotangent, fit, fitted_present
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
@@ -77,11 +76,10 @@ class Recorder(Readable):
 
     title = "reverse mode"
     has_numbers = True
-    __slots__ = ("_append", "_count", "_inputs", "is_plain", "pool")
+    __slots__ = ("_append", "_count", "_inputs", "is_plain")
 
-    def __init__(self, level: int, pool: BufferPool | None = None) -> None:
+    def __init__(self, level: int) -> None:
         super().__init__(level)
-        self.pool = BufferPool() if pool is None else pool
         entries: list[Entry] = []
         self.tape.entries = entries
         self._append: Callable[[Entry], Any] = entries.append  # True where an entry goes nowhere
@@ -110,10 +108,8 @@ class Recorder(Readable):
         """A tracer for an input."""
         return self._tracer(data, self.slot())
 
-    def close(self, at_once: bool = False) -> Record:
-        """End recording; tracers raise from now on. Free memory is kept for a use ``at_once``."""
-        if self.pool.arrays and not at_once:
-            self.pool.trim()
+    def close(self) -> Record:
+        """End recording; tracers raise from now on."""
         entries, self.tape.entries = self.tape.entries, None
         # An entry may hold a rule that reads tracers of this trace, which must not hold the entry.
         self._append = self.tape.append
@@ -172,10 +168,9 @@ class Recorder(Readable):
             return deputy.process1(primitive, x)
         data = x._value
         if type(data) is _array:
-            if data.nbytes >= LARGE:
-                out = evaluated(self.pool, primitive, (data,))
-                return self._recorded(primitive, (x._index,), (data,), out, _NO_PARAMS)
             out = primitive.evaluate(data)
+            if data.nbytes >= LARGE:
+                return self._recorded(primitive, (x._index,), (data,), out, _NO_PARAMS)
         else:
             out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         entry = QuickEntry()
@@ -216,12 +211,11 @@ class Recorder(Readable):
         """Record an operation on two values, whose variables are -1 if they are not followed."""
         left, right = type(x), type(y)
         if (left in STRONG and right in RAW) or (right in STRONG and left in RAW):
+            out = primitive.evaluate(x, y)
             if (
                 (left is _array and x.nbytes >= LARGE) or (right is _array and y.nbytes >= LARGE)
             ) and primitive.quick:
-                out = evaluated(self.pool, primitive, (x, y))
                 return self._recorded(primitive, (first, second), (x, y), out, _NO_PARAMS)
-            out = primitive.evaluate(x, y)
         else:
             out = bind2(primitive, x, y)
         keeps = out
@@ -306,7 +300,6 @@ class Recorder(Readable):
             keeps, primals = residuals_of(primitive, operands, out, primals)
             if primitive.form == "elementwise":
                 entry = _new(LargeEntry)
-                entry.pool = self.pool
         entry.index = index = self._count()
         entry.primitive = primitive
         entry.operands = operands

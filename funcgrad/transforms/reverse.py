@@ -14,7 +14,6 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, overload
 
 from funcgrad import trees
-from funcgrad.buffers import BufferPool
 from funcgrad.floating_errors import quiet
 from funcgrad.foreign_names import answering
 from funcgrad.result_watch import watched
@@ -266,46 +265,37 @@ def _gradient_function(
     check_function(operation, f)
     check_argnums(operation, argnums, has_aux)
     check_names(operation, names)
-    pool = BufferPool()
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            chosen = choose(operation, f, args, argnums)
-            with begin_level() as level:
-                recorder = Recorder(level, pool)
-                try:
-                    followed = [recorder.follow(leaf) for leaf in chosen.leaves]
-                    with collect_probes(recorder, names) if names else nullcontext() as probes:
-                        out = f(*chosen.arguments(args, followed), **kwargs)
-                finally:
-                    record = recorder.close(at_once=True)
-                out, aux = pair(operation, out) if has_aux else (out, None)
-                index = recorder.index_of(out)
-                value = recorder.inner(unwrap(out, operation))
-                scalar(operation, value, holomorphic)
-                if holomorphic:
-                    check_complex(operation, [dtype_of(x) for x in (*chosen.leaves, value)])
-                cts = record.pull_once(index, dtype_of(value).type(1))
-            grads = chosen.result(
-                [
-                    wrap(fit_cotangent(ct, x))
-                    for ct, x in zip(
-                        cts, chosen.leaves, strict=False
-                    )  # the probes' come after them
-                ]
-            )
-            if pool.arrays:
-                pool.trim()
-            if probes is not None:
-                grads = grads, probes.gradients(cts)
-            if holomorphic:  # df = conj(cotangent of 1) dz
-                grads = trees.map(lambda gradient: gradient.conj(), grads)
-            result = wrap(value)
-            return ((result, released(recorder, aux)) if has_aux else result), grads
-        finally:
-            if pool.arrays:
-                pool.trim()
+        chosen = choose(operation, f, args, argnums)
+        with begin_level() as level:
+            recorder = Recorder(level)
+            try:
+                followed = [recorder.follow(leaf) for leaf in chosen.leaves]
+                with collect_probes(recorder, names) if names else nullcontext() as probes:
+                    out = f(*chosen.arguments(args, followed), **kwargs)
+            finally:
+                record = recorder.close()
+            out, aux = pair(operation, out) if has_aux else (out, None)
+            index = recorder.index_of(out)
+            value = recorder.inner(unwrap(out, operation))
+            scalar(operation, value, holomorphic)
+            if holomorphic:
+                check_complex(operation, [dtype_of(x) for x in (*chosen.leaves, value)])
+            cts = record.pull_once(index, dtype_of(value).type(1))
+        grads = chosen.result(
+            [
+                wrap(fit_cotangent(ct, x))
+                for ct, x in zip(cts, chosen.leaves, strict=False)  # the probes' come after them
+            ]
+        )
+        if probes is not None:
+            grads = grads, probes.gradients(cts)
+        if holomorphic:  # df = conj(cotangent of 1) dz
+            grads = trees.map(lambda gradient: gradient.conj(), grads)
+        result = wrap(value)
+        return ((result, released(recorder, aux)) if has_aux else result), grads
 
     return value_and_gradient
 

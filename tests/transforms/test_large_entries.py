@@ -1,9 +1,9 @@
-"""Elementwise operations on large arrays: memory that is used again never changes a number.
+"""Elementwise operations on large arrays: blocks, and sums in place, never change a number.
 
 Programs are made at random: of elementwise operations, views, reductions and indices, with results
 that are held in lists, closures, NumPy views, buffers, exceptions and threads. Whatever is held is
 looked at when all is done. The reference are the same programs with entries for small arrays, which
-use no memory again.
+write into nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import buffers
-from funcgrad.buffers import LARGE, BufferPool
 from funcgrad.transforms import large_entries, record
-from funcgrad.transforms.large_entries import evaluated
+from funcgrad.transforms.large_entries import LARGE
 from tests.conformance import at_all, by_primitive, every_case, every_primitive, representatives
 
 Values = list[Any]
@@ -233,22 +231,6 @@ def assert_same_bits(case: Any) -> None:
         assert_allclose(one, other, rtol=rounding, atol=0)
 
 
-@by_primitive(ELEMENTWISE)
-def test_results_are_those_of_the_operation(cases: list[Any]) -> None:
-    at_all(cases, assert_results)
-
-
-def assert_results(case: Any) -> None:
-    if case.sample.params or not any(np.ndim(arg) for arg in case.args):
-        return
-    with np.errstate(all="ignore"):
-        expected = case.primitive.evaluate(*case.args)
-        found = evaluated(BufferPool(), case.primitive, case.args)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert found.strides == expected.strides
-    assert_array_equal(found, expected)
-
-
 # Memory.
 
 
@@ -273,17 +255,8 @@ def test_the_peak_of_memory(dtype: Any) -> None:
     assert peak(lambda: fg.value_and_grad(loss)(x)) < 6.5 * x.nbytes
 
 
-def test_a_second_call_needs_no_further_memory() -> None:
-    x = fg.tensor(numbers(LARGE // 8))
-    gradient = fg.grad(loss)
-    gradient(x)
-    result = gradient(x)
-    assert peak(lambda: gradient(x)) < 3.5 * x.nbytes  # temporaries of factors
-    assert_array_equal(result, gradient(x))
-
-
 def test_after_a_call_large_arrays_are_let_go() -> None:
-    x = fg.tensor(numbers(buffers._IDLE // 4))
+    x = fg.tensor(numbers(2**21))
     gradient = fg.grad(loss)
 
     def fails(x: Any) -> Any:
@@ -303,7 +276,7 @@ def test_after_a_call_large_arrays_are_let_go() -> None:
 
 
 def test_what_no_factor_reads_is_not_kept() -> None:
-    x, constant = (fg.tensor(numbers(8, buffers._IDLE // 64 + 8, seed=k)) for k in (0, 3))
+    x, constant = (fg.tensor(numbers(8, 2**17 + 8, seed=k)) for k in (0, 3))
     chains: list[tuple[int, Callable[[Any], Any]]] = [
         (0, lambda x: fnp.sum(-x + 1)),
         (0, lambda x: fnp.mean(x + 1)),

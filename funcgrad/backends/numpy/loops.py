@@ -20,8 +20,8 @@ from funcgrad.backends.numpy.literals import tuple_text
 from funcgrad.backends.numpy.plan import plan_of
 from funcgrad.backends.numpy.scalars import Scalars, boxed, is_number
 from funcgrad.backends.numpy.step_memory import StepMemory, memory_of
-from funcgrad.primitives.structural import transpose
 from funcgrad.programs.equation import Equation
+from funcgrad.programs.liveness import makes_its_own
 from funcgrad.shape import Spec
 from funcgrad.structure import Contraction, Loop
 
@@ -140,7 +140,7 @@ class _LoopLines:
                         self.boxes[v] = self.scope.fresh(f"{self.names[v]}_")
                         block.line(f"{self.boxes[v]} = {text}")
                 text = python_number(block, operand)
-            elif is_shared and self._is_turned(v, operand):
+            elif is_shared and self._may_be_turned(v, operand):
                 text = f"{self.scope.numpy_name('ascontiguousarray')}({text})"
             elif is_shared and operand not in block.made:
                 self.names[v] = text
@@ -149,15 +149,15 @@ class _LoopLines:
                 text = f"{text}.copy('K')"
             block.line(f"{self.names[v]} = {text}")
 
-    def _is_turned(self, v: int, operand: int) -> bool:
-        """Whether a shared input is a transposed matrix that a product of each step reads.
+    def _may_be_turned(self, v: int, operand: int) -> bool:
+        """Whether a product of each step reads a shared input that may be a transposed matrix.
 
         Small products with a matrix in C order take half the time: recurrent nets 0.9 of it.
         """
         maker = self.block.program.index.makers[operand]
         return (
             maker >= 0
-            and self.block.program.equations[maker].operation is transpose
+            and not makes_its_own(self.block.program.equations[maker].operation)
             and any(
                 isinstance(equation.operation.structure, Contraction) and v in equation.operands
                 for equation in self.body.equations
