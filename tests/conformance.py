@@ -37,11 +37,11 @@ from funcgrad.transforms.flat_functions import CallPrimitive
 __all__ = [
     "Case",
     "assert_near",
-    "assert_property",
+    "assert_properties",
     "at_all",
     "batch_of",
     "by_primitive",
-    "by_property",
+    "by_properties",
     "coarsest",
     "differences",
     "direction",
@@ -62,13 +62,16 @@ def every_primitive(several: bool = False) -> list[Primitive]:
     """The primitives that stand in modules of the package, each once, in order of name: those with
     one result, or those with several. Those of calls, whose parameters are programs, are tried in
     ``tests/transforms/test_call_primitives``."""
-    found: dict[int, Primitive] = {}
-    for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
-        for value in vars(import_module(module.name)).values():
-            if isinstance(value, Primitive) and not isinstance(value, CallPrimitive):
-                found[id(value)] = value
-    chosen = [each for each in found.values() if has_several(each) == several]
-    return sorted(chosen, key=lambda primitive: primitive.name)
+    return [primitive for primitive in _discovered() if has_several(primitive) == several]
+
+
+@cache
+def _discovered() -> list[Primitive]:
+    modules = pkgutil.walk_packages(funcgrad.__path__, "funcgrad.")
+    values = [value for each in modules for value in vars(import_module(each.name)).values()]
+    primitives = {id(value): value for value in values if isinstance(value, Primitive)}
+    ordinary = [each for each in primitives.values() if not isinstance(each, CallPrimitive)]
+    return sorted(ordinary, key=lambda primitive: primitive.name)
 
 
 def special_functions() -> list[Primitive]:
@@ -102,11 +105,6 @@ def has_several(primitive: Primitive) -> bool:
 # ------------------------------------------------------------------------------ properties
 
 
-@cache
-def _cases(primitive: Primitive) -> list[Case]:
-    return list(cases_of(primitive))
-
-
 SLOW = frozenset(
     (
         "batch and derivatives",
@@ -125,30 +123,28 @@ INTEGRATED = frozenset(
 """Operations whose values, or derivatives, are integrals that are computed at each sample."""
 
 
-def by_property(primitives: Iterable[Primitive], properties: Sequence[Property]) -> Any:
-    """A test for each operation and each property that applies to it.
+def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property]) -> Any:
+    """A test for each operation, with the properties that apply to it.
 
-    Those that take half of the total time are marked as slow: they seldom fail where the others
-    pass.
+    Those that take half of the total time are a test of their own, marked as slow: they seldom
+    fail where the others pass.
     """
-    pairs = [
-        pytest.param(
-            primitive,
-            tried,
-            id=f"{primitive.name}-{tried.name}",
-            marks=[pytest.mark.slow] * (tried.name in SLOW or primitive.name in INTEGRATED),
-        )
-        for primitive in primitives
-        for tried in properties
-        if tried.applies(primitive)
-    ]
-    assert pairs
-    return pytest.mark.parametrize(("primitive", "tried"), pairs)
+    subjects = []
+    for primitive in primitives:
+        applied = [tried for tried in properties if tried.applies(primitive)]
+        for slow in (False, True):
+            chosen = [tried for tried in applied if (tried.name in SLOW) == slow]
+            marks = [pytest.mark.slow] * (slow or primitive.name in INTEGRATED)
+            name = f"{primitive.name}-slow" if slow else primitive.name
+            subjects += [pytest.param(primitive, chosen, id=name, marks=marks)] * bool(chosen)
+    assert subjects
+    return pytest.mark.parametrize(("primitive", "properties"), subjects)
 
 
-def assert_property(primitive: Primitive, tried: Property) -> None:
+def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> None:
     """Check an operation at all of its samples; if numbers do not matter, at one of each kind."""
-    raise_failures(primitive, [(tried, tried.of_kinds(primitive, _cases(primitive)))])
+    cases = list(every_case([primitive]))
+    raise_failures(primitive, [(tried, tried.of_kinds(primitive, cases)) for tried in properties])
 
 
 # ------------------------------------------------------------------------------ cases
@@ -157,7 +153,12 @@ def assert_property(primitive: Primitive, tried: Property) -> None:
 def every_case(primitives: Sequence[Primitive]) -> Iterator[Case]:
     """Every primitive at every sample."""
     for primitive in primitives:
-        yield from cases_of(primitive)
+        yield from _cases(primitive)
+
+
+@cache
+def _cases(primitive: Primitive) -> list[Case]:
+    return list(cases_of(primitive))
 
 
 def assert_near(actual: Any, expected: Any, tolerance: float, what: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -37,21 +38,26 @@ def shown() -> frozenset[tuple[str, str]]:
 
 def used(source: Source) -> Iterator[tuple[str, str]]:
     """The names of other files that a file imports, or reads from a module that it imports."""
-    modules: dict[str, str] = {}
-    for node in ast.walk(source.tree):
+    nodes, modules = list(ast.walk(source.tree)), dict[str, str]()
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 yield str(node.module), alias.name
                 full = f"{node.module}.{alias.name}"
                 if full in KNOWN:
                     modules[alias.asname or alias.name] = full
-    for node in ast.walk(source.tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield modules.get(node.value.id, ""), node.attr
 
 
 SHOWN = shown()
-USED = frozenset(pair for source in SOURCES for pair in used(source))
+
+
+@cache
+def used_anywhere() -> frozenset[tuple[str, str]]:
+    """The names that the files of the package use of one another."""
+    return frozenset(pair for source in SOURCES for pair in used(source))
 
 
 def forgotten(source: Source) -> Iterator[str]:
@@ -59,9 +65,10 @@ def forgotten(source: Source) -> Iterator[str]:
     is_public = bool({source.name, package_of(source)} & PACKAGES)
     if not is_public or source.name in BY_NAME:
         return
+    known = SHOWN | used_anywhere()
     functions = [node for node in source.tree.body if isinstance(node, FUNCTION_TYPES)]
     for node in functions:
-        if not node.name.startswith("_") and (source.name, node.name) not in SHOWN | USED:
+        if not node.name.startswith("_") and (source.name, node.name) not in known:
             yield f"{source.name}:{node.lineno} {node.name} is not exported, and not used"
 
 

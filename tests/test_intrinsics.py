@@ -4,7 +4,7 @@ The subjects are discovered; see ``tests/conformance.py``. Each check is shown t
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -21,7 +21,7 @@ from funcgrad.primitives import reduction, special_functions
 from funcgrad.structure import Elementwise
 from funcgrad.testing.operations.properties import Property
 from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS, formula_of
-from tests.conformance import assert_property, by_property, every_primitive, strangers
+from tests.conformance import assert_properties, by_properties, every_primitive, strangers
 
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
 
@@ -35,9 +35,9 @@ def _quiet() -> Iterator[None]:
 WITH_FORMULA = [each for each in PRIMITIVES if formula_of(each)]
 
 
-@by_property(PRIMITIVES, WRITTEN_FORMULAS)
-def test_it_says_what_is_evaluated(primitive: Primitive, tried: Property) -> None:
-    assert_property(primitive, tried)
+@by_properties(PRIMITIVES, WRITTEN_FORMULAS)
+def test_it_says_what_is_evaluated(primitive: Primitive, properties: Sequence[Property]) -> None:
+    assert_properties(primitive, properties)
 
 
 def assert_known(primitive: Primitive) -> None:
@@ -94,8 +94,7 @@ VALUES, COMPILED, BODY = WRITTEN_FORMULAS
 
 def test_a_right_formula_passes() -> None:
     right = wrong(lambda m, x: m.absolute(x))
-    for tried in WRITTEN_FORMULAS:
-        assert_property(right, tried)
+    assert_properties(right, WRITTEN_FORMULAS)
     assert_known(right)
 
 
@@ -117,14 +116,14 @@ def test_a_right_formula_passes() -> None:
 )
 def test_a_wrong_formula_is_seen(tried: Property, formula: Callable[..., Any]) -> None:
     with pytest.raises(CheckError, match=tried.name):
-        assert_property(wrong(formula), tried)
+        assert_properties(wrong(formula), [tried])
 
 
 def test_a_wrong_body_is_seen() -> None:
-    assert_property(reduction.reduce_mean, BODY)
+    assert_properties(reduction.reduce_mean, [BODY])
     for body in (reduction.reduce_sum, reduction.reduce_mean):  # the last of which says nothing
         with pytest.raises(CheckError, match="body"):
-            assert_property(replace(reduction.reduce_mean, body=body), BODY)
+            assert_properties(replace(reduction.reduce_mean, body=body), [BODY])
 
 
 def test_an_operation_without_a_formula_is_seen() -> None:

@@ -3,7 +3,7 @@
 The subjects are discovered; see ``tests/conformance.py``. Each check is shown to find a mistake.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from funcgrad.testing.operations.cases import cases_of
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS, samples_with_rows_last
 from funcgrad.testing.operations.properties import Property
 from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
-from tests.conformance import assert_property, by_property, every_primitive, strangers
+from tests.conformance import assert_properties, by_properties, every_primitive, strangers
 
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
 
@@ -51,9 +51,9 @@ def test_some_operations_have_it(tried: Property) -> None:
     assert any(map(tried.applies, PRIMITIVES))
 
 
-@by_property(PRIMITIVES, [*ELEMENT_MAPS, *TRAIT_LAWS])
-def test_it_holds(primitive: Primitive, tried: Property) -> None:
-    assert_property(primitive, tried)
+@by_properties(PRIMITIVES, [*ELEMENT_MAPS, *TRAIT_LAWS])
+def test_it_holds(primitive: Primitive, properties: Sequence[Property]) -> None:
+    assert_properties(primitive, properties)
 
 
 def test_movements_within_rows_are_among_the_samples() -> None:
@@ -146,4 +146,4 @@ def test_what_is_wrong_is_seen(name: str, wrong: Primitive) -> None:
     (tried,) = [tried for tried in PROPERTIES if tried.name == name]
     assert tried.failures(wrong, list(cases_of(wrong)))
     with pytest.raises(CheckError, match=name):
-        assert_property(wrong, tried)
+        assert_properties(wrong, [tried])
