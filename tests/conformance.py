@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -34,6 +34,8 @@ from funcgrad.testing.operations.conformance import raise_failures
 from funcgrad.testing.operations.properties import Property
 from funcgrad.transforms.flat_functions import CallPrimitive
 
+Way = TypeVar("Way")
+
 __all__ = [
     "Case",
     "assert_near",
@@ -48,6 +50,7 @@ __all__ = [
     "directions",
     "every_case",
     "every_primitive",
+    "in_turn",
     "inner",
     "inner_all",
     "loop",
@@ -180,6 +183,11 @@ def by_primitive(cases: Iterable[Case]) -> Any:
     for case in cases:
         grouped.setdefault(case.primitive.name, []).append(case)
     return pytest.mark.parametrize("cases", grouped.values(), ids=grouped)
+
+
+def in_turn(ways: Sequence[Way], turn: int, count: int) -> list[Way]:
+    """Some of the ways, in the next turn the next ones: each is tried, but not with everything."""
+    return [ways[(turn * count + k) % len(ways)] for k in range(count)]
 
 
 def at_all(cases: Iterable[Case], check: Callable[[Case], None]) -> None:

@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
@@ -33,16 +34,24 @@ def steps(dispatched: Sequence[str], features: Mapping[str, bool]) -> list[list[
     return [there[count:] for count in reversed(range(len(there)))]
 
 
+def run_without(names: Sequence[str], tests: Sequence[str]) -> tuple[str, int]:
+    """Run tests in one process without some features; return what it prints, and its status."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(names)}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    return done.stdout + done.stderr, done.returncode
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Run tests, those given or the usual ones, at each step; the exit status is 1 if any fail."""
+    """Run tests, those given or the usual ones, at each step, two steps at a time; the exit status
+    is 1 if any fail."""
     umath: Any = import_module("numpy._core._multiarray_umath")  # NumPy's stubs do not know it
-    status = 0
-    for names in steps(umath.__cpu_dispatch__, umath.__cpu_features__):
-        print(f"without {' '.join(names)}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(names)}
-        done = subprocess.run([*command, *(arguments or TESTS)], env=environment, check=False)
-        status = status or done.returncode
+    chosen, status = steps(umath.__cpu_dispatch__, umath.__cpu_features__), 0
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = pool.map(lambda names: run_without(names, arguments or TESTS), chosen)
+        for names, (text, code) in zip(chosen, outcomes, strict=True):
+            print(f"without {' '.join(names)}\n{text}", flush=True)
+            status = status or code
     return int(status != 0)
 
 

@@ -6,7 +6,7 @@ What comes back is of one kind: eagerly, staged, inside of transformations, afte
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations, product
+from itertools import combinations_with_replacement, permutations
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ def ways(f: Callable[..., Any], *args: Any) -> dict[str, Callable[[], Any]]:
 
 
 def agree(f: Callable[..., Any], *args: Any) -> None:
-    """Compare all ways; where it is refused, it is in all programs."""
+    """Compare all ways with evaluation; where that is refused, it is in all programs."""
     try:
         expected = f(*args)
     except (DtypeError, TypeError):
@@ -127,7 +127,7 @@ def test_a_result_is_of_one_kind_whether_there_were_steps_or_not(start: str, nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [*product(BODIES, BODIES)], ids="-".join)
+@pytest.mark.parametrize("names", [*combinations_with_replacement(BODIES, 2)], ids="-".join)
 @pytest.mark.parametrize("start", ["bool", "int", "float", "float32"])
 def test_a_branch_means_the_same_in_every_mode(start: str, names: tuple[str, str]) -> None:
     first, second = [BODIES[name] for name in names]
@@ -137,10 +137,9 @@ def test_a_branch_means_the_same_in_every_mode(start: str, names: tuple[str, str
 
     for p in (True, False):
         try:
-            expected = fg.jit(f)(p, STARTS[start])
+            fg.jit(f)(p, STARTS[start])
         except (DtypeError, TypeError):  # the branches disagree
             continue
-        same(f(p, STARTS[start]), expected, "eager")
         agree(f, p, STARTS[start])
 
 
@@ -192,7 +191,7 @@ def gradients_agree(f: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [*product(SMOOTH, SMOOTH)], ids="-".join)
+@pytest.mark.parametrize("names", [*combinations_with_replacement(SMOOTH, 2)], ids="-".join)
 def test_gradients_of_branches_that_return_numbers(names: tuple[str, str]) -> None:
     first, second = [SMOOTH[name] for name in names]
     gradients_agree(lambda x: fg.cond(x > 0, first, second, x) * 1.0)

@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.every_mode import assert_every_mode
 
 
 def slow_conv(x, kernel, stride, padding, dilation, groups):
@@ -82,23 +83,8 @@ def test_transposed_convolutions_are_derivatives_of_convolutions(case: Any) -> N
 @given(convolutions())
 def test_every_mode_of_convolutions(case: Any) -> None:
     x, kernel, options = case
-    if not x.size:
-        return
-
-    def f(x: Any, kernel: Any) -> Any:
-        return fnp.sum(fnp.sin(nn.conv(x, kernel, **options)))
-
-    fg.testing.check_grads(f, (x, kernel), order=2)
-    np.testing.assert_allclose(fg.jit(f)(x, kernel), f(x, kernel), rtol=1e-12)
-    kernels = np.stack([kernel, -2.0 * kernel, kernel**2])
-    batched = fg.vmap(lambda k: nn.conv(x, k, **options))(kernels)
-    for found, own in zip(batched, kernels, strict=True):
-        np.testing.assert_allclose(found, nn.conv(x, own, **options), rtol=1e-11, atol=1e-12)
-    alone = fg.vmap(lambda x: nn.conv(x, kernel, **options))(x)
-    np.testing.assert_allclose(alone, nn.conv(x, kernel, **options), rtol=1e-11, atol=1e-12)
-    pairs = fg.vmap(fg.grad(f, argnums=1))(np.stack([x, 2 * x, -x]), kernels)
-    for found, own, k in zip(pairs, (x, 2 * x, -x), kernels, strict=True):
-        np.testing.assert_allclose(found, fg.grad(f, argnums=1)(own, k), rtol=1e-9, atol=1e-11)
+    if x.size:
+        assert_every_mode(lambda x, kernel: fnp.sin(nn.conv(x, kernel, **options)), x, kernel)
 
 
 @pytest.mark.parametrize(("size", "window", "stride"), [*product([4, 5, 7], [1, 2, 3], [1, 2, 3])])
@@ -133,24 +119,6 @@ def test_dtypes_and_single_examples() -> None:
     z = nn.conv(1j * np.ones((1, 1, 3)), 1j * np.ones((1, 1, 2)))
     np.testing.assert_array_equal(z, np.full((1, 1, 2), -2.0))
     assert nn.conv(np.ones((1, 1, 3)), np.ones((1, 1, 2), "f")).dtype == float
-
-
-def test_modes_agree_with_one_another() -> None:
-    rng = np.random.default_rng(1)
-    x, kernel = rng.standard_normal((2, 4, 7, 6)), rng.standard_normal((6, 2, 3, 2))
-    options: Any = {"stride": (2, 1), "padding": ((1, 2), (0, 1)), "dilation": (1, 2), "groups": 2}
-    out, pullback = fg.vjp(lambda x: nn.conv(x, kernel, **options), x)
-    (transposed,) = fg.linear_transpose(lambda x: nn.conv(x, kernel, **options), x)(out)
-    np.testing.assert_allclose(transposed, pullback(out)[0], rtol=1e-12)
-
-    def slopes(x: Any, kernel: Any) -> Any:
-        return fg.grad(lambda x: fnp.sum(fnp.sin(nn.conv(x, kernel, **options))))(x)
-
-    direction = rng.standard_normal(x.shape)
-    forward = fg.jvp(lambda x: slopes(x, kernel), (x,), (direction,))[1]
-    reverse = fg.grad(lambda x: fnp.sum(slopes(x, kernel) * direction))
-    np.testing.assert_allclose(forward, reverse(x), rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(fg.jit(reverse)(x), reverse(x), rtol=1e-10, atol=1e-12)
 
 
 def test_integers_and_complex_numbers_are_scipys() -> None:

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
+from tests.every_mode import assert_every_mode
 from tests.nn.loss_parity import (
     CLASSES,
     GROUPS,
@@ -80,17 +81,4 @@ def test_losses_agree_with_other_libraries(case: str) -> None:
 
 @pytest.mark.parametrize("case", LOSSES)
 def test_every_mode(case: str) -> None:
-    """Forward, reverse and second order beside differences; staged; batched as in a loop."""
-    loss = LOSSES[case]
-    arrays = [fg.tensor(x) for x in numbers(case).values()]
-    fg.testing.check_grads(loss, tuple(arrays), order=2)
-    step = lambda *x: fg.value_and_grad(  # noqa: E731
-        lambda *x: fnp.sum(fnp.sin(loss(*x))), tuple(range(len(x)))
-    )(*x)
-    both = fg.tree.leaves(fg.jit(step)(*arrays)), fg.tree.leaves(step(*arrays))
-    for one, other in zip(*both, strict=True):
-        assert_allclose(one, other, rtol=1e-11, atol=1e-12)
-    pairs = [fnp.stack([x, x * 0.7]) for x in arrays]
-    batched = fg.vmap(loss)(*pairs)
-    for k in range(2):
-        assert_allclose(batched[k], loss(*[pair[k] for pair in pairs]), rtol=1e-12, atol=1e-13)
+    assert_every_mode(LOSSES[case], *map(fg.tensor, numbers(case).values()))

@@ -82,17 +82,7 @@ def test_closed_forms(f, form, slope, x):
 @every_function
 @given(x=points.filter(lambda x: abs(x) > 1e-3))
 def test_second_derivatives(f, x):
-    """Agree with differences of first derivatives, and for all combinations of the two modes."""
-    step = 1e-5
-    first = derivative(f)
-    second = derivative(f, 2)(x)
-    assert_allclose(second, (first(x + step) - first(x - step)) / (2 * step), rtol=1e-6, atol=1e-9)
-    for other in (
-        forward_derivative(f, 2)(x),
-        derivative(forward_derivative(f))(x),
-        forward_derivative(derivative(f))(x),
-    ):
-        assert_allclose(other, second, rtol=1e-10, atol=1e-300)
+    fg.testing.check_grads(f, (x,), order=2)
 
 
 @given(points)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError
+from tests.every_mode import assert_every_mode
 
 RNG_SEED = 8
 
@@ -147,29 +148,8 @@ def test_result_is_numpys(name: str, shapes: Any, call: Call) -> None:
 
 
 @pytest.mark.parametrize(("name", "shapes", "call"), CASES, ids=IDS)
-def test_both_modes_are_the_linear_map_and_its_transpose(
-    name: str, shapes: Any, call: Call
-) -> None:
-    xs = [draw(*shape) for shape in shapes]
-    dxs = [draw(*shape)[..., ::-1] if shape else draw() + 1 for shape in shapes]
-    out, tangent = fg.jvp(lambda *xs: call(fnp, *xs), xs, dxs)
-    expected = call(np, *[x + dx for x, dx in zip(xs, dxs, strict=True)]) - call(np, *xs)
-    np.testing.assert_allclose(np.asarray(tangent), expected, atol=1e-14, rtol=1e-12)
-    _, pullback = fg.vjp(lambda *xs: call(fnp, *xs), *xs)
-    ct = draw(*out.shape)
-    pulled = sum((np.asarray(g) * dx).sum() for g, dx in zip(pullback(ct), dxs, strict=True))
-    np.testing.assert_allclose(pulled, (ct * expected).sum(), atol=1e-12, rtol=1e-9)
-
-
-@pytest.mark.parametrize(("name", "shapes", "call"), CASES, ids=IDS)
-def test_batched_is_a_loop(name: str, shapes: Any, call: Call) -> None:
-    stacks = [np.stack([draw(*shape) * k for k in (1, 2, -1)]) for shape in shapes]
-    got = fg.vmap(lambda *xs: call(fnp, *xs))(*stacks)
-    for example in range(3):
-        expected = call(np, *[x[example] for x in stacks])
-        np.testing.assert_allclose(np.asarray(got)[example], expected, rtol=1e-14)
-    first = fg.vmap(lambda x: call(fnp, x, *[x[0] for x in stacks[1:]]))(stacks[0])
-    np.testing.assert_array_equal(np.asarray(first)[0], np.asarray(got)[0])
+def test_every_mode(name: str, shapes: Any, call: Call) -> None:
+    assert_every_mode(lambda *xs: call(fnp, *xs), *[draw(*shape) for shape in shapes], order=1)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ counts as the same numbers in that precision, in every operation and by every pa
 are discovered; see ``tests/conformance.py``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice, product
 from typing import Any
 
@@ -17,7 +17,14 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.primitives.elementwise import batch_elementwise
 from funcgrad.tensor import apply, apply2
-from tests.conformance import Case, direction, every_case, every_primitive, representatives
+from tests.conformance import (
+    Case,
+    direction,
+    every_case,
+    every_primitive,
+    in_turn,
+    representatives,
+)
 
 PRIMITIVES = tuple(every_primitive())
 BYTE = np.dtype(np.int8)
@@ -127,11 +134,6 @@ def test_there_are_subjects() -> None:
 
 def listed(found: Any) -> list[Any]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
-
-
-def in_turn(paths: Sequence[str], turn: int, count: int) -> list[str]:
-    """Some of the paths, in the next turn the next ones."""
-    return [paths[(turn * count + k) % len(paths)] for k in range(count)]
 
 
 @pytest.mark.slow
