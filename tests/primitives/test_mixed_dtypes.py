@@ -151,8 +151,7 @@ def test_other_dtypes_count_as_their_numbers(number: int) -> None:
         tried += 1
         narrow = derivatives(case, k, other)
         wide = derivatives(case, k, np.asarray(other, np.float64)[()])
-        first, *others = narrow
-        for path in (first, *in_turn(others, turn, 1)):
+        for path in in_turn(list(narrow), turn, 1):
             for own, meant in zip(listed(narrow[path]()), listed(wide[path]()), strict=True):
                 assert_allclose(own, meant, rtol=1e-12, atol=1e-12, err_msg=f"{path}, {dtype}")
     assert tried
@@ -293,7 +292,7 @@ def test_one_meaning_of_booleans_on_every_path(number: int) -> None:
             expected = fg.grad(f)(x)
         except TypeError:  # not defined for booleans
             continue
-        for path in in_turn(list(PATHS), turn, 2):
+        for path in in_turn(list(PATHS), turn, 1):
             assert_allclose(PATHS[path](f)(x), expected, rtol=1e-12, err_msg=f"{path} at {x}")
         expected = fg.grad(fg.grad(f))(x)
         for path in in_turn(TWICE, turn, 1):

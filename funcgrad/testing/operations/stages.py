@@ -74,9 +74,10 @@ def _pullback_is_compiled(case: Case) -> None:
 
 def _is_saved(case: Case) -> None:
     staged = program(case.function())(*case.args)
-    read = Program.from_json(staged.to_json())
+    text = staged.to_json()
+    read = Program.from_json(text)
     require(read == staged, "the program that was read from JSON is another")
-    require(read.to_json() == staged.to_json(), "its JSON is another after it was read")
+    require(read.to_json() == text, "its JSON is another after it was read")
     require(pickle.loads(pickle.dumps(staged)) == staged, "the unpickled program is another")
     _require_values(case, read(*case.args), "the program that was read from JSON")
 
