@@ -177,10 +177,7 @@ def test_pooling_is_what_loops_compute(rank: int, data: st.DataObject, seed: int
     for pool in (nn.max_pool, nn.avg_pool):
         f = lambda x, pool=pool: fnp.sum(fnp.sin(pool(x, window, **options)))  # noqa: E731
         if pool is nn.avg_pool or np.all(np.isfinite(pool(y, window, **options))):
-            fg.testing.check_grads(f, (y,), order=2)
-            np.testing.assert_allclose(fg.jit(f)(y), f(y), rtol=1e-12)
-        batched = fg.vmap(lambda x, pool=pool: pool(x, window, **options))(x)
-        np.testing.assert_array_equal(batched, pool(x, window, **options))
+            assert_every_mode(f, y)
 
 
 def test_ties_of_a_window_share_equally() -> None:
@@ -255,9 +252,7 @@ def test_adaptive_pooling(size: int, count: int) -> None:
         for i, (a, b) in enumerate(edges):
             for j, (c, d) in enumerate([(0, 2), (1, 3)]):
                 np.testing.assert_allclose(found[:, i, j], f(x[:, a:b, c:d], (1, 2)), rtol=1e-12)
-        fg.testing.check_grads(lambda x, p=pool: fnp.sum(fnp.sin(p(x, (count, 2)))), (x,), order=2)
-        np.testing.assert_allclose(fg.jit(lambda x, p=pool: p(x, (count, 2)))(x), found, rtol=1e-12)
-        np.testing.assert_array_equal(fg.vmap(lambda x, p=pool: p(x, (count, 2)))(x), found)
+        assert_every_mode(lambda x, p=pool: fnp.sin(p(x, (count, 2))), x)
 
 
 def test_pooling_keeps_what_it_is_given() -> None:

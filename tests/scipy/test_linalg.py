@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MatrixError, MatrixShapeError, ShapeError
 from funcgrad.scipy import linalg
+from tests.every_mode import assert_every_mode
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((3, 3)) * 0.5 + 2 * np.eye(3)
@@ -59,20 +60,8 @@ def test_first_derivatives_agree_with_many_digits(name: str, x: Any) -> None:
 
 @pytest.mark.parametrize("x", [X, JORDAN, np.eye(3)], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_second_derivatives_in_every_mode(name: str, x: Any) -> None:
-    f: Any = getattr(linalg, name)
-    fg.testing.check_grads(f, (x,), order=2)
-    v = np.cos(E)
-
-    def pushed(x: Any) -> Any:
-        return fg.jvp(f, (x,), (E,))[1]
-
-    (g,) = fg.vjp(pushed, x)[1](v)
-    twice = fg.jvp(pushed, (x,), (E,))[1]
-    assert_allclose(np.sum(np.asarray(g) * E), np.sum(v * twice), rtol=1e-7, atol=1e-9)
-    assert_allclose(fg.jit(pushed)(x), pushed(x), rtol=1e-10)
-    batch = np.stack([x, x + 0.1 * np.eye(3)])
-    assert_allclose(fg.vmap(pushed)(batch)[0], pushed(x), rtol=1e-9, atol=1e-12)
+def test_every_mode(name: str, x: Any) -> None:
+    assert_every_mode(getattr(linalg, name), x)
 
 
 def test_the_third_derivative_of_an_exponential() -> None:
