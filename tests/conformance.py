@@ -119,6 +119,10 @@ SLOW = frozenset(
 )
 """Properties that take some 50 milliseconds for an operation."""
 
+JITTED = frozenset(("pushes are transposed",))
+"""Others that depend on the default backend of ``jit``, so that a run on another tries them again;
+see ``tests/jitting.py``."""
+
 INTEGRATED = frozenset(
     """beta_density beta_tail betainc betainc_in_shapes betaincc betainccinv betaincinv
     gammainc_in_shape iv_in_order ive_derivative jv_in_order kve_derivative yv_in_order""".split()
@@ -133,15 +137,18 @@ def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property
     """A test for each operation, with the properties that apply to it.
 
     Those that take half of the total time are a test of their own, marked as slow: they seldom
-    fail where the others pass.
+    fail where the others pass. Those that depend on the backend are one, too.
     """
     subjects = []
     for primitive in primitives:
-        applied = [tried for tried in properties if tried.applies(primitive)]
-        for slow in (False, True):
-            chosen = [tried for tried in applied if (tried.name in SLOW) == slow]
-            marks = [pytest.mark.slow] * (slow or primitive.name in INTEGRATED)
-            name = f"{primitive.name}-slow" if slow else primitive.name
+        groups: dict[str, list[Property]] = {"": [], "-jitted": [], "-slow": []}
+        for tried in properties:
+            if tried.applies(primitive):
+                kind = "-slow" if tried.name in SLOW else "-jitted" if tried.name in JITTED else ""
+                groups[kind].append(tried)
+        for kind, chosen in groups.items():
+            marks = [pytest.mark.slow] * (kind == "-slow" or primitive.name in INTEGRATED)
+            name = f"{primitive.name}{kind}"
             subjects += [pytest.param(primitive, chosen, id=name, marks=marks)] * bool(chosen)
     assert subjects
     return pytest.mark.parametrize(("primitive", "properties"), subjects)

@@ -100,7 +100,7 @@ def test_every_mode(name: str, method: str) -> None:
         middle = len(inside) // 2
         for number, point in enumerate(inside):
             fg.testing.check_grads(ours, point, order=2 if number == middle else 1)
-    laws.jit_is_eager(ours, inside[middle])
+        laws.jit_is_eager(ours, inside[middle])
 
 
 @pytest.mark.parametrize("method", MOMENTS)
