@@ -109,6 +109,7 @@ def repeated(f: Function) -> Function:
     return lambda x: fnp.sum(fg.while_loop(goes_on, step, (0, x))[1])
 
 
+PLACES: tuple[Callable[[Function], Function], ...] = (chosen, of_three, repeated)
 WAYS: dict[str, Callable[[Function], Function]] = {
     "jit of vmap of grad": lambda f: fg.jit(fg.vmap(fg.grad(f))),
     "vmap of jit of grad": lambda f: fg.vmap(fg.jit(fg.grad(f))),
@@ -125,14 +126,14 @@ WAYS: dict[str, Callable[[Function], Function]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BRANCHES)
-@pytest.mark.parametrize("place", [chosen, of_three, repeated])
+@pytest.mark.parametrize("place", PLACES)
 def test_examples_that_go_elsewhere_are_not_refused(
     place: Callable[[Function], Function], name: str
 ) -> None:
     f = place(BRANCHES[name])
     gradient = fg.grad(f)
     expected = np.stack([np.asarray(gradient(x)) for x in SINGULAR])
-    turn = [*BRANCHES].index(name) + [chosen, of_three, repeated].index(place)
+    turn = [*BRANCHES].index(name) + PLACES.index(place)
     for way, transform in in_turn([*WAYS.items()], turn, 5):
         found = np.asarray(transform(f)(SINGULAR))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11, err_msg=way)
