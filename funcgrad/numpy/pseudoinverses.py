@@ -66,11 +66,17 @@ def pinv(
         Both tolerances are given.
     MatrixError
         A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
+    DegenerateError
+        A derivative is asked for where a singular value that counts and one that does not are
+        equal up to rounding.
 
     Notes
     -----
-    The derivative assumes that the rank stays the same (Golub and Pereyra 1973), which is right for
-    matrices of full rank, and for matrices of low rank by construction.
+    The derivative is that of the value while no singular value crosses the tolerance, also where
+    values are cut off that are not 0 (Noferini 2017, "A formula for the Fréchet derivative of a
+    generalized matrix function"). Values that are 0 up to rounding count as staying 0, so it is
+    right for matrices of low rank by construction, too (Golub and Pereyra 1973). The tolerance
+    itself counts as constant.
 
     Examples
     --------
@@ -136,7 +142,7 @@ def lstsq(
 
     Notes
     -----
-    See ``pinv`` for the derivative; that of matrices of full rank is exact.
+    See ``pinv`` for the derivative, and for its errors.
 
     Examples
     --------

@@ -116,7 +116,7 @@ def _refuse_phase(wrong: Array) -> None:
         raise DegenerateError(
             "The result depends on the phases of complex eigenvectors (or singular vectors), which"
             " are nobody's: v and exp(i t) v serve alike. Use what does not depend on them, as"
-            " abs(v) ** 2 or v @ v.mH."
+            " abs(v) ** 2 or v @ v.mT.conj()."
         )
 
 
@@ -312,7 +312,7 @@ def _complement(n: Array) -> Any:
         raise DegenerateError(
             "The result depends on the choice of the vectors that complete an orthogonal basis,"
             " which are any basis of a space. Use the reduced decomposition (full_matrices=False,"
-            " mode='reduced'), or only what does not depend on the choice, as q2 @ q2.mH."
+            " mode='reduced'), or only what does not depend on the choice, as q2 @ q2.mT.conj()."
         )
     return np.zeros_like(n)
 

@@ -201,6 +201,7 @@ HOMOGENEOUS: dict[str, tuple[float, Any, Function]] = {
     "lstsq": (-1, TALL, lambda x: fnp.sum(fnp.linalg.lstsq(x, B)[0])),
     "pinv": (-1, TALL, lambda x: fnp.sum(fnp.linalg.pinv(x) * TALL.T)),
     "pinv of complex": (-1, TALL * (1 + 2j), lambda x: fnp.sum(fnp.linalg.pinv(x).real)),
+    "pinv of a part": (-1, TALL.T, lambda x: fnp.sum(fnp.linalg.pinv(x, 0.6) * TALL)),
     "slogdet": (0, SQUARE, lambda x: fnp.linalg.slogdet(x)[1]),
     "cond": (0, SQUARE, fnp.linalg.cond),
     "cholesky": (0.5, POSITIVE, lambda x: fnp.sum(fnp.linalg.cholesky(x))),

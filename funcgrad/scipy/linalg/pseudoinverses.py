@@ -107,7 +107,7 @@ def pinv(
 
     Notes
     -----
-    The derivative assumes that the rank stays the same (Golub and Pereyra 1973).
+    See ``funcgrad.numpy.linalg.pinv`` for the derivative.
 
     Examples
     --------

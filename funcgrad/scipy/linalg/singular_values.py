@@ -117,7 +117,7 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     """An orthonormal basis of the column space of a matrix.
 
     The number of vectors has to be known, so it cannot be used in ``fg.vmap``. Results that do not
-    depend on the choice of the basis, such as ``Q @ Q.mH``, have a derivative where singular values
+    depend on the choice of the basis, such as ``Q @ Q.mT``, have a derivative where singular values
     differ; see ``funcgrad.numpy.linalg.svd``.
 
     Parameters
