@@ -18,7 +18,9 @@ def sph_harm_y(
     n, m : array_like of int
         ``n`` is 0 or more; for ``m`` beyond it the result is 0.
     theta : array_like
-        The polar angle, from 0 to pi. Derivatives are finite at the poles.
+        The polar angle, from 0 to pi. Beyond it values are SciPy's, with powers of
+        ``abs(sin(theta))``. Derivatives are finite at the poles; of odd orders, which have a kink
+        there, they are those of angles within.
     phi : array_like
         The azimuthal angle.
     diff_n : int

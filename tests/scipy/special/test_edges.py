@@ -85,6 +85,18 @@ def test_sums_of_exponentials_with_infinities_and_weights() -> None:
     assert_allclose(special.softmax([INF, 0.0]), [1.0, 0.0])
 
 
+@pytest.mark.parametrize("theta", [-0.5, 3.5, -3.5, 6.0, 9.0])
+def test_harmonics_beyond_the_poles_have_the_derivative_of_their_values(theta: float) -> None:
+    n, m = np.array([2, 2, 3, 1, 3]), np.array([1, -1, 3, 0, -2])
+    fg.testing.check_grads(lambda t: special.sph_harm_y(n, m, t, 0.4), (theta,))
+
+
+@pytest.mark.parametrize(("pole", "within"), [(0.0, 1e-9), (np.pi, np.pi - 1e-9)])
+def test_harmonics_at_the_poles_have_the_derivative_from_within(pole: float, within: float) -> None:
+    slope = fg.grad(lambda t: special.sph_harm_y(2, 1, t, 0.0).real)
+    assert_allclose(slope(pole), slope(within), rtol=1e-8)
+
+
 def test_a_derivative_that_is_not_known_is_an_error() -> None:
     with pytest.raises(DifferentiationError, match="hyp1f1: the derivative with respect to a is n"):
         fg.grad(special.hyp1f1)(1.0, 1.0, 0.5)
