@@ -45,6 +45,7 @@ from funcgrad.primitives.kinks import (
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.precision import floating, floating_pair
 from funcgrad.primitives.selection import where
+from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1
 
@@ -333,7 +334,7 @@ cos: Primitive = elementwise(
 tan = _transcendental(
     "tan",
     np.tan,
-    partials=(lambda y, _x: 1 + y * y,),
+    partials=(lambda y, x: bind1(sech_squared, 1j * x) if is_complex(x) else 1 + y * y,),
     samples=combined(reals(-1.3, 1.3), complexes(), edges(0.0, np.inf, np.nan)),
     kinks=Kinks(lambda x: cos(x)),
 )
@@ -353,8 +354,16 @@ cosh: Primitive = _transcendental(
 )
 
 
+def _within(m: Algebra, x: Value) -> Value:
+    """Complex numbers closer to 0, where the square of cosh is infinite but a part of it is NaN."""
+    if not is_complex(x):
+        return x
+    most = 60.0 if np.finfo(dtype_of(x)).bits == 32 else 380.0
+    return m.join_parts(m.maximum(m.minimum(m.real(x), most), -most), m.imag(x))
+
+
 def _sech_squared(x: Raw) -> Raw:
-    cosh = np.cosh(x)
+    cosh = np.cosh(_within(intrinsics, x))
     if type(cosh) is np.ndarray:
         return np.square(np.reciprocal(cosh, out=cosh), out=cosh)
     sech = np.reciprocal(cosh)
@@ -365,7 +374,7 @@ def _sech_squared(x: Raw) -> Raw:
 sech_squared: Primitive = _transcendental(
     "sech_squared",
     _sech_squared,
-    formula=lambda m, x: m.square(m.reciprocal(m.cosh(x))),
+    formula=lambda m, x: m.square(m.reciprocal(m.cosh(_within(m, x)))),
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
     owns=True,
@@ -406,9 +415,20 @@ def _arccos_factor(y: Value, x: Value) -> Value:
     return -bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
 
 
+def _reciprocal_of_product(x: Value, y: Value) -> Value:
+    """``1 / (x * y)`` of complex numbers whose product may overflow."""
+    return bind1(reciprocal, x) * bind1(reciprocal, y)
+
+
+def _arctanh_factor(_: Value, x: Value) -> Value:
+    if is_complex(x):
+        return _reciprocal_of_product(1 - x, 1 + x)
+    return bind1(reciprocal_of_positive, bind1(one_minus_square, x))
+
+
 def _arctan_factor(_: Value, x: Value) -> Value:
     if is_complex(x):
-        return bind1(reciprocal, 1 + x * x)
+        return _reciprocal_of_product(1 - 1j * x, 1 + 1j * x)
     return bind1(arctan_slope, x)
 
 
@@ -489,7 +509,7 @@ arctanh = _transcendental(
     "arctanh",
     np.arctanh,
     remedy="clip the argument a little inside of -1 and 1",
-    partials=(lambda _, x: bind1(reciprocal_of_positive, bind1(one_minus_square, x)),),
+    partials=(_arctanh_factor,),
     samples=_INTERVAL,
     kinks=between(-1.0, 1.0),
 )

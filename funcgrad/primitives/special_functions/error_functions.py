@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.complexes import imag, join_parts, real
 from funcgrad.primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
 from funcgrad.primitives.kinks import below, between
 from funcgrad.primitives.selection import where
@@ -52,10 +53,18 @@ _UNIT: Final = 2 / math.sqrt(math.pi)
 _LINE = combined(reals(-3, 3), edges(-np.inf, -30.0, 0.0, 30.0, np.inf, np.nan))
 
 
+def _square(z: Value) -> Value:
+    """The square of a number; of a complex one without the difference of two infinities."""
+    if dtype_of(z).kind != "c":
+        return z * z
+    x, y = bind1(real, z), bind1(imag, z)
+    return bind2(join_parts, (x - y) * (x + y), 2 * x * y)
+
+
 def _gauss(x: Value) -> Value:
     """``2 / sqrt(pi) * exp(-x**2)``, the derivative of the error function."""
     if dtype_of(x).kind == "c":
-        return _UNIT * bind1(exp, -x * x)
+        return _UNIT * bind1(exp, -_square(x))
     return _UNIT * bell(x, sharpness=1.0)
 
 
@@ -77,7 +86,7 @@ erfc_of_complex: Primitive = elementwise(
 )
 erfi: Primitive = evaluated_by_scipy(
     "erfi",
-    partials=(lambda _, x: _UNIT * bind1(exp, x * x),),
+    partials=(lambda _, x: _UNIT * bind1(exp, _square(x)),),
     samples=combined(_LINE, complexes()),
 )
 

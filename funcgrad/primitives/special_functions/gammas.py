@@ -84,22 +84,42 @@ def _of_any(n: Raw, x: Raw) -> Raw:
 
 
 def _of_complex(order: int, z: Array) -> Array:
-    """By recurrence to the right, and Stirling's series there: DLMF 5.15.5 and 5.15.8."""
+    """By reflection from far on the left, recurrence to the right, and Stirling's series there:
+    DLMF 5.15.5, 5.15.6 and 5.15.8."""
     if order == 0:
         return np.asarray(scipy_special("polygamma").psi(z))
+    far = z.real < -_SHIFT
+    if np.any(far):
+        right = _of_complex(order, np.where(far, 1 - z, z))
+        return np.where(far, (-1) ** order * (right - _slopes_of_cotangent(order, z)), right)
     total, whole = np.zeros_like(z), math.factorial(order)
     least = _SHIFT + 2 * order
     steps = int(np.max(least - z.real, initial=0.0, where=np.isfinite(z)))
     for _ in range(steps + 1):
         left = z.real < least
-        total = np.where(left, total + whole * z ** -(order + 1.0), total)
+        total = np.where(left, total + whole * (1 / z) ** (order + 1), total)
         z = np.where(left, z + 1, z)
-    total += math.factorial(order - 1) * z**-order + whole / 2 * z ** -(order + 1.0)
+    inverse = 1 / z  # whose powers underflow where those of z overflow
+    total += math.factorial(order - 1) * inverse**order + whole / 2 * inverse ** (order + 1)
     for j, number in enumerate(_BERNOULLI, start=1):
         weight = number * math.factorial(2 * j + order - 1) / math.factorial(2 * j)
-        total += weight * z ** -(2.0 * j + order)
+        total += weight * inverse ** (2 * j + order)
     result: Array = (-1) ** (order + 1) * total
     return result
+
+
+def _slopes_of_cotangent(order: int, z: Array) -> Array:
+    """``(-1)**order * pi`` times a derivative of ``cot(pi z)``: the square of the cosecant times a
+    polynomial of the cotangent."""
+    cotangent = np.polynomial.Polynomial([0.0, 1.0])
+    polynomial = np.polynomial.Polynomial([-math.pi])
+    for _ in range(order - 1):
+        turned = (1 + cotangent * cotangent) * polynomial.deriv()
+        polynomial = -math.pi * (2 * cotangent * polynomial + turned)
+    near = z - np.rint(z.real)
+    near.imag = np.clip(near.imag, -100, 100)  # beyond, nothing is left, and the sine overflows
+    result: Array = (-1) ** order * math.pi * polynomial(1 / np.tan(math.pi * near))
+    return result / np.square(np.sin(math.pi * near))
 
 
 psi: Primitive = evaluated_by_scipy(

@@ -17,6 +17,7 @@ import numpy as np
 
 from funcgrad.primitive import Factor, Kinks, Primitive, Sample
 from funcgrad.primitives.cardinal_sine import sinc
+from funcgrad.primitives.complexes import imag, real
 from funcgrad.primitives.elementwise import (
     combined,
     divide,
@@ -114,18 +115,23 @@ fresnel_cosine: Primitive = _one_of_two(
 
 
 def _sine_over(_: Value, z: Value) -> Value:
-    if dtype_of(z).kind == "c":
-        return bind2(divide, bind1(sin, z), z)
-    return bind1(sinc, z / math.pi)
+    return _over(z, sin, -0.25) if dtype_of(z).kind == "c" else bind1(sinc, z / math.pi)
 
 
 def _hyperbolic_sine_over(_: Value, z: Value) -> Value:
+    return _over(z, sinh, 0.25)
+
+
+def _over(z: Value, function: Primitive, quarter: float) -> Value:
     """Near 0 by the series in the square (DLMF 10.16.9), whose derivatives lose no digits."""
     if dtype_of(z).kind == "c":
-        return bind2(divide, bind1(sinh, z), z)
-    near = (z > -3) & (z < 3)
+        x, y = bind1(real, z), bind1(imag, z)
+        near = (x > -2) & (x < 2) & (y > -2) & (y < 2)
+    else:
+        near = (z > -3) & (z < 3)
     inner, outer = where(near, z, 0.0), where(near, 3.0, z)
-    return where(near, hyp0f1(1.5, inner * inner / 4), bind1(sinh, outer) / outer)
+    series = hyp0f1(1.5, inner * inner * quarter)
+    return where(near, series, bind1(function, outer) / outer)
 
 
 sine_integral: Primitive = _one_of_two("sine_integral", "sici", 0, _sine_over, _LINE)
