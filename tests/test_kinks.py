@@ -25,14 +25,13 @@ PRIMITIVES = [
     if primitive.differential is not DISCRETE
 ]
 
-HAVE_FEW_DIGITS = frozenset("beta_tail gamma_tail log_betainc_factor stdtrit voigt_profile".split())
-"""Values near the ends of the domain have fewer digits than differences need."""
-
 DRAWS = 4
 
 
 def is_small(case: Case) -> bool:
     if case.sample.params.get("hermitian"):  # other matrices than Hermitian ones have no meaning
+        return False
+    if case.primitive.name == "cut_off":  # whose matrices are given with their pseudoinverses
         return False
     size = sum(np.size(arg) for arg in case.args)
     return case.is_smooth and not case.is_extreme and 0 < size < 40
@@ -48,8 +47,6 @@ def drawn(rng: np.random.Generator, x, spread):
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=str)
 def test_no_right_derivative_seems_wrong(primitive):
-    if primitive.name in HAVE_FEW_DIGITS:
-        pytest.skip("its values have too few digits for differences")
     cases = [case for case in every_case([primitive]) if is_small(case)]
     for number in range(DRAWS):
         case = cases[number % len(cases)]

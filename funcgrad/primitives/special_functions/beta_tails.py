@@ -50,7 +50,8 @@ def _moment(a: Array, b: Array, x: Array, powers: Powers) -> Array:
     at = point(a, b, x)
 
     def integrand(s: Array) -> Array:
-        down, up = np.log1p(at.y * np.expm1(s)), -np.log1p(at.x * np.expm1(-s))
+        down = np.where(s < 700, np.log1p(at.y * np.expm1(np.minimum(s, 700))), s + at.log_y)
+        up = -np.log1p(at.x * np.expm1(-s))
         change = -np.expm1(-down) / at.y
         weight = down ** powers[0] * up ** powers[1] * change ** powers[2]
         value: Array = weight * np.exp(b * up - a * down)
@@ -101,7 +102,7 @@ beta_tail: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
-    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x, a - (a + b) * x)),
 )
 
 
@@ -157,5 +158,5 @@ log_betainc_factor: Primitive = elementwise(
     samples=_TRIPLES,
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
-    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x, a - (a + b) * x)),
 )

@@ -12,6 +12,7 @@ moments of s and ``expm1(s)``: no sign changes in them, and those of both factor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +37,7 @@ from funcgrad.primitives.special_functions.incomplete_gammas import (
     reach_of_left,
     reach_of_right,
 )
-from funcgrad.primitives.special_functions.quadrature import in_parts, integral
+from funcgrad.primitives.special_functions.quadrature import EVEN, GRADED, in_parts, integral
 from funcgrad.primitives.special_functions.scipys import in_double, scipy_special
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
@@ -61,6 +62,17 @@ def _tail(a: Array, x: Array, upper: bool, powers: tuple[int, int]) -> Array:
 
 def _moment(a: Array, x: Array, sign: int, powers: tuple[int, int]) -> Array:
     """The moments of ``abs(expm1(s))`` and ``abs(s)`` in a tail, unnormalized."""
+    slow = (a < 1) & (sign < 0)  # which changes near the start, and then decays slowly
+    result = np.empty(a.shape)
+    for chosen, ends in ((slow, GRADED), (~slow, EVEN)):
+        if np.any(chosen):
+            result[chosen] = _moment_in(a[chosen], x[chosen], sign, powers, ends)
+    return result
+
+
+def _moment_in(
+    a: Array, x: Array, sign: int, powers: tuple[int, int], ends: Sequence[float]
+) -> Array:
     rise, length = powers
 
     def integrand(s: Array) -> Array:
@@ -69,7 +81,7 @@ def _moment(a: Array, x: Array, sign: int, powers: tuple[int, int]) -> Array:
         value: Array = weight * np.exp(sign * a * s - x * growth)
         return value
 
-    return integral(integrand, reach_of_right(a, x) if sign > 0 else reach_of_left(a, x))
+    return integral(integrand, reach_of_right(a, x) if sign > 0 else reach_of_left(a, x), ends)
 
 
 def _with_powers(
