@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, overload
 
 from funcgrad.errors import FunctionError, TreeError
+from funcgrad.quick_dataclasses import delete_attribute, set_attribute
 
 T = TypeVar("T")
 
@@ -62,7 +63,10 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
             f"pytree: expected a class, got {type(cls).__name__}. Write @fg.pytree."
         )
     if "__dataclass_params__" not in vars(cls):
-        return dataclasses.dataclass(frozen=True, **options)(cls)
+        made: Any = dataclasses.dataclass(frozen=True, **options)(cls)
+        if options.get("slots"):  # with which Python's methods raise a TypeError for unknown names
+            made.__setattr__, made.__delattr__ = set_attribute, delete_attribute
+        return made
     if not is_frozen_dataclass(cls):
         raise TreeError(f"dataclass {cls.__qualname__} is not frozen: use @pytree, not @dataclass")
     return cls

@@ -61,8 +61,8 @@ else:
                 methods["__hash__"] = None
             if frozen:
                 methods |= {
-                    "__setattr__": _set_attribute,
-                    "__delattr__": _delete_attribute,
+                    "__setattr__": set_attribute,
+                    "__delattr__": delete_attribute,
                     "__getstate__": _state,
                     "__setstate__": _restore,
                 }
@@ -145,13 +145,15 @@ def _repr(self: DataclassInstance) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _set_attribute(self: DataclassInstance, name: str, value: object) -> None:
+def set_attribute(self: DataclassInstance, name: str, value: object) -> None:
+    """Refuse an assignment to a frozen dataclass; the method that its class has."""
     if _is_fixed(type(self), name):
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     object.__setattr__(self, name, value)
 
 
-def _delete_attribute(self: DataclassInstance, name: str) -> None:
+def delete_attribute(self: DataclassInstance, name: str) -> None:
+    """Refuse a deletion; the method that a frozen dataclass has."""
     if _is_fixed(type(self), name):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
     object.__delattr__(self, name)

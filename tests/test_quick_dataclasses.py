@@ -9,12 +9,13 @@ import itertools
 import pickle
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import FrozenInstanceError, field
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+import funcgrad as fg
 from funcgrad import quick_dataclasses
 
 Decorator = Callable[..., Callable[[type[Any]], type[Any]]]
@@ -217,3 +218,12 @@ def test_what_is_not_frozen_does_not_inherit_from_what_is() -> None:
         @quick_dataclasses.dataclass(slots=True)
         class Thawed(Stored):  # type: ignore[misc]
             """Refused, as the standard library refuses it."""
+
+
+@pytest.mark.parametrize("name", ["count", "unknown"])
+def test_no_attribute_of_a_slotted_state_can_be_set_or_deleted(name):
+    state = fg.optim.adam(1e-3).init(fg.tensor([1.0]))
+    with pytest.raises(FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+        setattr(state, name, 1)
+    with pytest.raises(FrozenInstanceError, match=f"cannot delete field '{name}'"):
+        delattr(state, name)
