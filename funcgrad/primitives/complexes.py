@@ -24,12 +24,13 @@ from funcgrad.primitives.elementwise import (
     elementwise,
     elementwise_result,
     reals,
+    reciprocal,
 )
 from funcgrad.shape import dtype_of
 from funcgrad.structure import Algebra, Elementwise
-from funcgrad.trace import Value
+from funcgrad.trace import Value, bind1
 
-__all__ = ["conj", "imag", "join_parts", "real"]
+__all__ = ["conj", "imag", "join_parts", "real", "reciprocal_of_product", "within_cosh"]
 
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
 
@@ -80,3 +81,16 @@ join_parts = elementwise(
     samples=combined(reals(-3, 3, 2), edges((np.nan, 1.0), (0.0, np.inf))),
     owns=True,
 )
+
+
+def reciprocal_of_product(x: Value, y: Value) -> Value:
+    """``1 / (x * y)`` of complex numbers whose product may overflow."""
+    return bind1(reciprocal, x) * bind1(reciprocal, y)
+
+
+def within_cosh(m: Algebra, x: Value) -> Value:
+    """Complex numbers moved towards 0 where the square of cosh is infinite, but a part is NaN."""
+    if dtype_of(x).kind != "c":
+        return x
+    most = 60.0 if np.finfo(dtype_of(x)).bits == 32 else 380.0
+    return m.join_parts(m.maximum(m.minimum(m.real(x), most), -most), m.imag(x))

@@ -119,7 +119,7 @@ def _push_cut(dx: Value, out: Value, x: Value, rcond: Value, failed: str) -> Val
     """The tangent where a tolerance may have cut off singular values that are not 0."""
     cut = cut_off(x, unfollowed(out), rcond, failed=failed)
     rows = _toward_cut(dx, out, x, cut, failed)
-    columns = _toward_cut(*map(adjoint, (dx, out, x, cut)), failed)
+    columns = _toward_cut(adjoint(dx), adjoint(out), adjoint(x), adjoint(cut), failed)
     return rows + adjoint(columns) - matmul(matmul(out, dx), out)
 
 

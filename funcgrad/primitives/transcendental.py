@@ -23,6 +23,7 @@ import numpy as np
 
 from funcgrad import intrinsics
 from funcgrad.primitive import Kinks, Primitive
+from funcgrad.primitives.complexes import reciprocal_of_product, within_cosh
 from funcgrad.primitives.elementwise import (
     combined,
     complexes,
@@ -45,7 +46,6 @@ from funcgrad.primitives.kinks import (
 from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.precision import floating, floating_pair
 from funcgrad.primitives.selection import where
-from funcgrad.shape import dtype_of
 from funcgrad.structure import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
 from funcgrad.trace import RAW, Raw, Value, bind1
 
@@ -354,16 +354,8 @@ cosh: Primitive = _transcendental(
 )
 
 
-def _within(m: Algebra, x: Value) -> Value:
-    """Complex numbers closer to 0, where the square of cosh is infinite but a part of it is NaN."""
-    if not is_complex(x):
-        return x
-    most = 60.0 if np.finfo(dtype_of(x)).bits == 32 else 380.0
-    return m.join_parts(m.maximum(m.minimum(m.real(x), most), -most), m.imag(x))
-
-
 def _sech_squared(x: Raw) -> Raw:
-    cosh = np.cosh(_within(intrinsics, x))
+    cosh = np.cosh(within_cosh(intrinsics, x))
     if type(cosh) is np.ndarray:
         return np.square(np.reciprocal(cosh, out=cosh), out=cosh)
     sech = np.reciprocal(cosh)
@@ -374,7 +366,7 @@ def _sech_squared(x: Raw) -> Raw:
 sech_squared: Primitive = _transcendental(
     "sech_squared",
     _sech_squared,
-    formula=lambda m, x: m.square(m.reciprocal(m.cosh(_within(m, x)))),
+    formula=lambda m, x: m.square(m.reciprocal(m.cosh(within_cosh(m, x)))),
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
     owns=True,
@@ -404,31 +396,18 @@ one_minus_square: Primitive = elementwise(
 
 
 def _arcsin_factor(y: Value, x: Value) -> Value:
-    if is_complex(x):
-        return bind1(reciprocal, bind1(cos, y))
-    return bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
+    root = bind1(cos, y) if is_complex(x) else bind1(sqrt, bind1(one_minus_square, x))
+    return bind1(reciprocal, root)
 
 
 def _arccos_factor(y: Value, x: Value) -> Value:
-    if is_complex(x):
-        return -bind1(reciprocal, bind1(sin, y))
-    return -bind1(reciprocal, bind1(sqrt, bind1(one_minus_square, x)))
-
-
-def _reciprocal_of_product(x: Value, y: Value) -> Value:
-    """``1 / (x * y)`` of complex numbers whose product may overflow."""
-    return bind1(reciprocal, x) * bind1(reciprocal, y)
-
-
-def _arctanh_factor(_: Value, x: Value) -> Value:
-    if is_complex(x):
-        return _reciprocal_of_product(1 - x, 1 + x)
-    return bind1(reciprocal_of_positive, bind1(one_minus_square, x))
+    root = bind1(sin, y) if is_complex(x) else bind1(sqrt, bind1(one_minus_square, x))
+    return -bind1(reciprocal, root)
 
 
 def _arctan_factor(_: Value, x: Value) -> Value:
     if is_complex(x):
-        return _reciprocal_of_product(1 - 1j * x, 1 + 1j * x)
+        return reciprocal_of_product(1 - 1j * x, 1 + 1j * x)
     return bind1(arctan_slope, x)
 
 
@@ -509,7 +488,13 @@ arctanh = _transcendental(
     "arctanh",
     np.arctanh,
     remedy="clip the argument a little inside of -1 and 1",
-    partials=(_arctanh_factor,),
+    partials=(
+        lambda _, x: (
+            reciprocal_of_product(1 - x, 1 + x)
+            if is_complex(x)
+            else bind1(reciprocal_of_positive, bind1(one_minus_square, x))
+        ),
+    ),
     samples=_INTERVAL,
     kinks=between(-1.0, 1.0),
 )

@@ -118,8 +118,9 @@ def _slopes_of_cotangent(order: int, z: Array) -> Array:
         polynomial = -math.pi * (2 * cotangent * polynomial + turned)
     near = z - np.rint(z.real)
     near.imag = np.clip(near.imag, -100, 100)  # beyond, nothing is left, and the sine overflows
-    result: Array = (-1) ** order * math.pi * polynomial(1 / np.tan(math.pi * near))
-    return result / np.square(np.sin(math.pi * near))
+    factor = (-1) ** order * math.pi * polynomial(1 / np.tan(math.pi * near))
+    result: Array = factor / np.square(np.sin(math.pi * near))
+    return result
 
 
 psi: Primitive = evaluated_by_scipy(
