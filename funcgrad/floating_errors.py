@@ -37,6 +37,9 @@ class ErrorState:
         The methods ``get``, ``set`` and ``reset`` of the context variable.
     usual, silent : object
         The values of the variable if the user has chosen nothing, and inside of ``quiet`` then.
+    looking : object
+        Means what ``usual`` does, and is another object: machine code of jitted functions reads the
+        variable, and looks at its results where it has this value.
     """
 
     read: Callable[[], Any]
@@ -44,12 +47,19 @@ class ErrorState:
     restore: Callable[[Token[Any]], None]
     usual: Any
     silent: Any
+    looking: Any
+
+
+def _told(kind: str, flag: int) -> None:
+    """Do nothing; NumPy would call this if the user asked it to call something."""
 
 
 def _error_state() -> ErrorState | None:
     """Find the context variable in an empty context; None if NumPy stores its state elsewhere."""
     with np.errstate(**_SILENT):
         chosen = list(copy_context().items())
+    with np.errstate(call=_told):
+        marked = dict(copy_context().items())
     if len(chosen) != 1:
         return None
     variable, silent = chosen[0]
@@ -57,7 +67,8 @@ def _error_state() -> ErrorState | None:
         usual = variable.get()
     except LookupError:
         return None
-    return ErrorState(variable.get, variable.set, variable.reset, usual, silent)
+    looking = marked[variable]
+    return ErrorState(variable.get, variable.set, variable.reset, usual, silent, looking)
 
 
 ERROR_STATE: Final = Context().run(_error_state)

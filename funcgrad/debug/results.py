@@ -16,11 +16,10 @@ funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from math import isfinite
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -30,7 +29,8 @@ from funcgrad.debug.replays import replay
 from funcgrad.debug.reports import report
 from funcgrad.errors import NonFiniteError
 from funcgrad.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
-from funcgrad.result_watch import WATCH, ResultWatch, unwatched, watched_by
+from funcgrad.result_watch import WATCH, WATCHING, ResultWatch, unwatched, watched_by
+from funcgrad.staging.jit import Jitted
 from funcgrad.tensor import Tensor
 from funcgrad.trace import Raw
 from funcgrad.transforms.arguments import check_function
@@ -92,6 +92,8 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
         Remedy: add a little to the denominator, or choose inside: x / where(y == 0, 1, y).
     """
     check_function("nans", f)
+    if isinstance(f, Jitted):
+        return wraps(f)(_watched(f))
 
     @wraps(f)
     def finite(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -103,6 +105,37 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
         return result
 
     return finite
+
+
+def _watched(f: Callable[P, R]) -> Callable[P, R]:
+    """A jitted function that is called as within ``raise_nans``: its code looks at its results."""
+    errors, watch = ERROR_STATE, _Looking("nans")
+    begin, end = WATCH.set, WATCH.reset
+    WATCHING.begun = True
+    if errors is None:
+
+        def finite(*args: P.args, **kwargs: P.kwargs) -> R:
+            token = begin(watch)
+            try:
+                return f(*args, **kwargs)
+            finally:
+                end(token)
+
+        return finite
+    read, choose, usual, looking = errors.read, errors.choose, errors.usual, errors.looking
+
+    def quickly_finite(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = begin(watch)
+        state = read()
+        if state is usual:
+            choose(looking)
+        try:
+            return f(*args, **kwargs)
+        finally:
+            choose(state)
+            end(token)
+
+    return quickly_finite
 
 
 @contextmanager
@@ -140,30 +173,25 @@ def raise_nans() -> Iterator[None]:
     funcgrad.errors.NonFiniteError: grad of log: the gradient is inf.
       Cause: reciprocal_of_positive in the pull of log at <doctest ...>:2: ...
     """
-    is_usual = ERROR_STATE is not None and ERROR_STATE.read() is ERROR_STATE.usual
-    with watched_by(_Looking()), np.errstate(call=_marked):
-        token = _MARKS.set(ERROR_STATE.read() if ERROR_STATE is not None and is_usual else None)
-        try:
-            yield
-        finally:
-            _MARKS.reset(token)
-
-
-_MARKS: Final[ContextVar[Any]] = ContextVar("funcgrad_marked_errors", default=None)
-"""NumPy's error state within ``raise_nans``, where the user has chosen none."""
-
-
-def _marked(kind: str, flag: int) -> None:
-    """Mark NumPy's error state, which would call this if the user asked it to call something.
-
-    Machine code sees that this is not the usual error state, and leaves the call to Python.
-    """
+    state = ERROR_STATE
+    marks = state is not None and state.read() is state.usual
+    with watched_by(_Looking()), _chosen(state, "looking") if marks else nullcontext():
+        yield
 
 
 class _Looking(ResultWatch):
-    """Looks at the results of outermost calls."""
+    """Looks at the results of outermost calls.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    name : str
+        The function of this module for messages, if the user called one.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
 
     def called(
         self,
@@ -172,16 +200,35 @@ class _Looking(ResultWatch):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
+        return self.called_jitted(operation, call, args, kwargs)
+
+    def called_jitted(
+        self,
+        function: Callable[..., Any] | str,
+        call: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        state = ERROR_STATE
         token = WATCH.set(None)
         try:
-            with _usual_errors():
+            if state is not None and state.read() is state.looking:
+                state.choose(state.usual)
+                try:
+                    result = call(*args, **kwargs)
+                    state.choose(state.silent)
+                    good = _all_finite(result)
+                finally:
+                    state.choose(state.looking)
+            else:
                 result = call(*args, **kwargs)
-            with ignoring():
-                good = _all_finite(result)
+                with ignoring():
+                    good = _all_finite(result)
         finally:
             WATCH.reset(token)
         if not good:
-            raise _explained("", call, args, kwargs, result, operation)
+            operation = function if isinstance(function, str) else "jit"
+            raise _explained(self.name, call, args, kwargs, result, operation)
         return result
 
 
@@ -192,28 +239,22 @@ def _as_before() -> Iterator[None]:
         yield
 
 
-def _usual_errors() -> Any:
+def _usual_errors() -> AbstractContextManager[Any]:
     """Within this context, NumPy treats errors as it does outside of ``raise_nans``."""
     state = ERROR_STATE
-    if state is not None and state.read() is _MARKS.get():  # nothing else is chosen
-        return _UsualErrors(state)
-    unmarked: Any = None
-    return np.errstate(call=unmarked) if np.geterrcall() is _marked else nullcontext()
+    if state is None or state.read() is not state.looking:  # the user has chosen another one
+        return nullcontext()
+    return _chosen(state, "usual")
 
 
-class _UsualErrors:
-    """NumPy's error state as it is where nobody has chosen one."""
-
-    __slots__ = ("_state", "_token")
-
-    def __init__(self, state: ErrorState) -> None:
-        self._state = state
-
-    def __enter__(self) -> None:
-        self._token = self._state.choose(self._state.usual)
-
-    def __exit__(self, *error: object) -> None:
-        self._state.restore(self._token)
+@contextmanager
+def _chosen(state: ErrorState, name: Literal["usual", "looking"]) -> Iterator[None]:
+    """Within this context, NumPy treats errors in a way that has a name."""
+    token = state.choose(getattr(state, name))
+    try:
+        yield
+    finally:
+        state.restore(token)
 
 
 def _explained(
@@ -264,7 +305,7 @@ def _all_finite(tree: Any) -> bool:
     return True
 
 
-_PRODUCTS: Final = frozenset("fd")
+_DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 """Dtypes of which BLAS computes scalar products, the quickest way to read all numbers."""
 
 
@@ -276,10 +317,10 @@ def _is_finite(leaf: object) -> bool:
     """
     value = leaf._value if type(leaf) is Tensor else leaf
     if type(value) is np.ndarray:
-        char = value.dtype.char
-        if char in _PRODUCTS and value.flags.c_contiguous and _has_finite_square(value):
+        dtype = value.dtype
+        if (dtype is _DOUBLE or dtype is _SINGLE) and _has_finite_square(value):
             return True  # else a square may have overflowed
-        return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
+        return dtype.kind not in "fc" or bool(np.isfinite(value).all())
     if isinstance(value, float):  # NumPy's float64 too
         return isfinite(value)
     return not isinstance(value, (complex, np.inexact)) or bool(np.isfinite(value))

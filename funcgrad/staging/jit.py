@@ -36,7 +36,7 @@ from funcgrad.key_uses import current_uses
 from funcgrad.passes.pipeline import optimize
 from funcgrad.process_locks import ProcessLock, cached_property
 from funcgrad.programs.program import Program
-from funcgrad.result_watch import WATCH
+from funcgrad.result_watch import WATCH, WATCHING
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run, by_numpy
 from funcgrad.staging.eagerness import unstaged_entries
@@ -113,7 +113,7 @@ class Jitted(Generic[P, R]):
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if (watch := WATCH.get()) is not None:
+        if WATCHING.begun and (watch := WATCH.get()) is not None:
             return watch.called_jitted(self._function, self, args, kwargs)  # type: ignore[no-any-return]
         for entry in self._entries:
             result: R = entry(args, kwargs)

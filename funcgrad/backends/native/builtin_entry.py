@@ -11,6 +11,7 @@ import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from math import prod
 from platform import machine
 from types import MappingProxyType, NoneType
 from typing import Any, Final
@@ -95,6 +96,7 @@ class Runtime:
             "error_state": state.read.__self__,  # type: ignore[attr-defined]  # a method's
             "usual_state": state.usual,
             "silent_state": state.silent,
+            "looking_state": state.looking,
         }
         addresses = {name: id(value) for name, value in objects.items()}
         names = ("run", "dispatch", *CALLS)
@@ -218,12 +220,14 @@ class _Table:
         return [_Word.ARRAY, self.address(np.ndarray), descr, len(spec.shape), *spec.shape]
 
     def _result(self, spec: Spec) -> list[int]:
-        descr = self.address(np.dtype(spec.dtype))
+        dtype = np.dtype(spec.dtype)
+        descr, parts = self.address(dtype), {"f": 1, "c": 2}.get(dtype.kind, 0)
+        floats = [parts * prod(spec.shape), 8 * dtype.itemsize // parts if parts else 0]
         if spec.weak:
-            return [_NUMBERS[spec.dtype.kind][0], descr, 0, 0]
+            return [_NUMBERS[dtype.kind][0], descr, 0, 0, *floats]
         if not spec.shape:
-            return [_Word.SCALAR, descr, 0, 0]
-        return [_Word.ARRAY, descr, len(spec.shape), self.put(spec.shape)]
+            return [_Word.SCALAR, descr, 0, 0, *floats]
+        return [_Word.ARRAY, descr, len(spec.shape), self.put(spec.shape), *floats]
 
     def check(self, check: Unchanged) -> None:
         """Put a check of outside values into the table."""

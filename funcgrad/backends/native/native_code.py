@@ -117,7 +117,8 @@ class NativeCode:
     ----------
     words : array
         The code's address; for how many more ticks of the clock it is run before the function is
-        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock.
+        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock;
+        whether it calls Python's functions.
     size : int
         The bytes of its arena.
     referents : list
@@ -154,7 +155,7 @@ def native_code_of(
     NativeError
         LLVM refuses the text, or a symbol is not among ``symbols``.
     """
-    words, tools = np.zeros(4, np.int64), shared.tools
+    words, tools = np.zeros(5, np.int64), shared.tools
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
 
@@ -192,6 +193,7 @@ def native_code_of(
     def begun(made: ProgramObject) -> NativeCode:
         use(made)
         words[3] = made.needs.is_long
+        words[4] = any(recipe[0] == "callback" for recipe in made.needs.recipes.values())
         if made.level == BEST:
             return NativeCode(words, made.needs.size, referents)
         improve = _in_a_thread(lambda: use(compiled(BEST)))

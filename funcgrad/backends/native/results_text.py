@@ -1,6 +1,7 @@
 """The part of the runtime's text that makes results: arrays, numbers, tensors, and trees of them.
 
-Four words for each result say what it is: a code, its dtype, its rank, its shape's address.
+Six words for each result say what it is: a code, its dtype, its rank, its shape's address, how many
+floats it consists of, and how many bits each of these has.
 ``$name`` stands for a number that ``builtin_entry.py`` puts there.
 """
 
@@ -24,7 +25,7 @@ next:
   %more = icmp slt i64 %index, %count
   br i1 %more, label %item, label %yes
 item:
-  %word = getelementptr [4 x i64], ptr %words, i64 %index
+  %word = getelementptr [6 x i64], ptr %words, i64 %index
   %code = load i64, ptr %word
   %out_place = getelementptr ptr, ptr %outs, i64 %index
   %array_place = getelementptr ptr, ptr %arrays, i64 %index
@@ -73,7 +74,7 @@ entry:
   store i64 %following, ptr %given_field
   %words_field = getelementptr %State, ptr %state, i64 0, i32 9
   %words = load ptr, ptr %words_field
-  %word = getelementptr [4 x i64], ptr %words, i64 %index
+  %word = getelementptr [6 x i64], ptr %words, i64 %index
   %room_field = getelementptr %State, ptr %state, i64 0, i32 8
   %rooms = load ptr, ptr %room_field
   %room = getelementptr [16 x i8], ptr %rooms, i64 %index

@@ -21,6 +21,7 @@ from typing import Final
 
 from funcgrad.backends.native.arguments_text import ARGUMENTS
 from funcgrad.backends.native.callback_text import CALL_BACK
+from funcgrad.backends.native.looking_text import LOOKING
 from funcgrad.backends.native.results_text import RESULTS
 
 _BASICS: Final = """
@@ -78,25 +79,6 @@ released:
   br label %next
 done:
   ret void
-}
-
-; Whether NumPy's error state in this context is one that asks for nothing.
-define internal i1 @is_quiet() nounwind {
-entry:
-  %room = alloca ptr
-  store ptr null, ptr %room
-  %status = call i32 @PyContextVar_Get(ptr @error_state, ptr null, ptr %room)
-  %state = load ptr, ptr %room
-  %there = icmp ne ptr %state, null
-  br i1 %there, label %compare, label %no
-compare:
-  call void @Py_DecRef(ptr %state)
-  %usual = icmp eq ptr %state, @usual_state
-  %silent = icmp eq ptr %state, @silent_state
-  %either = or i1 %usual, %silent
-  ret i1 %either
-no:
-  ret i1 false
 }
 
 define internal i64 @number_in(ptr %table, i64 %place) nounwind alwaysinline {
@@ -225,6 +207,8 @@ done:
 define ptr @run(ptr %self, ptr %args, i64 %count, ptr %names) nounwind {
 entry:
   %state = alloca %State
+  %looks = alloca i1  ; whether somebody looks at the results
+  store i1 false, ptr %looks
   %first = getelementptr i8, ptr %self, i64 $items
   %array = load ptr, ptr %first
   %table_place = getelementptr i8, ptr %array, i64 $head
@@ -247,8 +231,17 @@ checks:
   %is_raw = icmp ne i64 %is_raw_word, 0
   br i1 %is_raw, label %fit, label %ask_state
 ask_state:
-  %quiet = call i1 @is_quiet()
-  br i1 %quiet, label %ask_check, label %miss
+  %attention = call i32 @attention()
+  switch i32 %attention, label %miss [
+    i32 1, label %ask_check
+    i32 2, label %ask_calls
+  ]
+ask_calls:  ; at what Python's functions call inside nobody looks
+  %asked_program = call ptr @address_in(ptr %table, i64 $program)
+  %calls_back = call i64 @number_in(ptr %asked_program, i64 4)
+  store i1 true, ptr %looks
+  %stays = icmp eq i64 %calls_back, 0
+  br i1 %stays, label %ask_check, label %miss
 ask_check:
   %check = call ptr @address_in(ptr %table, i64 $check)
   %unchecked = icmp eq ptr %check, null
@@ -338,17 +331,24 @@ go:
   %program = call ptr @address_in(ptr %table, i64 $program)
   %status = call i32 @run_program(ptr %program, ptr %room, ptr %outs, ptr %arena)
   %succeeded = icmp eq i32 %status, 0
-  br i1 %succeeded, label %build, label %release_outputs
+  br i1 %succeeded, label %ask_looks, label %release_outputs
+ask_looks:
+  %looked = load i1, ptr %looks
+  br i1 %looked, label %judge, label %build
+judge:
+  %finite = call i1 @are_finite(ptr %results, ptr %outs, i64 %outputs)
+  br i1 %finite, label %build, label %release_outputs
 build:
   %built = call ptr @make(ptr %state)
   %is_built = icmp ne ptr %built, null
   br i1 %is_built, label %release_inputs, label %release_outputs
 release_outputs:
-  %outcome = phi i32 [%status, %go], [1, %build]
+  %outcome = phi i32 [%status, %go], [3, %judge], [1, %build]
   call void @release(ptr %arrays, i64 %outputs)
   br label %release_inputs
 release_inputs:
-  ; 0: there is a result; 1: an exception; 2: a guard failed; 3: other arguments; 4: a signal
+  ; 0: there is a result; 1: an exception; 2: a guard failed; 4: a signal;
+  ; 3: other arguments, or a result that is not finite where somebody looks
   %end = phi i32 [3, %not_taken], [1, %not_allocated], [0, %build], [%outcome, %release_outputs]
   %result = phi ptr [null, %not_taken], [null, %not_allocated], [%built, %build],
     [null, %release_outputs]
@@ -460,6 +460,7 @@ copy:
 @error_state = external global i8
 @usual_state = external global i8
 @silent_state = external global i8
+@looking_state = external global i8
 declare i64 @llvm.$clock()
 declare ptr @malloc(i64)
 declare void @free(ptr)
@@ -493,5 +494,5 @@ declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare ptr @PyArray_Scalar(ptr, ptr, ptr)
 """
 
-RUNTIME: Final = Template("".join([_BASICS, ARGUMENTS, RESULTS, CALL_BACK, _CALLS]))
+RUNTIME: Final = Template("".join([_BASICS, ARGUMENTS, RESULTS, LOOKING, CALL_BACK, _CALLS]))
 """The text, but for the numbers of the layout of objects, of words, and of places in tables."""
