@@ -58,8 +58,15 @@ def holds(
     Notes
     -----
     Hypothesis is told how near each point is to breaking the law (``hypothesis.target``), so its
-    search climbs towards the worst disagreement. It draws the seed of directions and cotangents
-    too. What fails is shrunk, and the report ends with code that repeats it.
+    search climbs towards the worst disagreement in the second half of the draws. That finds
+    mistakes that grow slowly towards a place: an error of 1e-9 in a singularity's place was found
+    by 14 of 24 searches of 200 draws, by 0 without climbing; a bump of 0.1 % with a width of 0.1 in
+    three dimensions by 5 of 16, by 2 without. It makes no difference where a mistake is absent up
+    to an edge: those are found by ``at=strategies.points(f, ...)``, which crosses the comparisons
+    that ``f`` and its rules make.
+
+    Hypothesis draws the seed of directions and cotangents too. What fails is shrunk, and the report
+    ends with code that repeats it.
 
     Examples
     --------

@@ -7,6 +7,7 @@ leads nowhere, another start is tried.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -17,7 +18,6 @@ from funcgrad import trees
 from funcgrad.errors import ArgumentError
 from funcgrad.floating_errors import quiet
 from funcgrad.key_uses import repetition
-from funcgrad.primitive import DISCRETE
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value
@@ -78,7 +78,7 @@ class Stop:
     def sites(self) -> set[Hashable]:
         """The operations of the run with a distance that is large enough."""
         near = Counter((short.encounter, short.number) for short in self.near)
-        sites = _sites(self.run)
+        sites = sites_of(self.run)
         return {
             sites[place]
             for place, met in enumerate(self.run.met)
@@ -88,7 +88,7 @@ class Stop:
 
     def still(self) -> set[Hashable]:
         """The operations of the run with a distance that is not."""
-        sites = _sites(self.run)
+        sites = sites_of(self.run)
         return {sites[short.encounter] for short in self.near}
 
 
@@ -102,7 +102,7 @@ def _real_distance(x: Value) -> Value:
     return abs(wrap(x)) if np.dtype(wrap(x).dtype).kind == "c" else wrap(x)
 
 
-def _sites(run: Encounters) -> list[Hashable]:
+def sites_of(run: Encounters) -> list[Hashable]:
     """The operation, the user's line and the number of its turn there, for all that was met."""
     turns: Counter[Hashable] = Counter()
     sites: list[Hashable] = []
@@ -276,7 +276,7 @@ class Mover:
             stop = Stop(point, run, near)
             if not near or not steps:
                 return stop, well
-            moved = self._step(stop)
+            moved = self.step(stop)
             if moved is None:
                 if shakes == 2 or all(short.value for short in near):
                     return stop, well
@@ -285,7 +285,7 @@ class Mover:
                 moved = [x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape) for x in point]
             point = moved
 
-    def _step(self, stop: Stop) -> Point | None:
+    def step(self, stop: Stop) -> Point | None:
         """The shortest step, relative to the numbers, that reaches the goals to first order."""
         near = stop.near[:_ROWS]
         try:
@@ -303,51 +303,18 @@ class Mover:
         step = step * scale * min(1.0, 0.5 / max(float(abs(step).max(initial=0)), 1e-300))
         return _plus(stop.point, step)
 
-    def across(self, point: Point, number: int) -> Point:
-        """Go to the other side of one of the comparisons that the function makes there.
-
-        The point itself is returned where there is no comparison, or no way across.
-        """
-        run = self.run(point)
-        places = [
-            (k, which, element)
-            for k, met in enumerate(run.met)
-            if met.operation.differential is DISCRETE
-            for which, value in enumerate(met.zeros)
-            for element in range(min(np.size(value), 4))
-        ]
-        if not places:
-            return point
-        place = places[number % len(places)]
-        return self._across(point, run, place) or point
-
-    def _across(self, point: Point, run: Encounters, place: tuple[int, int, int]) -> Point | None:
-        k, which, element = place
-        value = _number(run, place)
-        side, site = np.sign(value), _sites(run)[k]
-        for _ in range(10):
-            goal = -2 * side * self.margin
-            moved = self._step(
-                Stop(point, run, [Near(k, which, element, float(value), float(goal))])
-            )
-            if moved is None:
-                return None
-            point, run = moved, self.run(moved)
-            sites = _sites(run)
-            if site not in sites:
-                return point  # an earlier comparison has changed as well
-            k = sites.index(site)
-            if which >= len(run.met[k].zeros) or element >= np.size(run.met[k].zeros[which]):
-                return point
-            value = _number(run, (k, which, element))
-            if np.sign(value) == -side:
-                return point
-        return None
-
     # --------------------------------------------------------------------------------- search
 
-    def moved(self, seed: int, across: int = 0) -> tuple[Any, ...]:
+    def moved(
+        self, seed: int, begin: Callable[[Mover, Point], Point] | None = None
+    ) -> tuple[Any, ...]:
         """Search for arguments away from all kinks.
+
+        Parameters
+        ----------
+        seed : int
+        begin : callable, optional
+            Moves a start before the search begins there, as ``crossing.across`` does.
 
         Raises
         ------
@@ -358,14 +325,14 @@ class Mover:
         stops: list[Stop] = []
         alive: set[Hashable] = set()
         for number, start in enumerate(self.starts(seed)):
-            begun = self.across(start, across - 1) if across else start
+            begun = start if begin is None else begin(self, start)
             stop = self.walk(begun)
             alive |= stop.sites()
             if not stop.near and stop.run.error is None and _is_finite(stop.run):
-                unmoved = number == 0 and all(
-                    a is b for a, b in zip(stop.point, start, strict=True)
-                )
-                return self.returned(stop.point if unmoved else self._simple(stop))
+                unmoved = number == 0 and all(map(operator.is_, stop.point, start))
+                # Where a search begins close to something, rounding might cross it.
+                is_exact = unmoved or begun is not start
+                return self.returned(stop.point if is_exact else self._simple(stop))
             stops.append(stop)
             if number >= 4:  # what is at no kink elsewhere, and does not change here, is harmless
                 for stopped in stops:
@@ -427,11 +394,6 @@ class Mover:
 def _name(f: Callable[..., Any]) -> str:
     name: str = getattr(f, "__name__", type(f).__name__)
     return "the function" if name == "<lambda>" else name
-
-
-def _number(run: Encounters, place: tuple[int, int, int]) -> float:
-    k, which, element = place
-    return float(np.asarray(_real_distance(run.met[k].zeros[which])).ravel()[element])
 
 
 def _is_finite(run: Encounters) -> bool:

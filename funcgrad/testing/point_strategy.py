@@ -18,6 +18,7 @@ from funcgrad import trees
 from funcgrad.errors import ArgumentError, MissingPackageError
 from funcgrad.shape import Shape, is_inexact
 from funcgrad.tensor import wrap
+from funcgrad.testing.crossing import across
 from funcgrad.testing.points import mover_of
 
 _DRAWN: Final = 32
@@ -26,8 +27,12 @@ _DRAWN: Final = 32
 _SIXTEENTHS: Final = 48
 """How many steps of 1/16 a number may be off, in each direction."""
 
-_SIDES: Final = 7
-"""How many of the function's comparisons are tried on their other side."""
+_CHOICES: Final = 255
+"""The greatest number of a comparison or choice that is tried on its other side; as many draws are
+for none."""
+
+_CROSSINGS: Final = 3
+"""How many of them are crossed in one draw, for branches inside of branches."""
 
 
 class Like:
@@ -74,8 +79,10 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
 
     Notes
     -----
-    Some draws put one of the function's comparisons on its other side, so that branches are taken
-    that few arguments lead to.
+    Most draws put up to three of the comparisons and choices that the function makes, or the rules
+    of its derivatives, on their other side, one after the other, so that branches are taken that
+    few arguments lead to: of ``cond``, ``switch``, loops, ``where``, ``maximum`` and the like, and
+    of Python's ``if``. What depends on arguments by whole numbers alone is not aimed at.
 
     Examples
     --------
@@ -105,14 +112,17 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
     steps = st.lists(st.integers(-_SIXTEENTHS, _SIXTEENTHS), min_size=count, max_size=count)
     seeds = st.integers(0, 2**16) if sum(sizes) * 2 > _DRAWN else st.just(0)
 
-    def moved(drawn: tuple[list[int], int, int]) -> Any:
-        numbers, seed, side = drawn
+    side = st.integers(0, 2 * _CHOICES + 1).map(lambda number: max(number - _CHOICES - 1, 0))
+    sides = st.lists(side, min_size=_CROSSINGS, max_size=_CROSSINGS)
+
+    def moved(drawn: tuple[list[int], int, list[int]]) -> Any:
+        numbers, seed, choices = drawn
         offsets = _Offsets(numbers, seed)
         begun = [_moved(leaf, offsets) for leaf in examples]
         mover = mover_of("points", f, trees.unflatten(structure, begun), margin)
-        return mover.moved(0, across=side)
+        return mover.moved(0, lambda mover, start: across(mover, start, choices))
 
-    return st.tuples(steps, seeds, st.integers(0, _SIDES)).map(moved)
+    return st.tuples(steps, seeds, sides).map(moved)
 
 
 def _example(leaf: object) -> Any:

@@ -2,7 +2,8 @@
 
 Hypothesis shrinks numbers to 0, where abs, relu, max, norm and the square root have their kinks,
 and equal numbers are ties: the smallest failing example would often be a false one. Here hypothesis
-draws the *distance* from a number of the lattice, and shrinks that.
+draws the *distance* from a number of the lattice, and shrinks that. A distance is a float and some
+small steps: searches that climb change drawn numbers by integers, and whole numbers are too far.
 
 >>> import numpy as np
 >>> lattice(5, -4.0, 4.0)
@@ -34,6 +35,9 @@ Drawn: TypeAlias = Any
 _CYCLE: Final = (0.5, 1.25, 1.75)
 _MOST_DRAWN: Final = 48
 """The size up to which each number is drawn by itself. More of them come from one seed."""
+
+_MOST_STEPS: Final = 1024
+"""The greatest number of small steps, which together are an eighth of the range."""
 
 
 def hypothesis_for(name: str) -> Any:
@@ -96,8 +100,11 @@ def smooth_arrays(
     base = lattice(count, low, high)
     width = high - low
     if count <= _MOST_DRAWN:
-        moves = st.lists(st.floats(0, width, allow_nan=False), min_size=count, max_size=count).map(
-            np.array
+        distance = st.floats(0, width, allow_nan=False)
+        steps = st.integers(-_MOST_STEPS, _MOST_STEPS)
+        coarse, fine = [st.lists(x, min_size=count, max_size=count) for x in (distance, steps)]
+        moves = st.tuples(coarse, fine).map(
+            lambda pair: np.array(pair[0]) + np.array(pair[1]) * (width / 8 / _MOST_STEPS)
         )
     else:
         moves = st.integers(0, 2**32 - 1).map(_moves(count, width))

@@ -1,0 +1,168 @@
+"""Cross to the other side of the comparisons and choices that a function makes.
+
+Each branch of a function begins where a comparison changes, and an operation such as ``maximum``
+takes another way where a distance from its kink changes its sign. These are the distances that
+points are kept away from (``moving.py``), so the same steps lead across. A chain of crossings
+reaches branches inside of branches.
+
+>>> import funcgrad.numpy as fnp
+>>> from funcgrad.testing.points import mover_of
+>>> mover = mover_of("test", lambda x: fnp.where(x > 1000.0, x, -x), (1.0,), 1e-3)
+>>> (x,) = across(mover, mover.start(), [1])
+>>> bool(x > 1000)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.testing.moving import Mover, Near, Point, Stop, sites_of
+from funcgrad.trace import Value
+from funcgrad.transforms.encounters import Encounters
+from funcgrad.transforms.forward import jvp
+
+_STEPS: Final = 60
+"""A step is at most half as long as the numbers are large, so these reach from 1 to 1e10."""
+
+_MOST_SKIPPED: Final = 8
+"""How many places that were crossed before are passed over."""
+
+
+def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
+    """Cross to the other side of places that numbers choose, one after the other.
+
+    Parameters
+    ----------
+    mover : Mover
+    point : list of arrays
+        Where to begin.
+    choices : sequence of int
+        0 for none, else the number of a comparison or a choice, counted around, among those that
+        the function and the rules of its derivatives meet at the point that was reached so far.
+        None is crossed twice, which would lead back.
+
+    Returns
+    -------
+    list of arrays
+        The point itself where there is no place, or no way across.
+    """
+    ruled = replace(mover, function=_with_tangents(mover))
+    crossed: dict[Name, Place] = {}
+    for choice in choices:
+        if choice:
+            run = ruled.run(point)
+            chosen, run = (mover, mover.run(point)) if run.error is not None else (ruled, run)
+            place = _chosen(run, choice - 1, crossed)
+            if place is not None:
+                point = _walk_across(chosen, point, run, place, crossed) or point
+                crossed[place.name(run)] = place
+    return point
+
+
+def _with_tangents(mover: Mover) -> Callable[..., Any]:
+    """The function with a tangent, in which rules of derivatives are met, too."""
+
+    def pushed(*args: Any) -> Any:
+        leaves, structure = trees.flatten(args)
+        moving = [leaves[k] for k in mover.movable]
+
+        def function(*moved: Value) -> Any:
+            whole = list(leaves)
+            for k, leaf in zip(mover.movable, moved, strict=True):
+                whole[k] = leaf
+            return mover.function(*trees.unflatten(structure, whole))
+
+        ones = [np.ones_like(np.asarray(mover.leaves[k])) for k in mover.movable]
+        return jvp(function, moving, ones)
+
+    return pushed
+
+
+Name: TypeAlias = tuple[Hashable, int, int]
+"""A site of a run, the number of a distance there, and an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A distance of a run: of which operation, which of its values, and which element."""
+
+    encounter: int
+    number: int
+    element: int
+
+    def value(self, run: Encounters) -> float:
+        """Read it."""
+        return float(np.ravel(np.asarray(run.met[self.encounter].zeros[self.number]))[self.element])
+
+    def name(self, run: Encounters) -> Name:
+        """Name it by the operation with its line and its turn there."""
+        return sites_of(run)[self.encounter], self.number, self.element
+
+    def found(self, name: Name, run: Encounters, sites: Mapping[Hashable, int]) -> Place | None:
+        """Find it in another run, if that has it."""
+        encounter = sites.get(name[0])
+        if encounter is None:
+            return None
+        zeros = run.met[encounter].zeros
+        if self.number >= len(zeros) or self.element >= np.size(zeros[self.number]):
+            return None
+        return replace(self, encounter=encounter)
+
+    def near(self, value: float, goal: float) -> Near:
+        """Say what its distance is and shall be."""
+        return Near(self.encounter, self.number, self.element, value, goal)
+
+
+def _chosen(run: Encounters, choice: int, crossed: Mapping[Name, Place]) -> Place | None:
+    """The place of a number, among the operations first, then among the elements."""
+    values = [
+        (k, number, np.size(value))
+        for k, met in enumerate(run.met)
+        for number, value in enumerate(met.zeros)
+        if np.size(value) and np.asarray(value).dtype.kind == "f"
+    ]
+    for after in range(min(len(values), _MOST_SKIPPED)):
+        k, number, size = values[(choice + after) % len(values)]
+        place = Place(k, number, choice // len(values) % size)
+        if place.name(run) not in crossed:
+            return place
+    return None
+
+
+def _walk_across(
+    mover: Mover, point: Point, run: Encounters, place: Place, crossed: Mapping[Name, Place]
+) -> Point | None:
+    """Step until a distance has the other sign; None where steps do not make it smaller.
+
+    Distances that were crossed before stay as they are, to first order.
+    """
+    value, name = place.value(run), place.name(run)
+    side = np.sign(value)
+    for _ in range(_STEPS):
+        sites = {site: k for k, site in enumerate(sites_of(run))}
+        near = [place.near(value, float(-2 * side * mover.margin))]
+        for other, earlier in crossed.items():
+            again = earlier.found(other, run, sites)
+            if other != name and again is not None:
+                distance = again.value(run)
+                near.append(again.near(distance, distance / 1.5))  # where a step of 0 leads
+        moved = mover.step(Stop(point, run, near))
+        if moved is None:
+            return None
+        point, run = moved, mover.run(moved)
+        again = place.found(name, run, {site: k for k, site in enumerate(sites_of(run))})
+        if again is None:
+            return point  # an earlier comparison has changed as well
+        place, before, value = again, value, again.value(run)
+        if np.sign(value) == -side:
+            return point
+        if not abs(value) < abs(before):  # it has no other side, such as a length
+            return None
+    return None
