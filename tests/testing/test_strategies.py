@@ -17,6 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.testing import laws
 from funcgrad.testing import strategies as st
+from funcgrad.testing.strategies import drawn_functions
 from funcgrad.testing.strategies.drawn_functions import OPERATIONS
 
 STRATEGIES: Any = st  # to call with arguments of wrong types
@@ -125,7 +126,7 @@ def test_directions_have_the_structure_of_a_tree(tangent):
 
 
 def test_operations_are_discovered_with_their_domains():
-    names = {operation.name for _, operation in OPERATIONS.texts}
+    names = {operation.name for _, operation in OPERATIONS.texts if operation is not None}
     assert {"log", "arccosh", "sqrt", "tan", "tanh", "expm1"} <= names
     assert not names & {"absolute", "sign", "floor", "fabs"}
     assert len(names) >= 20
@@ -145,6 +146,38 @@ def test_functions_of_several_arguments_print_as_source(f, x, y):
     names: dict[str, Any] = {}
     exec(repr(f), names)
     assert np.array_equal(names["f"](x, y), f(x, y))
+
+
+TEXTS = [*drawn_functions._OF_NUMBERS, *drawn_functions._OF_VECTORS]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_functions_have_loops_branches_complex_numbers_and_linear_algebra(text):
+    step = text.format("x", n=3)
+    f = find(st.functions((3,), max_steps=1), lambda f: step in f.source)
+    x = np.array([-1.3, 0.2, 1.7])
+    laws.grad_is_numerical(f, (x,))
+    laws.modes_agree(f, (x,))
+
+
+def test_functions_of_other_namespaces_import_them():
+    f = find(st.functions(()), lambda f: "special.erf(" in f.source)
+    assert "import funcgrad.scipy.special as special" in f.source
+    assert np.isfinite(f(0.5))
+    texts = [text for text, _ in OPERATIONS.texts]
+    assert sum(text.startswith("special.") for text in texts) >= 20
+    assert any(text.startswith("fg.nn.gelu") for text in texts)
+    assert not any("relu(" in text or "abs(" in text for text in texts)  # they have kinks
+
+
+@pytest.mark.slow
+def test_every_operation_of_functions_is_smooth_and_right():
+    for text, _ in OPERATIONS.texts:
+        for shape in ((), (2, 3)):
+            f = drawn_functions.DrawnFunction(drawn_functions._source([shape], (), [(text, 0, 0)]))
+            x = np.linspace(-1.3, 1.7, 6).reshape(2, 3) if shape else np.float64(0.4)
+            for law in (laws.modes_agree, laws.grad_is_numerical, laws.hessian_symmetric):
+                law(f, (x,))
 
 
 def test_functions_shrink_to_few_steps():

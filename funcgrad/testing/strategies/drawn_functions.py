@@ -1,20 +1,25 @@
 """``functions``: random programs that know their source.
 
-The operations are discovered: every public function of one array whose program is a single
-elementwise operation, on a range of that operation's own samples on which it is smooth. An operand
+The operations are discovered: every public function of one array, of ``funcgrad.numpy`` and
+``scipy.special``, whose program is a single elementwise operation, on a range of that operation's
+own samples on which it is smooth; and every such function of ``nn`` that meets no kink. An operand
 is moved into the range by a hyperbolic tangent, so that no argument leaves the domain. Besides
-these there are operators of two operands, sums, moves of elements, and products with matrices.
+these there are operators of two operands, sums, moves of elements, products with matrices, linear
+algebra of positive matrices, complex numbers, loops and branches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+import funcgrad.nn as nn
 import funcgrad.numpy as array_functions
+import funcgrad.scipy.special as special
 from funcgrad.errors import ArgumentError, FuncgradError
 from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import integer
@@ -24,6 +29,7 @@ from funcgrad.shape import Shape
 from funcgrad.structure import Elementwise
 from funcgrad.testing.strategies.smooth_numbers import Strategy, checked_shape, hypothesis_for
 from funcgrad.trace import Value
+from funcgrad.transforms.encounters import encounters
 from funcgrad.transforms.forward import jvp
 from funcgrad.transforms.stage import program
 
@@ -55,7 +61,31 @@ _VECTOR: Final = (
     "{0} - fg.nn.logsumexp({0}, axis=-1, keepdims=True)",
     "{0} @ (np.cos(np.arange({n} * {n})).reshape({n}, {n}) / {n})",
 )
+_OF_NUMBERS: Final = (
+    "fnp.real((0.5 + {0} + 1j * fnp.sin({0})) * fnp.exp(1j * {0}))",
+    "fnp.angle(2.0 + fnp.tanh({0}) + 1j * {0})",
+    "fg.fori_loop(0, 3, lambda k, c: fnp.tanh(c + {0}), {0})",
+    "fg.scan(lambda c, k: (fnp.sin(c) + {0} * k, None), {0}, fnp.arange(3.0))[0]",
+    "fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, fnp.cos(c[1]) * {0}), (0, {0}))[1]",
+    "fg.cond(fnp.sum({0}) > 0, lambda: fnp.tanh({0}), lambda: 2 * fg.nn.sigmoid(2 * {0}) - 1)",
+    "fg.vmap(lambda s: fnp.sin(s * {0}))(fnp.arange(1.0, 3.0)).sum(0)",
+    "fg.jit(lambda v: v * fnp.exp(-v * v))({0})",
+    "fg.checkpoint(lambda v: fnp.cos(v) * v)({0})",
+)
+"""Complex numbers, control flow, whose branches have the same values, and transformations."""
+
+_POSITIVE: Final = "({0}[..., :, None] * {0}[..., None, :] + 2.0 * np.eye({n}))"
+_OF_VECTORS: Final = (
+    f"fnp.linalg.solve({_POSITIVE}, {{0}}[..., None])[..., 0]",
+    f"fnp.linalg.slogdet({_POSITIVE})[1][..., None] * {{0}}",
+    f"fnp.sum(fnp.linalg.cholesky({_POSITIVE}), axis=-1)",
+    f"({{0}}[..., None, :] @ fnp.linalg.inv({_POSITIVE}))[..., 0, :]",
+    "fnp.imag(fnp.fft.fft({0}, axis=-1)) + {0}",
+)
+"""Linear algebra."""
+
 _POINTS: Final = 17
+_NN_RANGE: Final = (-3.0, 3.0)
 
 
 class DrawnFunction:
@@ -64,7 +94,8 @@ class DrawnFunction:
     Attributes
     ----------
     source : str
-        Python code that defines ``f``, with ``fg``, ``fnp`` (``funcgrad.numpy``) and ``np``.
+        Python code that defines ``f``, with ``fg``, ``fnp`` (``funcgrad.numpy``), ``np``, and
+        ``special`` (``funcgrad.scipy.special``) where it is used.
     """
 
     def __init__(self, source: str) -> None:
@@ -140,9 +171,8 @@ def functions(
         raise ArgumentError(f"{name}: the shapes of functions need elements, got {domain!r}.")
     st = hypothesis_for(name)
     unary = [text for text, _ in OPERATIONS.texts]
-    steps = st.tuples(
-        st.sampled_from([*_BINARY, *_ANY, *_VECTOR, *unary]), st.integers(0, 7), st.integers(0, 7)
-    )
+    texts = [*_BINARY, *_ANY, *_VECTOR, *unary, *_OF_NUMBERS, *_OF_VECTORS]
+    steps = st.tuples(st.sampled_from(texts), st.integers(0, 7), st.integers(0, 7))
     drawn = st.lists(steps, min_size=1, max_size=most)
     strategy: Strategy = drawn.map(lambda chosen: DrawnFunction(_source(inputs, output, chosen)))
     return strategy
@@ -157,7 +187,7 @@ def _source(inputs: Sequence[Shape], output: Shape, steps: Sequence[tuple[str, i
         # The first choice is the latest value, so that programs shrink to a chain.
         one, shape = variables[-1 - first % len(variables)]
         other, other_shape = variables[-1 - second % len(variables)]
-        if text in _VECTOR and not shape:
+        if text in (*_VECTOR, *_OF_VECTORS) and not shape:
             text = _ANY[0]
         if other_shape != shape:
             other = f"fnp.mean({other})"
@@ -165,6 +195,8 @@ def _source(inputs: Sequence[Shape], output: Shape, steps: Sequence[tuple[str, i
         variables.append((name, shape))
     value, shape = variables[-1]
     header = ["import numpy as np", "import funcgrad as fg", "import funcgrad.numpy as fnp"]
+    if any("special." in line for line in lines):
+        header.append("import funcgrad.scipy.special as special")
     header.append(f"def f({', '.join(arguments)}):")
     return "\n".join([*header, *lines, f"    return {_result(value, shape, output)}"])
 
@@ -183,25 +215,45 @@ def _result(value: str, shape: Shape, output: Shape) -> str:
 
 
 class _SmoothOperations:
-    """The elementwise operations of one operand that have a public name, found when needed."""
+    """The elementwise functions of one operand that have a public name, found when needed."""
 
     @cached_property
-    def texts(self) -> tuple[tuple[str, Primitive], ...]:
-        """The text of each call, with a place for the operand, and the operation."""
-        return tuple(_discovered())
+    def texts(self) -> tuple[tuple[str, Primitive | None], ...]:
+        """The text of each call, with a place for the operand, and the operation if it is one."""
+        seen: set[Primitive] = set()
+        of_arrays = tuple(_discovered("fnp", array_functions, seen))
+        return (*of_arrays, *_discovered("special", special, seen), *_of_nn())
 
 
-def _discovered() -> Iterator[tuple[str, Primitive]]:
-    seen: set[Primitive] = set()
-    for name in array_functions.__all__:
-        operation = _operation(getattr(array_functions, name))
+def _discovered(
+    alias: str, namespace: ModuleType, seen: set[Primitive]
+) -> Iterator[tuple[str, Primitive | None]]:
+    for name in namespace.__all__:
+        operation = _operation(getattr(namespace, name))
         if operation is None or operation in seen:
             continue
         seen.add(operation)
         limits = _smooth_range(operation)
         if limits is not None:
-            middle, half = sum(limits) / 2, (limits[1] - limits[0]) / 2
-            yield f"fnp.{name}({middle:.4g} + {half:.4g} * fnp.tanh({{0}}))", operation
+            yield _call(f"{alias}.{name}", limits), operation
+
+
+def _of_nn() -> Iterator[tuple[str, Primitive | None]]:
+    for name in nn.__all__:
+        function = getattr(nn, name)
+        if not isinstance(function, type) and callable(function):
+            try:
+                is_elementwise = np.shape(function(0.5)) == () and _is_smooth(function, *_NN_RANGE)
+            except Exception:  # it takes other arguments
+                continue
+            if is_elementwise:
+                yield _call(f"fg.nn.{name}", _NN_RANGE), None
+
+
+def _call(path: str, limits: tuple[float, float]) -> str:
+    """The text of a call whose argument is within limits."""
+    middle, half = sum(limits) / 2, (limits[1] - limits[0]) / 2
+    return f"{path}({middle:.4g} + {half:.4g} * fnp.tanh({{0}}))"
 
 
 def _operation(function: object) -> Primitive | None:
@@ -236,7 +288,7 @@ def _smooth_range(operation: Primitive) -> tuple[float, float] | None:
     return None
 
 
-def _is_smooth(operation: Primitive, low: float, high: float) -> bool:
+def _is_smooth(operation: Callable[..., Any], low: float, high: float) -> bool:
     """Whether values and slopes are moderate, and slopes change less over smaller distances."""
     changes = []
     for count in (_POINTS, 8 * _POINTS):
@@ -245,10 +297,18 @@ def _is_smooth(operation: Primitive, low: float, high: float) -> bool:
             values, slopes = map(np.asarray, jvp(operation, (points,), (np.ones(count),)))
         except FuncgradError:
             return False
-        if not np.all((abs(values) < 50) & (abs(slopes) < 50)):
+        is_real = values.shape == points.shape and values.dtype.kind == "f"
+        if not is_real or not np.all((abs(values) < 50) & (abs(slopes) < 50)):
             return False
         changes.append(float(np.max(abs(np.diff(slopes)))))
-    return changes[1] <= 0.5 * changes[0]
+    return changes[1] <= 0.5 * changes[0] and not _crosses_kink(operation, points)
+
+
+def _crosses_kink(operation: Callable[..., Any], points: np.ndarray[Any, Any]) -> bool:
+    """Whether ascending arguments are on both sides of a kink, or at one."""
+    run = encounters(operation, (points,))
+    zeros = [np.sign(np.asarray(x)) for met in run.met for x in met.zeros]
+    return any(sides.min() != sides.max() or not sides.all() for sides in zeros)
 
 
 OPERATIONS: Final = _SmoothOperations()
