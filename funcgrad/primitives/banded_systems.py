@@ -139,7 +139,8 @@ def _pull(
 
 
 def _least_singular_value(bands: Value, b: Value, lower: int, upper: int, **_: Hashable) -> Value:
-    return least_singular_value(_product(bands, np.eye(shape_of(bands)[-1]), upper))
+    unit = np.eye(shape_of(bands)[-1], dtype=dtype_of(bands))
+    return least_singular_value(_product(bands, unit, upper))
 
 
 def _samples() -> Iterator[Sample]:

@@ -64,7 +64,8 @@ def from_whole(x: Value) -> Value:
 
 def unless(mask: Value, x: Value) -> Value:
     """Values that are 1 where a mask holds, and ``x`` elsewhere."""
-    return x * (1 - mask) + mask
+    one = dtype_of(x).type(1)  # so that truth values do not widen
+    return x * (one - mask) + mask
 
 
 def is_whole(x: Value) -> Value:

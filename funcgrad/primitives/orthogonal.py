@@ -199,7 +199,7 @@ def _pivots(x: Value, **_: Hashable) -> Value:
     Nguyen, "Reconstructing Householder vectors from tall-skinny QR", 2014).
     """
     q, r = qr(x, complete=False)
-    below = q - np.eye(shape_of(q)[-2], shape_of(q)[-1])
+    below = q - np.eye(shape_of(q)[-2], shape_of(q)[-1], dtype=dtype_of(q))
     pivots = []
     for k in range(shape_of(q)[-1]):
         corner = below[..., :1, :1]
