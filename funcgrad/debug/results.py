@@ -174,8 +174,10 @@ def raise_nans() -> Iterator[None]:
       Cause: reciprocal_of_positive in the pull of log at <doctest ...>:2: ...
     """
     state = ERROR_STATE
-    marks = state is not None and state.read() is state.usual
-    with watched_by(_Looking()), _chosen(state, "looking") if marks else nullcontext():
+    marks: AbstractContextManager[Any] = nullcontext()
+    if state is not None and state.read() is state.usual:
+        marks = _chosen(state, "looking")
+    with watched_by(_Looking()), marks:
         yield
 
 

@@ -55,7 +55,7 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
         The point itself where there is no place, or no way across.
     """
     ruled = replace(mover, function=_with_tangents(mover))
-    crossed: dict[Name, Place] = {}
+    crossed: dict[Name, KinkPlace] = {}
     for choice in choices:
         if choice:
             run = ruled.run(point)
@@ -91,7 +91,7 @@ Name: TypeAlias = tuple[Hashable, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KinkPlace:
     """A distance of a run: of which operation, which of its values, and which element."""
 
     encounter: int
@@ -106,7 +106,9 @@ class Place:
         """Name it by the operation with its line and its turn there."""
         return sites_of(run)[self.encounter], self.number, self.element
 
-    def found(self, name: Name, run: Encounters, sites: Mapping[Hashable, int]) -> Place | None:
+    def in_run(
+        self, name: Name, run: Encounters, sites: Mapping[Hashable, int]
+    ) -> KinkPlace | None:
         """Find it in another run, if that has it."""
         encounter = sites.get(name[0])
         if encounter is None:
@@ -121,7 +123,7 @@ class Place:
         return Near(self.encounter, self.number, self.element, value, goal)
 
 
-def _chosen(run: Encounters, choice: int, crossed: Mapping[Name, Place]) -> Place | None:
+def _chosen(run: Encounters, choice: int, crossed: Mapping[Name, KinkPlace]) -> KinkPlace | None:
     """The place of a number, among the operations first, then among the elements."""
     values = [
         (k, number, np.size(value))
@@ -131,14 +133,14 @@ def _chosen(run: Encounters, choice: int, crossed: Mapping[Name, Place]) -> Plac
     ]
     for after in range(min(len(values), _MOST_SKIPPED)):
         k, number, size = values[(choice + after) % len(values)]
-        place = Place(k, number, choice // len(values) % size)
+        place = KinkPlace(k, number, choice // len(values) % size)
         if place.name(run) not in crossed:
             return place
     return None
 
 
 def _walk_across(
-    mover: Mover, point: Point, run: Encounters, place: Place, crossed: Mapping[Name, Place]
+    mover: Mover, point: Point, run: Encounters, place: KinkPlace, crossed: Mapping[Name, KinkPlace]
 ) -> Point | None:
     """Step until a distance has the other sign; None where steps do not make it smaller.
 
@@ -150,7 +152,7 @@ def _walk_across(
         sites = {site: k for k, site in enumerate(sites_of(run))}
         near = [place.near(value, float(-2 * side * mover.margin))]
         for other, earlier in crossed.items():
-            again = earlier.found(other, run, sites)
+            again = earlier.in_run(other, run, sites)
             if other != name and again is not None:
                 distance = again.value(run)
                 near.append(again.near(distance, distance / 1.5))  # where a step of 0 leads
@@ -158,7 +160,7 @@ def _walk_across(
         if moved is None:
             return None
         point, run = moved, mover.run(moved)
-        again = place.found(name, run, {site: k for k, site in enumerate(sites_of(run))})
+        again = place.in_run(name, run, {site: k for k, site in enumerate(sites_of(run))})
         if again is None:
             return point  # an earlier comparison has changed as well
         place, before, value = again, value, again.value(run)

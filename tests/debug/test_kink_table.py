@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import funcgrad.numpy as fnp
-from funcgrad.debug import kink_table
-
-PAGE = Path(kink_table.__file__).parent / "KINKS.md"
+from tests.debug import kink_table
 
 
 @pytest.mark.slow
 def test_the_page_is_up_to_date():
+    """If it is not, ``python -m tests.debug.kink_table`` writes it anew."""
     pytest.importorskip("scipy")
-    assert PAGE.read_text() == kink_table.page(), (
-        "run python -m funcgrad.debug.kink_table > KINKS.md"
-    )
+    assert kink_table.PAGE.read_text() == kink_table.page()
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def _discovered(
 
 def _of_nn() -> Iterator[tuple[str, Primitive | None]]:
     for name in nn.__all__:
-        function = getattr(nn, name)
+        function: Any = getattr(nn, name)
         if not isinstance(function, type) and callable(function):
             try:
                 is_elementwise = np.shape(function(0.5)) == () and _is_smooth(function, *_NN_RANGE)
@@ -301,12 +301,12 @@ def _is_smooth(operation: Callable[..., Any], low: float, high: float) -> bool:
         if not is_real or not np.all((abs(values) < 50) & (abs(slopes) < 50)):
             return False
         changes.append(float(np.max(abs(np.diff(slopes)))))
-    return changes[1] <= 0.5 * changes[0] and not _crosses_kink(operation, points)
+    return changes[1] <= 0.5 * changes[0] and not _crosses_kink(operation, low, high)
 
 
-def _crosses_kink(operation: Callable[..., Any], points: np.ndarray[Any, Any]) -> bool:
-    """Whether ascending arguments are on both sides of a kink, or at one."""
-    run = encounters(operation, (points,))
+def _crosses_kink(operation: Callable[..., Any], low: float, high: float) -> bool:
+    """Whether arguments between limits are on both sides of a kink, or at one."""
+    run = encounters(operation, (np.linspace(low, high, _POINTS),))
     zeros = [np.sign(np.asarray(x)) for met in run.met for x in met.zeros]
     return any(sides.min() != sides.max() or not sides.all() for sides in zeros)
 

@@ -4,7 +4,7 @@ Nothing is listed by hand. The public functions of one or two arguments are call
 a grid, and ``conventions`` reads from the declarations of their operations where these are at a
 kink.
 
-``python -m funcgrad.debug.kink_table`` prints the page ``KINKS.md``.
+``python -m tests.debug.kink_table`` writes the page ``funcgrad/debug/KINKS.md``.
 
 >>> import funcgrad.numpy as fnp
 >>> for row in rows_of("numpy.sqrt", fnp.sqrt):
@@ -15,18 +15,21 @@ kink.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
+import funcgrad.debug as debug
 import funcgrad.nn as nn
 import funcgrad.numpy as array_functions
 import funcgrad.scipy.special as special
 from funcgrad.debug.conventions import OUTSIDE, POLE, Convention, conventions
+
+PAGE: Final = Path(debug.__file__).parent / "KINKS.md"
 
 _PLACES: Final = (
     *[(x,) for x in (0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 3.0, 6.0, -3.0)],
@@ -67,7 +70,7 @@ these. Of several places of one kind, such as the whole numbers, the first one i
 column is the principle of [`numpy/EDGES.md`](../numpy/EDGES.md) that decides.
 `fg.debug.conventions(f, *args)` tells the same of your own functions.
 
-`python -m funcgrad.debug.kink_table` writes this page, from the declarations of the operations.
+`python -m tests.debug.kink_table` writes this page, from the declarations of the operations.
 
 | function | place | derivative | slopes left, right | convention | principle |
 |---|---|---|---|---|---|
@@ -140,4 +143,4 @@ def _slope(x: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    PAGE.write_text(page())
