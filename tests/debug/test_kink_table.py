@@ -37,7 +37,7 @@ def test_the_page_is_up_to_date():
             "| `f(0)` | a pole, of `reciprocal` | -inf |  | where the value is infinite |  |",
         ),
     ],
-    ids=str,
+    ids=("abs", "maximum", "floor", "log", "reciprocal"),
 )
 def test_a_row_tells_place_derivative_slopes_and_principle(function, row):
     assert row in list(kink_table.rows_of("f", function))
