@@ -27,6 +27,9 @@ PRIMITIVES = [
 
 DRAWS = 4
 
+BELOW_THE_MEAN = frozenset("beta_tail log_betainc_factor".split())
+"""Operations on a, b and x that are called for ``x < a / (a + b)``; they overflow above."""
+
 
 def is_small(case: Case) -> bool:
     if case.sample.params.get("hermitian"):  # other matrices than Hermitian ones have no meaning
@@ -44,10 +47,16 @@ def drawn(rng: np.random.Generator, x, spread):
     return (np.asarray(x) + spread * noise).astype(np.asarray(x).dtype)
 
 
+def is_below_the_mean(a, b, x):
+    return bool(np.all(np.asarray(x) < np.asarray(a) / (np.asarray(a) + np.asarray(b))))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=str)
 def test_no_right_derivative_seems_wrong(primitive):
     cases = [case for case in every_case([primitive]) if is_small(case)]
+    if not cases:
+        pytest.skip("none of its arguments can be drawn by themselves")
     for number in range(DRAWS):
         case = cases[number % len(cases)]
         rng = np.random.default_rng((zlib.crc32(primitive.name.encode()), number))
@@ -56,7 +65,10 @@ def test_no_right_derivative_seems_wrong(primitive):
         args = [drawn(rng, x, spread) for x in case.point(case.differentiable)]
         with np.errstate(all="ignore"):
             try:
-                check_grads(f, away_from_kinks(f, *args), order=1)
+                point = away_from_kinks(f, *args)
+                if primitive.name in BELOW_THE_MEAN and not is_below_the_mean(*point):
+                    continue
+                check_grads(f, point, order=1)
             except DifferentiationError:  # it is said that there is no derivative
                 return
 

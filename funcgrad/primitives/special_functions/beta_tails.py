@@ -102,7 +102,7 @@ beta_tail: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
-    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x, a - (a + b) * x)),
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 
 
@@ -158,5 +158,5 @@ log_betainc_factor: Primitive = elementwise(
     samples=_TRIPLES,
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
-    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x, a - (a + b) * x)),
+    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
