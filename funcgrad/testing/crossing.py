@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.primitive import DISCRETE
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.moving import Mover, Near, Point, Stop, sites_of
 from funcgrad.trace import Value
@@ -29,6 +30,11 @@ from funcgrad.transforms.encounters import Encounters
 from funcgrad.transforms.forward import jvp
 
 _STEPS: Final = 24
+_MOST_VISITS: Final = 1000
+_FEWEST_STEPS: Final = 4
+"""How many operations with kinks the steps of a draw may meet together, and the steps of the first
+crossing, whatever they meet: so draws of long functions take not much longer."""
+
 _LONGEST: Final = 2.0
 """How long a step is at most, relative to the numbers: so many of them reach from 1 to 1e11."""
 
@@ -46,8 +52,9 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
         Where to begin.
     choices : sequence of int
         0 for none, else the number of a comparison or a choice, counted around, among those that
-        the function and the rules of its derivatives meet at the point that was reached so far.
-        None is crossed twice, which would lead back.
+        the function and the rules of its derivatives meet at the point that was reached so far; of
+        very long functions, among their comparisons alone. None is crossed twice, which would lead
+        back.
 
     Returns
     -------
@@ -56,13 +63,21 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
     """
     ruled = replace(mover, function=_with_tangents(mover))
     crossed: dict[Name, KinkPlace] = {}
+    visits = 0
     for choice in choices:
-        if choice:
-            run = ruled.run(point)
-            chosen, run = (mover, mover.run(point)) if run.error is not None else (ruled, run)
-            place = _chosen(run, choice - 1, crossed)
+        if choice and visits < _MOST_VISITS:
+            chosen, run = mover, mover.run(point)
+            is_long = len(run.met) > _MOST_VISITS // 2
+            if not is_long and (with_rules := ruled.run(point)).error is None:
+                chosen, run = ruled, with_rules
+            place = _chosen(run, choice - 1, crossed, comparisons=is_long)
+            if place is None and is_long:
+                return point
             if place is not None:
-                point = _walk_across(chosen, point, run, place, crossed) or point
+                steps = min(_STEPS, (_MOST_VISITS - visits) // len(run.met))
+                steps = steps if crossed else max(steps, _FEWEST_STEPS)
+                visits += steps * len(run.met)
+                point = _walk_across(chosen, point, run, place, crossed, steps) or point
                 crossed[place.name(run)] = place
     return point
 
@@ -123,13 +138,16 @@ class KinkPlace:
         return Near(self.encounter, self.number, self.element, value, goal)
 
 
-def _chosen(run: Encounters, choice: int, crossed: Mapping[Name, KinkPlace]) -> KinkPlace | None:
-    """The place of a number, among the operations first, then among the elements."""
+def _chosen(
+    run: Encounters, choice: int, crossed: Mapping[Name, KinkPlace], comparisons: bool
+) -> KinkPlace | None:
+    """The place of a number, among the operations or comparisons first, then among elements."""
     values = [
         (k, number, np.size(value))
         for k, met in enumerate(run.met)
         for number, value in enumerate(met.zeros)
         if np.size(value) and np.asarray(value).dtype.kind == "f"
+        if not comparisons or met.operation.differential is DISCRETE
     ]
     for after in range(min(len(values), _MOST_SKIPPED)):
         k, number, size = values[(choice + after) % len(values)]
@@ -140,7 +158,12 @@ def _chosen(run: Encounters, choice: int, crossed: Mapping[Name, KinkPlace]) -> 
 
 
 def _walk_across(
-    mover: Mover, point: Point, run: Encounters, place: KinkPlace, crossed: Mapping[Name, KinkPlace]
+    mover: Mover,
+    point: Point,
+    run: Encounters,
+    place: KinkPlace,
+    crossed: Mapping[Name, KinkPlace],
+    steps: int,
 ) -> Point | None:
     """Step until a distance has the other sign; None where steps do not make it smaller.
 
@@ -148,7 +171,7 @@ def _walk_across(
     """
     value, name = place.value(run), place.name(run)
     side = np.sign(value)
-    for _ in range(_STEPS):
+    for _ in range(steps):
         sites = {site: k for k, site in enumerate(sites_of(run))}
         near = [place.near(value, float(-2 * side * mover.margin))]
         for other, earlier in crossed.items():

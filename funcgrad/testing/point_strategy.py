@@ -82,7 +82,8 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
     Most draws put up to three of the comparisons and choices that the function makes, or the rules
     of its derivatives, on their other side, one after the other, so that branches are taken that
     few arguments lead to: of ``cond``, ``switch``, loops, ``where``, ``maximum`` and the like, and
-    of Python's ``if``. What depends on arguments by whole numbers alone is not aimed at.
+    of Python's ``if``. What depends on arguments by whole numbers alone is not aimed at, and of
+    functions with hundreds of operations comparisons alone are.
 
     Examples
     --------

@@ -243,7 +243,9 @@ def _of_nn() -> Iterator[tuple[str, Primitive | None]]:
         function: Any = getattr(nn, name)
         if not isinstance(function, type) and callable(function):
             try:
-                is_elementwise = np.shape(function(0.5)) == () and _is_smooth(function, *_NN_RANGE)
+                is_elementwise = np.asarray(function(0.5)).ndim == 0 and _is_smooth(
+                    function, *_NN_RANGE
+                )
             except Exception:  # it takes other arguments
                 continue
             if is_elementwise:
