@@ -37,6 +37,7 @@ import numpy as np
 from funcgrad import folds
 from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.folds import Fold
+from funcgrad.foreign.foreign_function import ForeignFunction, foreign
 from funcgrad.places import IndexArray, Places, chosen_places
 from funcgrad.primitive import (
     DISCRETE,
@@ -117,6 +118,7 @@ __all__ = [
     "Factorization",
     "Factors",
     "Fold",
+    "ForeignFunction",
     "FromFactors",
     "Gather",
     "IndexArray",
@@ -154,6 +156,7 @@ __all__ = [
     "elementwise",
     "elementwise_result",
     "folds",
+    "foreign",
     "movement",
     "numbers",
     "operations_line",

@@ -644,6 +644,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.control": 43,
     "funcgrad.debug": 2,
     "funcgrad.nn": 23,
+    "funcgrad.foreign": 26,
     "funcgrad.forms": 4,
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,

@@ -67,7 +67,7 @@ class _Custom(Generic[P, R]):
                 f" {self.__name__}.{'defvjp(fwd, bwd)' if 'vjp' in self._kind else 'defjvp(rule)'}."
             )
         name = f"{self._kind} {self.__name__}"
-        positional = _bound(name, self._function, args, kwargs)
+        positional = by_position(name, self._function, args, kwargs)
         static = self._static_arguments(name, positional)
         dynamic = tuple(arg for k, arg in enumerate(positional) if k not in static)
         leaves, structure = trees.flatten(dynamic)
@@ -164,7 +164,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
             tangents_out = trees.flatten_like(
                 signature.result, tangent, f"{signature.name}: tangent"
             )
-            return [*outs, *_checked_tangents(signature, tangents_out, outs)]
+            return [*outs, *checked_tangents(signature, tangents_out, outs)]
 
         return JvpCall(function, signature, self._origin(static), flat_rule)
 
@@ -253,7 +253,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
             assert signature.result is not None
             ct = trees.unflatten(signature.result, [wrap(x) for x in cts])
             try:
-                return _pulled(signature, bwd(*static.values(), residuals, ct))
+                return checked_cotangents(signature, bwd(*static.values(), residuals, ct))
             except EscapedTracerError as error:
                 raise EscapedTracerError(
                     f"{signature.name}: the bwd rule uses a traced value whose transformation has"
@@ -272,7 +272,7 @@ def _pair(name: str, rule: str, out: Any, parts: str) -> Any:
     return out
 
 
-def _checked_tangents(
+def checked_tangents(
     signature: CallSignature, tangents: Sequence[Any], outs: Sequence[Value]
 ) -> list[Value]:
     assert signature.result is not None
@@ -287,12 +287,12 @@ def _checked_tangents(
     return values
 
 
-def _pulled(signature: CallSignature, cts: Any) -> list[Value]:
-    """The leaves of the result of ``bwd``: one for each leaf of the arguments, None for a zero."""
+def checked_cotangents(signature: CallSignature, cts: Any, rule: str = "bwd rule") -> list[Value]:
+    """The leaves of a pullback's result: one for each leaf of the arguments, None for a zero."""
     arguments = trees.unflatten(signature.arguments, [None] * signature.arguments.num_leaves)
     if not isinstance(cts, (tuple, list)) or len(cts) != len(arguments):
         raise DifferentiationError(
-            f"{signature.name}: the bwd rule has to return a tuple with a cotangent for each of the"
+            f"{signature.name}: the {rule} has to return a tuple with a cotangent for each of the"
             f" {len(arguments)} argument(s), but it returned"
             f" {len(cts) if isinstance(cts, (tuple, list)) else described(cts)}."
         )
@@ -304,12 +304,14 @@ def _pulled(signature: CallSignature, cts: Any) -> list[Value]:
         if value is not None and shape_of(value) != spec.shape:
             raise ShapeError(
                 f"{name}{path}: expected shape {spec.shape}, as the argument's, got"
-                f" {shape_of(value)}. The bwd rule returns a cotangent for each argument."
+                f" {shape_of(value)}. The {rule} returns a cotangent for each argument."
             )
     return values
 
 
-def _bound(name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> tuple[Any, ...]:
+def by_position(
+    name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any
+) -> tuple[Any, ...]:
     """All arguments by position, with defaults filled in where some were passed by keyword."""
     if not kwargs:
         return tuple(args)
