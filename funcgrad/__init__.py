@@ -9,7 +9,8 @@ Tensor(12.0)
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
 ``funcgrad.scipy``. Further modules: ``fg.nn`` (networks), ``fg.optim`` (optimizers),
 ``fg.implicit`` (solutions of equations), ``fg.io`` (files), ``fg.random``, ``fg.testing``,
-``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees) and ``fg.extend`` (operations of your own).
+``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees), ``fg.extend`` (operations of your own) and
+``fg.interop`` (other libraries).
 
 The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: importing
 a submodule of the same name would replace the function in the package.
@@ -23,7 +24,20 @@ from funcgrad.late_names import LateNames as _LateNames
 from funcgrad.tensor import Tensor, tensor
 
 if TYPE_CHECKING:
-    from funcgrad import debug, extend, implicit, io, nn, numpy, optim, random, scipy, testing, tree
+    from funcgrad import (
+        debug,
+        extend,
+        implicit,
+        interop,
+        io,
+        nn,
+        numpy,
+        optim,
+        random,
+        scipy,
+        testing,
+        tree,
+    )
     from funcgrad.control.associative import associative_scan
     from funcgrad.control.choices import cond, switch
     from funcgrad.control.scans import map, scan
@@ -65,6 +79,7 @@ __all__ = [
     "hessian",
     "hvp",
     "implicit",
+    "interop",
     "io",
     "jacfwd",
     "jacrev",
@@ -100,7 +115,7 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit io nn numpy optim random scipy testing tree",
+        "": "debug extend implicit interop io nn numpy optim random scipy testing tree",
         "control.associative": "associative_scan",
         "control.choices": "cond switch",
         "control.scans": "map scan",

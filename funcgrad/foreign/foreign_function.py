@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.custom import by_position
 from funcgrad.transforms.linear import linear_transpose
 from funcgrad.users_values import checked_dtype
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class _ResultSpecs:
@@ -77,7 +74,7 @@ class _ResultSpecs:
         return structure, specs
 
 
-class ForeignFunction(Generic[P, R]):
+class ForeignFunction:
     """A function of another library as an operation; made by ``foreign``."""
 
     def __init__(
@@ -90,9 +87,10 @@ class ForeignFunction(Generic[P, R]):
         update_wrapper(self, outside.function, updated=())
         self.__name__: str = outside.name
         self.__signature__ = _signature_of(outside.function)
-        # Programs watch what rules read from outside, and nothing that the function reads.
+        # Programs watch what users' rules read from outside, and nothing that the function reads.
         self.__wrapped__ = None
-        self._rules = (outside.jvp, outside.vjp, promise.result)
+        rules = (outside.jvp, outside.vjp, promise.result)
+        self._rules = tuple([rule for rule in rules if not _is_ours(rule)])
         if accuracy is not None and outside.jvp is None and outside.vjp is None:
             jvp, vjp = self._pushed_by_differences, self._pulled_by_differences
             outside = replace(outside, jvp=jvp, vjp=vjp)
@@ -100,19 +98,18 @@ class ForeignFunction(Generic[P, R]):
         self._promise = promise
         self._accuracy = accuracy
         self._order = order  # how often differences of it have been taken
-        self._directional: ForeignFunction[..., Any] | None = None
-        self._jacobian: ForeignFunction[..., Any] | None = None
+        self._directional: ForeignFunction | None = None
+        self._jacobian: ForeignFunction | None = None
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function on trees of tensors, arrays and numbers."""
         positional = by_position(f"foreign {self.__name__}", self._outside.function, args, kwargs)
-        result: R = self._run(*positional)
-        return result
+        return self._run(*positional)
 
     def __repr__(self) -> str:
         return f"<foreign function {self.__name__}>"
 
-    def error(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def error(self, *args: Any, **kwargs: Any) -> Any:
         """The estimated errors of the derivatives that differences find.
 
         Returns
@@ -171,7 +168,7 @@ class ForeignFunction(Generic[P, R]):
             (pulled[k],) = linear_transpose(_contraction(column), leaves[k])(cts)
         return trees.unflatten(form, pulled)
 
-    def _along_directions(self) -> ForeignFunction[..., Any]:
+    def _along_directions(self) -> ForeignFunction:
         def directional(primals: Any, tangents: Any) -> Any:
             moving = self._moving(primals)
             return moving.along([np.asarray(t) for t in trees.leaves(tangents)])
@@ -183,7 +180,7 @@ class ForeignFunction(Generic[P, R]):
 
         return self._by_differences(directional, result)
 
-    def _along_elements(self) -> ForeignFunction[..., Any]:
+    def _along_elements(self) -> ForeignFunction:
         def columns(*primals: Any) -> list[list[Array]]:
             return self._moving(primals).columns()
 
@@ -198,9 +195,7 @@ class ForeignFunction(Generic[P, R]):
 
         return self._by_differences(columns, result)
 
-    def _by_differences(
-        self, f: Callable[..., Any], result: Callable[..., Any]
-    ) -> ForeignFunction[..., Any]:
+    def _by_differences(self, f: Callable[..., Any], result: Callable[..., Any]) -> ForeignFunction:
         """A function found by differences, as one whose derivatives are found by differences."""
         assert self._accuracy is not None
         f.__name__ = f"{self.__name__}, by differences"
@@ -282,6 +277,11 @@ def _signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def _is_ours(rule: object) -> bool:
+    """Whether a rule was made in this library, of the function alone."""
+    return str(getattr(rule, "__module__", "")).partition(".")[0] == "funcgrad"
+
+
 def _is_spec(x: object) -> bool:
     return isinstance(x, Spec)
 
@@ -306,13 +306,13 @@ def _contraction(column: Sequence[Any]) -> Callable[[Any], list[Any]]:
 
 @answering
 def foreign(
-    f: Callable[P, Any],
+    f: Callable[..., Any],
     result: Any,
     jvp: Callable[..., Any] | None = None,
     vjp: Callable[..., Any] | None = None,
     batch: str | Callable[..., Any] = "loop",
     numerical: bool | float = False,
-) -> ForeignFunction[P, Any]:
+) -> ForeignFunction:
     """Make a function of any library an operation.
 
     It is staged, batched and differentiated like any other, and never traced into: ``f`` gets the

@@ -158,7 +158,8 @@ def test_complex_numbers(rules: str) -> None:
         return (2 * z * fnp.conj(z) * ct + z * z * fnp.conj(ct),)
 
     given = {"jvp": push, "vjp": pull}
-    f = foreign(cube, lambda z: z, **{name: given.get(name, True) for name in RULES[rules]})
+    options: dict[str, Any] = {name: given.get(name, True) for name in RULES[rules]}
+    f = foreign(cube, lambda z: z, **options)
     z = fg.tensor([1.0 + 2.0j, -0.5j])
 
     def value(g: Any) -> Any:

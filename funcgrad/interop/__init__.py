@@ -1,0 +1,31 @@
+"""Functions of funcgrad in other libraries, and theirs in funcgrad.
+
+>>> import numpy as np
+>>> from funcgrad import interop
+>>> rosenbrock = interop.flat(lambda p: (1 - p["x"]) ** 2 + 100 * (p["y"] - p["x"] ** 2) ** 2,
+...     {"x": 0.0, "y": 0.0})
+>>> rosenbrock.value_and_grad(np.zeros(2))
+(1.0, array([-2.,  0.]))
+
+The modules ``interop.torch`` and ``interop.jax`` import those libraries when they are called.
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad.late_names import LateNames as _LateNames
+
+if TYPE_CHECKING:
+    from funcgrad.interop import jax, torch
+    from funcgrad.interop.flat_function import Flat, flat
+
+__all__ = ["Flat", "flat", "jax", "torch"]
+
+_LATE = _LateNames(__name__, {"": "jax torch", "flat_function": "Flat flat"})
+
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

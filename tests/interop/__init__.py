@@ -1,0 +1,1 @@
+"""Bridges to other libraries and back; with the libraries themselves where they are installed."""
