@@ -644,10 +644,11 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.control": 43,
     "funcgrad.debug": 2,
     "funcgrad.nn": 23,
-    "funcgrad.foreign": 26,
+    "funcgrad.foreign": 30,
     "funcgrad.forms": 4,
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,
+    "funcgrad.interop": 90,  # arrays of other libraries
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.primitives": 12,

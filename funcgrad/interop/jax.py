@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,12 @@ __all__ = ["lift", "wrap"]
 
 def _jax() -> Any:
     try:
-        return import_module("jax")
+        import jax
     except ImportError as error:
         raise MissingPackageError(
             "interop.jax: JAX is not installed. Install it by `pip install funcgrad[jax]`."
         ) from error
+    return jax
 
 
 def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,10 +96,10 @@ def _promised(
 
 def _primitive(jax: Any) -> Any:
     """JAX's operation that runs bridges; its last ``linear`` operands are tangents."""
-    ad, batching, mlir = [
-        import_module(f"jax.interpreters.{name}") for name in ("ad", "batching", "mlir")
-    ]
-    primitive = import_module("jax.extend.core").Primitive("funcgrad")
+    from jax.extend.core import Primitive
+    from jax.interpreters import mlir
+
+    primitive: Any = Primitive("funcgrad")
     primitive.multiple_results = True
 
     def call(*args: Any, bridge: FlatBridge, static: Any, linear: int) -> Any:
@@ -114,6 +114,17 @@ def _primitive(jax: Any) -> Any:
     def abstract(*avals: Any, bridge: FlatBridge, static: Any, linear: int) -> Any:
         specs, _ = _promised(jax, bridge, static, avals)
         return [jax.core.ShapedArray(spec.shape, spec.dtype) for spec in specs]
+
+    primitive.def_impl(call)
+    primitive.def_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(call, multiple_results=True))
+    _register_rules(jax, primitive)
+    return primitive
+
+
+def _register_rules(jax: Any, primitive: Any) -> None:
+    """Tell JAX how the operation is differentiated, transposed and batched: as bridges again."""
+    from jax.interpreters import ad, batching
 
     def push(primals: Any, tangents: Any, *, bridge: FlatBridge, static: Any, linear: int) -> Any:
         outs = primitive.bind(*primals, bridge=bridge, static=static, linear=linear)
@@ -165,13 +176,9 @@ def _primitive(jax: Any) -> Any:
         outs = primitive.bind(*moved, bridge=bridge.batched, static=(static, ()), linear=linear)
         return outs, [0] * len(outs)
 
-    primitive.def_impl(call)
-    primitive.def_abstract_eval(abstract)
-    mlir.register_lowering(primitive, mlir.lower_fun(call, multiple_results=True))
     ad.primitive_jvps[primitive] = push
     ad.primitive_transposes[primitive] = transpose
     batching.primitive_batchers[primitive] = batch
-    return primitive
 
 
 def lift(function: Callable[..., Any]) -> ForeignFunction:
@@ -269,3 +276,8 @@ def _pushing(jax: Any, function: Any) -> Any:
         return trees.map(lambda x: next(remaining) if _is_smooth(x) else x * 0, function(*args))
 
     return pushing
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

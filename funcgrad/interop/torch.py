@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,11 +31,12 @@ __all__ = ["lift", "wrap"]
 
 def _torch() -> Any:
     try:
-        return import_module("torch")
+        import torch
     except ImportError as error:
         raise MissingPackageError(
             "interop.torch: PyTorch is not installed. Install it by `pip install funcgrad[torch]`."
         ) from error
+    return torch
 
 
 def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -286,3 +286,8 @@ def _pushing(torch: Any, function: Any) -> Any:
         )
 
     return pushing
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)
