@@ -35,6 +35,9 @@ FUNCGRAD = str(Path(fg.__file__).parent)
 ELSEWHERE = {
     "fg.errors": "no functions",
     "fg.extend": "declarations have tests of their own",
+    "fg.interop": "tests/interop/ has their bad calls",
+    "fg.interop.jax": "tests/interop/ has their bad calls",
+    "fg.interop.torch": "tests/interop/ has their bad calls",
     "fg.testing": "slow checks, whose arguments tests/differential/test_odd_options.py changes",
     "fg.testing.laws": "tests/testing/test_laws.py has their bad calls",
     "fg.testing.strategies": "tests/testing/test_strategies.py has their bad calls",
