@@ -1,0 +1,114 @@
+"""Values on their way between autograd's users, who have NumPy arrays, and transformations.
+
+A user passes arrays and gets arrays, which are theirs to change. What is differentiated is a traced
+tensor in between; inside nested transformations it stays one until the outermost has ended.
+
+>>> import funcgrad as fg
+>>> plain({"a": fg.tensor([1.0, 2.0]), "b": "text"})
+{'a': array([1., 2.]), 'b': 'text'}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad import trees
+from funcgrad.shape import dtype_of, is_inexact
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Trace, Value
+from funcgrad.transforms.stop import stop_gradient
+
+
+def trace_of(x: object) -> Trace | None:
+    """The transformation that follows a value; None if none does.
+
+    >>> trace_of(np.array(1.0)) is None
+    True
+    """
+    return x._trace if isinstance(x, Tensor) else None
+
+
+def holds_tensor(x: object) -> bool:
+    """Whether something is a tensor, or a list or tuple with one inside.
+
+    >>> holds_tensor([1.0, (wrap(np.float64(2.0)),)]), holds_tensor([1.0])
+    (True, False)
+    """
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_tensor, x))
+    return isinstance(x, Tensor)
+
+
+def levels(tree: object) -> list[int]:
+    """When the transformations that follow the leaves of a tree began."""
+    traces = [trace_of(leaf) for leaf in trees.leaves(tree)]
+    return [trace.level for trace in traces if trace is not None]
+
+
+def plain(tree: object) -> Any:
+    """Replace concrete tensors by arrays that may be written to, and by NumPy's numbers."""
+    return trees.map(_plain, tree)
+
+
+def _plain(leaf: object) -> Any:
+    if not isinstance(leaf, Tensor) or leaf._trace is not None:
+        return leaf
+    value = leaf._value
+    if isinstance(value, np.ndarray):
+        return value.copy() if value.ndim else value[()]
+    return value
+
+
+def released(x: object) -> Any:
+    """The array inside a traced value, whatever follows it; autograd's ``getval``."""
+    return _plain(stop_gradient(x) if isinstance(x, Tensor) else x)
+
+
+def differentiable(tree: object) -> Any:
+    """Convert arrays of integers, which autograd differentiates, to floating-point numbers."""
+
+    def converted(leaf: object) -> object:
+        is_whole = isinstance(leaf, np.ndarray | np.bool_) and not is_inexact(leaf.dtype)
+        return np.asarray(leaf, dtype=np.float64) if is_whole else leaf
+
+    return trees.map(converted, tree)
+
+
+def like(tree: object, example: object, operation: str) -> Any:
+    """Give the leaves of a tree the dtypes of an example's, as autograd does without a word.
+
+    Raises
+    ------
+    TreeError
+        The trees differ.
+    """
+    examples, structure = trees.flatten(example)
+    leaves = trees.flatten_like(structure, tree, operation)
+    return trees.unflatten(structure, list(map(_cast, leaves, examples)))
+
+
+def _cast(leaf: Any, example: Value) -> Any:
+    dtype = dtype_of(example)
+    if not is_inexact(dtype):
+        return np.zeros(np.shape(example), dtype)
+    if not isinstance(leaf, Tensor):
+        leaf = np.asarray(leaf)
+    if leaf.dtype == dtype:
+        return leaf
+    is_real_only = leaf.dtype.kind == "c" and dtype.kind != "c"
+    return (leaf.real if is_real_only else leaf).astype(dtype)
+
+
+def conjugated(tree: object) -> Any:
+    """Conjugate the complex leaves: from funcgrad's convention to autograd's, and back.
+
+    funcgrad's cotangents are those of the real inner product Re(conj(c) t), autograd's of Re(c t).
+    """
+    return trees.map(_conjugated, tree)
+
+
+def _conjugated(leaf: Any) -> Any:
+    is_complex = isinstance(leaf, complex | np.ndarray | np.generic | Tensor)
+    return np.conj(leaf) if is_complex and dtype_of(leaf).kind == "c" else leaf

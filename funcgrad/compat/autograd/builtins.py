@@ -1,0 +1,35 @@
+"""``isinstance`` and ``type``, for which a traced value is what it stands for; and containers.
+
+>>> from funcgrad.compat.autograd import grad
+>>> grad(lambda x: x**2 if isinstance(x, float) else x)(3.0)
+np.float64(6.0)
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from funcgrad.tensor import Tensor
+from funcgrad.users_values import is_weak
+
+tuple = builtins.tuple
+list = builtins.list
+dict = builtins.dict
+
+
+def type(x: object) -> builtins.type:
+    """Return the type of a value; of a traced one, that of the array or number in its place."""
+    if not builtins.isinstance(x, Tensor):
+        return builtins.type(x)
+    if x.ndim:
+        return np.ndarray
+    number: Any = x.dtype.type(0)
+    return builtins.type(number.item() if is_weak(x) else number)
+
+
+def isinstance(x: object, class_or_tuple: Any) -> bool:
+    """Whether a value, or the array or number that a traced one stands for, is of a class."""
+    return issubclass(type(x), class_or_tuple) or builtins.isinstance(x, class_or_tuple)

@@ -1,0 +1,30 @@
+"""NumPy as autograd has it: every name, with derivatives wherever an argument is traced.
+
+What does not depend on a traced value is computed by NumPy itself, and gives its arrays.
+
+>>> import funcgrad.compat.autograd.numpy as np
+>>> from funcgrad.compat.autograd import grad
+>>> grad(lambda x: np.sum(np.array([x, x**2])))(3.0)
+np.float64(7.0)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from funcgrad.compat.autograd.namespaces import names
+from funcgrad.compat.autograd.numpy import fft as fft
+from funcgrad.compat.autograd.numpy import linalg as linalg
+from funcgrad.compat.autograd.numpy import random as random
+from funcgrad.compat.autograd.numpy.joined import Columns, Rows
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
+globals().update(names(numpy))
+r_ = Rows()
+c_ = Columns()

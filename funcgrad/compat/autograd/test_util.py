@@ -1,0 +1,71 @@
+"""``check_grads`` under autograd's name and with its arguments, by ``fg.testing.check_grads``.
+
+>>> check_grads(np.sin)(np.array([0.3, 1.0]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from funcgrad.compat.autograd.arrays import differentiable, plain
+from funcgrad.compat.autograd.operators import unary_to_nary
+from funcgrad.testing import check_grads as _check_grads
+
+
+@unary_to_nary
+def check_grads(
+    f: Callable[[Any], Any], x: Any, modes: Sequence[str] = ("fwd", "rev"), order: int = 2
+) -> None:
+    """``check_grads(f, argnum, modes, order)(*args)``: compare derivatives with differences.
+
+    Raises
+    ------
+    AssertionError
+        They differ.
+    """
+    _check_grads(lambda inner: f(plain(inner)), (differentiable(x),), order, modes)
+
+
+def combo_check(
+    fun: Callable[..., Any], *options: Any, **named: Any
+) -> Callable[..., None]:
+    """Check a function at every combination of arguments.
+
+    Parameters
+    ----------
+    fun : callable
+    *options, **named
+        For ``check_grads``.
+
+    Returns
+    -------
+    callable
+        Takes a sequence of values for each argument of ``fun``.
+
+    Examples
+    --------
+    >>> combo_check(np.multiply, (0, 1), order=1)([1.0, 2.0], [3.0])
+    """
+
+    def checked(*args: Sequence[Any], **kwargs: Sequence[Any]) -> None:
+        for values in product(*args):
+            for chosen in product(*kwargs.values()):
+                keywords = dict(zip(kwargs, chosen, strict=True))
+                check_grads(fun, *options, **named)(*values, **keywords)
+
+    return checked
+
+
+def scalar_close(a: float, b: float) -> bool:
+    """Whether two numbers are equal to six digits, or nearly zero both.
+
+    Examples
+    --------
+    >>> scalar_close(1.0, 1.0 + 1e-9), scalar_close(1.0, 1.1)
+    (True, False)
+    """
+    return bool(np.abs(a - b) < 1e-6 or np.abs(a - b) / np.abs(a + b) < 1e-6)
