@@ -26,6 +26,8 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.compat.autograd.arrays import conjugated, levels, like, plain, released
+from funcgrad.compat.autograd.spaces import VSpace as VSpace
+from funcgrad.compat.autograd.spaces import vspace as vspace
 from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor
@@ -34,6 +36,10 @@ from funcgrad.transforms.custom import custom_jvp, custom_vjp
 
 Function = Callable[..., Any]
 Box = Tensor
+
+
+class MissingRuleError(DifferentiationError, NotImplementedError):
+    """A primitive was differentiated that has no rule for it."""
 
 
 class primitive:  # noqa: N801 - a decorator, under autograd's name
@@ -93,7 +99,7 @@ class _Call:
         operation, values = self._operation, [self._args[k] for k in self._followed]
         evaluate: Function = self._evaluate
         if operation._pull is None and operation._push is None:
-            raise DifferentiationError(
+            raise MissingRuleError(
                 f"primitive {operation.__name__} has no rule: give it one with defvjp or defjvp."
             )
         if operation._push is not None:
@@ -356,7 +362,7 @@ def _numbered(
 
 def _rule(kind: str, fun: primitive, rules: dict[int, Any], argnum: int) -> Any:
     if argnum not in rules:
-        raise DifferentiationError(
+        raise MissingRuleError(
             f"primitive {fun.__name__}: {kind} with respect to argument {argnum} is not defined."
             f" Give it with def{kind.lower()}; None says that it is zero."
         )

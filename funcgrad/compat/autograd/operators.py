@@ -98,7 +98,7 @@ def unary_to_nary(operator: Function) -> Function:
     return nary
 
 
-def _pull(fun: Function, x: object) -> tuple[Function, Any]:
+def pullback_of(fun: Function, x: object) -> tuple[Function, Any]:
     """The pullback of a function of one argument, in autograd's convention, and its value."""
 
     def watched(inner: Any) -> Any:
@@ -118,7 +118,7 @@ def _pull(fun: Function, x: object) -> tuple[Function, Any]:
     return pull, value
 
 
-def _push(fun: Function, x: object) -> Function:
+def pushforward_of(fun: Function, x: object) -> Function:
     point = differentiable(x)
 
     def push(g: object) -> tuple[Any, Any]:
@@ -166,7 +166,7 @@ def make_vjp(fun: Function, x: object) -> tuple[Function, Any]:
     >>> vjp(np.array([1.0, 2.0])), value
     (array([1., 2.]), array([0., 0.]))
     """
-    return _pull(fun, x)
+    return pullback_of(fun, x)
 
 
 @unary_to_nary
@@ -178,7 +178,7 @@ def make_jvp(fun: Function, x: object) -> Function:
     >>> make_jvp(np.sin)(np.zeros(2))(np.array([1.0, 2.0]))
     (array([0., 0.]), array([1., 2.]))
     """
-    return _push(fun, x)
+    return pushforward_of(fun, x)
 
 
 @unary_to_nary
@@ -192,7 +192,7 @@ def grad(fun: Function, x: object) -> Any:
     >>> grad(lambda a, b: a * b, argnum=(0, 1))(2.0, 3.0)
     (np.float64(3.0), np.float64(2.0))
     """
-    pull, value = _pull(fun, x)
+    pull, value = pullback_of(fun, x)
     _check_scalar("grad", value)
     return pull(_ones(value))
 
@@ -206,7 +206,7 @@ def value_and_grad(fun: Function, x: object) -> tuple[Any, Any]:
     >>> value_and_grad(lambda x: x**2)(3.0)
     (9.0, np.float64(6.0))
     """
-    pull, value = _pull(fun, x)
+    pull, value = pullback_of(fun, x)
     _check_scalar("value_and_grad", value)
     return value, pull(_ones(value))
 
@@ -236,7 +236,7 @@ def elementwise_grad(fun: Function, x: object) -> Any:
     >>> elementwise_grad(np.tanh)(np.array([0.0, 1.0]))
     array([1.        , 0.41997434])
     """
-    pull, value = _pull(fun, x)
+    pull, value = pullback_of(fun, x)
     _numbers("elementwise_grad", value, "It has to return real numbers.")
     return pull(_ones(value))
 
@@ -250,7 +250,7 @@ def deriv(fun: Function, x: object) -> Any:
     >>> deriv(np.sin)(0.0)
     np.float64(1.0)
     """
-    return _push(fun, x)(_ones(differentiable(x)))[1]
+    return pushforward_of(fun, x)(_ones(differentiable(x)))[1]
 
 
 @unary_to_nary
@@ -264,7 +264,7 @@ def holomorphic_grad(fun: Function, x: object) -> Any:
     """
     if not all(np.iscomplexobj(leaf) for leaf in trees.leaves(x)):
         warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
-    pull, value = _pull(lambda z: fnp.real(fun(z)), x)
+    pull, value = pullback_of(lambda z: fnp.real(fun(z)), x)
     _check_scalar("holomorphic_grad", value)
     return pull(_ones(value))
 
@@ -279,7 +279,7 @@ def jacobian(fun: Function, x: object) -> Any:
     array([[2., 0.],
            [0., 4.]])
     """
-    pull, value = _pull(fun, x)
+    pull, value = pullback_of(fun, x)
     leaves = _numbers("jacobian", value, "Take the Jacobian of its real and imaginary parts.")
     if isinstance(value, (tuple, list, dict)) or len(leaves) != 1:
         raise DifferentiationError(
@@ -322,7 +322,7 @@ def make_hvp(fun: Function, x: object) -> tuple[Function, Any]:
     >>> hvp(np.array([1.0, 0.0]))
     array([6., 0.])
     """
-    return _pull(grad(fun), x)
+    return pullback_of(grad(fun), x)
 
 
 def grad_named(fun: Function, argname: str) -> Function:
@@ -413,8 +413,8 @@ def make_jvp_reversemode(fun: Function, x: object) -> Function:
     >>> make_jvp_reversemode(np.sin)(np.zeros(2))(np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    pull, value = _pull(fun, x)
-    return _pull(pull, _zeros(value))[0]
+    pull, value = pullback_of(fun, x)
+    return pullback_of(pull, _zeros(value))[0]
 
 
 def _half_square(x: object) -> Any:
@@ -433,9 +433,9 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Fu
     """
 
     def at_point(fun: Function, x: object) -> Function:
-        pull, value = _pull(fun, x)
-        curvature = _pull(grad(g), value)[0]
-        push = _push(fun, x)
+        pull, value = pullback_of(fun, x)
+        curvature = pullback_of(grad(g), value)[0]
+        push = pushforward_of(fun, x)
         return lambda v: pull(curvature(push(v)[1]))
 
     return unary_to_nary(at_point)(f, f_argnum)  # type: ignore[no-any-return]

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad import trees
 from funcgrad.compat.autograd.arrays import differentiable, plain
 from funcgrad.compat.autograd.operators import unary_to_nary
+from funcgrad.compat.autograd.spaces import vspace
 from funcgrad.testing import check_grads as _check_grads
 
 
@@ -28,6 +30,25 @@ def check_grads(
         They differ.
     """
     _check_grads(lambda inner: f(plain(inner)), (differentiable(x),), order, modes)
+
+
+def check_equivalent(x: Any, y: Any) -> None:
+    """Check that two values have the same containers, shapes and dtypes, and equal numbers.
+
+    Raises
+    ------
+    AssertionError
+        They differ.
+
+    Examples
+    --------
+    >>> check_equivalent({"a": np.ones(2)}, {"a": np.ones(2)})
+    """
+    if vspace(x) != vspace(y):
+        raise AssertionError(f"check_equivalent: the spaces differ: {vspace(x)}, {vspace(y)}.")
+    for one, other in zip(trees.leaves(x), trees.leaves(y), strict=True):
+        if not np.allclose(one, other, rtol=1e-6, atol=1e-6):
+            raise AssertionError(f"check_equivalent: the values differ: {one}, {other}.")
 
 
 def combo_check(

@@ -19,6 +19,7 @@ from funcgrad.compat.autograd.numpy import fft as fft
 from funcgrad.compat.autograd.numpy import linalg as linalg
 from funcgrad.compat.autograd.numpy import random as random
 from funcgrad.compat.autograd.numpy.joined import Columns, Rows
+from funcgrad.compat.autograd.numpy.joined import make_diagonal as make_diagonal
 
 if TYPE_CHECKING:
 

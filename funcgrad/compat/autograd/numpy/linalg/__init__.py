@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+import funcgrad.numpy as fnp
+from funcgrad.compat.autograd.arrays import plain, trace_of
 from funcgrad.compat.autograd.namespaces import names
+from funcgrad.tensor import ArrayLike
 
 if TYPE_CHECKING:
 
@@ -22,3 +25,18 @@ if TYPE_CHECKING:
 
 
 globals().update(names(numpy.linalg))
+
+
+def eigh(a: ArrayLike, UPLO: str = "L") -> Any:  # noqa: N803 - NumPy's name
+    """The eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read.
+
+    Derivatives flow into that triangle, as in autograd; ``fnp.linalg.eigh`` shares them among both.
+    """
+    return numpy.linalg.eigh(a, UPLO) if trace_of(a) is None else plain(fnp.linalg.eigh(a, UPLO))
+
+
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Any:  # noqa: N803 - NumPy's name
+    """The eigenvalues of symmetric matrices, of which one triangle is read: see ``eigh``."""
+    if trace_of(a) is None:
+        return numpy.linalg.eigvalsh(a, UPLO)
+    return plain(fnp.linalg.eigvalsh(a, UPLO))

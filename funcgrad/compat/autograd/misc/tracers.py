@@ -1,0 +1,29 @@
+"""``const_graph``: a function that is traced once.
+
+>>> area = const_graph(lambda a, b: a * b, 2.0)
+>>> area(3.0)
+np.float64(6.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from funcgrad.compat.autograd.arrays import plain
+from funcgrad.staging.jit import jit
+
+
+def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """Fix the first arguments of a function, and compile it by ``fg.jit``.
+
+    Python's code runs again only where shapes, or numbers that it looked at, have changed.
+    """
+    compiled = jit(partial(fun, *args, **kwargs))
+
+    @wraps(fun)
+    def called(*values: object) -> Any:
+        return plain(compiled(*values))
+
+    return called
