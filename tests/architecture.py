@@ -458,11 +458,17 @@ USERS_NAMES = frozenset({("funcgrad.nn.layers", "Linear")})
 """Classes that have to be called as users call them, though a class inside has the name."""
 
 
+OTHERS_NAMES = "funcgrad.compat."
+"""Files and classes there are called as in the library that they stand for."""
+
+
 def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
     """Classes of one name, private or not, and files of one name but for mirrors."""
     classes: dict[str, str] = {}
     files: dict[str, str] = {}
     for source in sources:
+        if source.name.startswith(OTHERS_NAMES):
+            continue
         for node in ast.walk(source.tree):
             if isinstance(node, ast.ClassDef) and (source.name, node.name) not in USERS_NAMES:
                 first = classes.setdefault(node.name.lstrip("_"), source.name)
@@ -639,6 +645,9 @@ KNOWN_ANY: Mapping[str, int] = {
     # options that are checked. The rest is to get a type.
     "funcgrad": 65,
     "funcgrad.backends": 1,
+    "funcgrad.compat.autograd": 24,
+    "funcgrad.compat.autograd.misc": 16,
+    "funcgrad.compat.autograd.scipy": 3,
     "funcgrad.backends.native": 5,
     "funcgrad.backends.numpy": 7,
     "funcgrad.control": 43,

@@ -42,7 +42,7 @@ FAMILIES = (
 )
 OTHERS = (
     *("implicit", "integrate", "io", "nn", "optim", "random", "scipy", "testing", "extend"),
-    *("foreign", "interop"),
+    *("compat", "foreign", "interop"),
     *("control", "forms", "dispatch"),
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.shape import dtype_of, is_inexact
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor import Tensor
 from funcgrad.trace import Trace, Value
 from funcgrad.transforms.stop import stop_gradient
 
@@ -33,7 +33,8 @@ def trace_of(x: object) -> Trace | None:
 def holds_tensor(x: object) -> bool:
     """Whether something is a tensor, or a list or tuple with one inside.
 
-    >>> holds_tensor([1.0, (wrap(np.float64(2.0)),)]), holds_tensor([1.0])
+    >>> import funcgrad as fg
+    >>> holds_tensor([1.0, (fg.tensor(2.0),)]), holds_tensor([1.0])
     (True, False)
     """
     if isinstance(x, (list, tuple)):

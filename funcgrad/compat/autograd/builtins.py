@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import is_weak
 
-tuple = builtins.tuple
+tuple = builtins.tuple  # type: ignore[type-arg]  # the class itself
 list = builtins.list
 dict = builtins.dict
 

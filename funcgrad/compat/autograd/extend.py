@@ -146,9 +146,7 @@ class _Call:
         chosen = [plain(tangents[self._followed.index(k)]) for k in self._wanted]
         assert self._operation._push is not None
         args = self._merged(primals)
-        tangent = self._operation._push(
-            tuple(self._wanted), chosen, plain(out), args, self._kwargs
-        )
+        tangent = self._operation._push(tuple(self._wanted), chosen, plain(out), args, self._kwargs)
         return out, like(tangent, out, f"primitive {self._operation.__name__}: tangent")
 
 
@@ -278,9 +276,7 @@ def defjvp(
     """
     rules = _numbered("defjvp", fun, jvpfuns, argnums)
 
-    def rule_of(
-        argnum: int, g: Any, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def rule_of(argnum: int, g: Any, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         rule = _rule("JVP", fun, rules, argnum)
         if rule is None:
             return _zeros_like(ans)

@@ -13,6 +13,7 @@ Tensor(3.5)
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
@@ -37,16 +38,43 @@ def function(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def names(theirs: ModuleType) -> dict[str, Any]:
-    """Make the public names of one of NumPy's modules.
+class Names:
+    """The public names of one of NumPy's modules, each made when it is first used.
 
     NumPy's ufuncs, types and constants stay its own: ufuncs ask tensors themselves.
+
+    Parameters
+    ----------
+    package : str
+        The ``__name__`` of the module that shows the names.
+    theirs : module
     """
-    return {
-        name: function(value) if _is_function(value) else value
-        for name, value in ((name, getattr(theirs, name)) for name in theirs.__all__)
-        if not isinstance(value, ModuleType)
-    }
+
+    __slots__ = ("_package", "_theirs")
+
+    def __init__(self, package: str, theirs: ModuleType) -> None:
+        self._package = package
+        self._theirs = theirs
+
+    def load(self, name: str) -> Any:
+        """Make the object of a name, and store it in the package: a module's ``__getattr__``.
+
+        Raises
+        ------
+        AttributeError
+            NumPy has no such public name.
+        """
+        if name.startswith("_"):
+            raise AttributeError(f"module {self._package!r} has no attribute {name!r}", name=name)
+        value = getattr(self._theirs, name)
+        value = function(value) if _is_function(value) else value
+        setattr(sys.modules[self._package], name, value)
+        return value
+
+    def listed(self) -> list[str]:
+        """List the names: a module's ``__dir__``."""
+        shown = vars(sys.modules[self._package])
+        return sorted({*self._theirs.__all__, *(name for name in shown if name[0] != "_")})
 
 
 def _is_function(value: object) -> bool:
@@ -94,6 +122,8 @@ def paired(theirs: object, ours: object, path: str, name: str) -> Any:
     AttributeError
         SciPy has no such name.
     """
+    if name.startswith("__"):  # as imports and inspection ask a module
+        raise AttributeError(f"module {path!r} has no attribute {name!r}", name=name)
     value = getattr(theirs, name)
     if callable(value) and not isinstance(value, type):
         return pair(value, getattr(ours, name, None), f"{path}.{name}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.compat.autograd.arrays import differentiable, plain
-from funcgrad.compat.autograd.operators import unary_to_nary
+from funcgrad.compat.autograd.differential_operators import unary_to_nary
 from funcgrad.compat.autograd.spaces import vspace
 from funcgrad.testing import check_grads as _check_grads
 
@@ -51,9 +51,7 @@ def check_equivalent(x: Any, y: Any) -> None:
             raise AssertionError(f"check_equivalent: the values differ: {one}, {other}.")
 
 
-def combo_check(
-    fun: Callable[..., Any], *options: Any, **named: Any
-) -> Callable[..., None]:
+def combo_check(fun: Callable[..., Any], *options: Any, **named: Any) -> Callable[..., None]:
     """Check a function at every combination of arguments.
 
     Parameters

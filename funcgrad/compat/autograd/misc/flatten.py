@@ -16,6 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.errors import ShapeError, TreeError
 from funcgrad.shape import shape_of
+from funcgrad.tensor import Tensor
 
 
 def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:
@@ -87,13 +88,11 @@ def _leaves(value: Any) -> Iterator[Any]:
         for key in sorted(value):
             yield from _leaves(value[key])
     else:
-        try:
-            shape_of(value)
-        except (TypeError, AttributeError):
+        if not isinstance(value, Tensor) and np.asarray(value).dtype.kind not in "biufc":
             raise TreeError(
                 f"flatten: expected arrays, numbers and containers, got a"
                 f" {type(value).__name__}: {value!r}."
-            ) from None
+            )
         yield value
 
 

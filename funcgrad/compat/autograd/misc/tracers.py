@@ -2,7 +2,7 @@
 
 >>> area = const_graph(lambda a, b: a * b, 2.0)
 >>> area(3.0)
-np.float64(6.0)
+6.0
 """
 
 from __future__ import annotations

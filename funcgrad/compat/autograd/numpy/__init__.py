@@ -10,22 +10,21 @@ np.float64(7.0)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 import numpy
 
-from funcgrad.compat.autograd.namespaces import names
+from funcgrad.compat.autograd.namespaces import Names
 from funcgrad.compat.autograd.numpy import fft as fft
 from funcgrad.compat.autograd.numpy import linalg as linalg
 from funcgrad.compat.autograd.numpy import random as random
 from funcgrad.compat.autograd.numpy.joined import Columns, Rows
 from funcgrad.compat.autograd.numpy.joined import make_diagonal as make_diagonal
+from funcgrad.compat.autograd.numpy.selected import chosen
 
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...
-
-
-globals().update(names(numpy))
+_NAMES: Final = Names(__name__, numpy)
+__getattr__ = _NAMES.load
+__dir__ = _NAMES.listed
+where = chosen
 r_ = Rows()
 c_ = Columns()

@@ -47,7 +47,7 @@ class Columns:
 
 
 def make_diagonal(
-    D: ArrayLike,  # noqa: N803 - autograd's name
+    D: ArrayLike,
     offset: int = 0,
     axis1: int = -1,
     axis2: int = -2,

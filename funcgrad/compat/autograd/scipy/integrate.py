@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
-
 from funcgrad.compat.autograd.arrays import plain
 from funcgrad.integrate.odeint import odeint as _odeint
 from funcgrad.tensor import ArrayLike

@@ -1,5 +1,6 @@
 """``convolve`` along chosen axes, as autograd has it.
 
+>>> import numpy as np
 >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
 array([1., 3., 2.])
 """
@@ -8,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import plain
@@ -20,8 +19,8 @@ Axes = Sequence[Sequence[int]]
 
 
 def convolve(
-    A: ArrayLike,  # noqa: N803 - autograd's name
-    B: ArrayLike,  # noqa: N803
+    A: ArrayLike,
+    B: ArrayLike,
     axes: Axes | None = None,
     dot_axes: Axes = ((), ()),
     mode: str = "full",
@@ -60,12 +59,12 @@ def convolve(
     pairs = [(tuple(axes[0]), first), (tuple(axes[1]), second)]
     sizes = [[array.shape[axis] for axis in chosen] for chosen, array in pairs]
     is_longer = all(a >= b for a, b in zip(*sizes, strict=True))
-    if mode == "valid" and not is_longer:
-        if not all(a <= b for a, b in zip(*sizes, strict=True)):
-            raise ShapeError(
-                f"convolve: with mode='valid' one array has to be at least as long as the other"
-                f" along all axes, got {sizes[0]} and {sizes[1]}."
-            )
+    is_shorter = all(a <= b for a, b in zip(*sizes, strict=True))
+    if mode == "valid" and not (is_longer or is_shorter):
+        raise ShapeError(
+            f"convolve: with mode='valid' one array has to be at least as long as the other along"
+            f" all axes, got {sizes[0]} and {sizes[1]}."
+        )
     swapped = mode == "valid" and not is_longer
     (long_axes, long), (short_axes, short) = pairs[::-1] if swapped else pairs
     long_sums, short_sums = summed[::-1] if swapped else summed

@@ -9,15 +9,12 @@ array([4., 8.])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 import numpy
 
-from funcgrad.compat.autograd.namespaces import names
+from funcgrad.compat.autograd.namespaces import Names
 
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...
-
-
-globals().update(names(numpy.fft))
+_NAMES: Final = Names(__name__, numpy.fft)
+__getattr__ = _NAMES.load
+__dir__ = _NAMES.listed

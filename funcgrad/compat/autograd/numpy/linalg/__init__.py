@@ -10,24 +10,22 @@ array([[2., 0.],
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, Literal
 
 import numpy
 
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import plain, trace_of
-from funcgrad.compat.autograd.namespaces import names
+from funcgrad.compat.autograd.namespaces import Names
 from funcgrad.tensor import ArrayLike
 
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...
-
-
-globals().update(names(numpy.linalg))
+Triangle = Literal["L", "U", "l", "u"]
+_NAMES: Final = Names(__name__, numpy.linalg)
+__getattr__ = _NAMES.load
+__dir__ = _NAMES.listed
 
 
-def eigh(a: ArrayLike, UPLO: str = "L") -> Any:  # noqa: N803 - NumPy's name
+def eigh(a: ArrayLike, UPLO: Triangle = "L") -> Any:
     """The eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read.
 
     Derivatives flow into that triangle, as in autograd; ``fnp.linalg.eigh`` shares them among both.
@@ -35,7 +33,7 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> Any:  # noqa: N803 - NumPy's name
     return numpy.linalg.eigh(a, UPLO) if trace_of(a) is None else plain(fnp.linalg.eigh(a, UPLO))
 
 
-def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Any:  # noqa: N803 - NumPy's name
+def eigvalsh(a: ArrayLike, UPLO: Triangle = "L") -> Any:
     """The eigenvalues of symmetric matrices, of which one triangle is read: see ``eigh``."""
     if trace_of(a) is None:
         return numpy.linalg.eigvalsh(a, UPLO)

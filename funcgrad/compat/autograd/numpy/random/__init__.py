@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 from numpy import random
 
-if TYPE_CHECKING:
+from funcgrad.compat.autograd.namespaces import Names
 
-    def __getattr__(name: str) -> Any: ...
-
-
-globals().update({name: getattr(random, name) for name in random.__all__})
+_NAMES: Final = Names(__name__, random)
+__getattr__ = _NAMES.load
+__dir__ = _NAMES.listed

@@ -356,7 +356,7 @@ def multigrad_dict(fun: Function) -> Function:
         bound.apply_defaults()
 
         def by_names(arguments: dict[str, Any]) -> Any:
-            again = inspect.BoundArguments(signature, arguments)  # type: ignore[arg-type]
+            again = inspect.BoundArguments(signature, arguments)
             return fun(*again.args, **again.kwargs)
 
         derivatives: dict[str, Any] = grad(by_names)(dict(bound.arguments))
