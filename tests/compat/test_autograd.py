@@ -18,6 +18,7 @@ from funcgrad.compat.autograd import builtins, core, extend, test_util, tracer, 
 from funcgrad.compat.autograd.misc import const_graph, flatten
 from funcgrad.compat.autograd.misc.flatten import flatten_func
 from funcgrad.compat.autograd.numpy.numpy_boxes import ArrayBox
+from funcgrad.compat.autograd.numpy.numpy_vjps import unbroadcast_f
 from funcgrad.compat.autograd.scipy import linalg, signal, special, stats
 from funcgrad.errors import (
     ArgumentError,
@@ -122,6 +123,8 @@ class TestTypes:
         assert not tracer.isbox(1.0)
         assert ag.isinstance([1.0], ag.list)
         assert ag.tuple([1]) == (1,)
+        assert isinstance({}, builtins.DictBox)
+        assert isinstance([], builtins.SequenceBox)
 
     def test_where_of_python_s_numbers(self) -> None:
         assert type(np.where(True, 1, 2)) is int
@@ -182,6 +185,18 @@ class TestPrimitives:
         extend.defvjp(f, lambda ans, z: lambda g: g * ans)
         z = 0.3 + 0.4j
         assert ag.holomorphic_grad(f)(z) == pytest.approx(onp.exp(z))
+
+    def test_rules_of_functions_that_broadcast(self) -> None:
+        f = ag.primitive(lambda x, y: x * y)
+        extend.defvjp(
+            f,
+            lambda ans, x, y: unbroadcast_f(x, lambda g: g * y),
+            lambda ans, x, y: unbroadcast_f(y, lambda g: g * x),
+        )
+        x, y = onp.ones((2, 1)), onp.array([1.0, 2.0, 3.0])
+        gradients = ag.grad(lambda x, y: np.sum(f(x, y)), (0, 1))(x, y)
+        assert [gradient.tolist() for gradient in gradients] == [[[6.0], [6.0]], [2.0, 2.0, 2.0]]
+        assert ag.grad(lambda x: np.sum(f(x, y)))(2.0) == 6.0
 
     def test_linear_functions_and_zeros(self) -> None:
         f = ag.primitive(lambda x, n: x * n)

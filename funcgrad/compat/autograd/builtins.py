@@ -19,6 +19,9 @@ tuple = builtins.tuple  # type: ignore[type-arg]  # the class itself
 list = builtins.list
 dict = builtins.dict
 
+DictBox = dict
+SequenceBox = (tuple, list)
+
 
 def type(x: object) -> builtins.type:
     """Return the type of a value; of a traced one, that of the array or number in its place."""
