@@ -60,6 +60,9 @@ class TestValues:
         assert np.sin is onp.sin
         assert np.float64 is onp.float64
         assert type(np.argmax([1.0, 3.0])) is onp.int64
+        assert np.__version__ == onp.__version__
+        assert np.random.RandomState(0).rand() == np.random.RandomState(0).random_sample()
+        assert np.random.random(2).shape == (2,)
 
     def test_integers_from_traced_values_are_numbers(self) -> None:
         def f(x: Any) -> Any:

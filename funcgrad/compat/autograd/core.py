@@ -5,8 +5,7 @@
 (np.float64(6.0), 9.0)
 """
 
-from funcgrad.compat.autograd.differential_operators import pullback_of as make_vjp  # noqa: F401
-from funcgrad.compat.autograd.differential_operators import pushforward_of as make_jvp  # noqa: F401
+from funcgrad.compat.autograd.differential_operators import pullback_of, pushforward_of
 from funcgrad.compat.autograd.extend import def_linear as def_linear
 from funcgrad.compat.autograd.extend import defjvp as defjvp
 from funcgrad.compat.autograd.extend import defjvp_argnum as defjvp_argnum
@@ -17,3 +16,6 @@ from funcgrad.compat.autograd.extend import defvjp_argnums as defvjp_argnums
 from funcgrad.compat.autograd.extend import primitive as primitive
 from funcgrad.compat.autograd.spaces import VSpace as VSpace
 from funcgrad.compat.autograd.spaces import vspace as vspace
+
+make_vjp = pullback_of
+make_jvp = pushforward_of

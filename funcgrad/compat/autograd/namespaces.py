@@ -64,7 +64,7 @@ class Names:
         AttributeError
             NumPy has no such public name.
         """
-        if name.startswith("_"):
+        if name.startswith("_") and name != "__version__":
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}", name=name)
         value = getattr(self._theirs, name)
         value = function(value) if _is_function(value) else value

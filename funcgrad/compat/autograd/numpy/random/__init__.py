@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from numpy import random
+from numpy import random as _random  # which has a function of its own name
 
 from funcgrad.compat.autograd.namespaces import Names
 
-_NAMES: Final = Names(__name__, random)
+_NAMES: Final = Names(__name__, _random)
 __getattr__ = _NAMES.load
 __dir__ = _NAMES.listed
