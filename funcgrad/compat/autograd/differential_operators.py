@@ -141,7 +141,7 @@ def _numbers(operation: str, out: object, advice: str) -> list[Any]:
     leaves = trees.leaves(out)
     for leaf in leaves:
         is_number = isinstance(leaf, Tensor | np.ndarray | np.generic | int | float | complex)
-        if not is_number or dtype_of(leaf).kind == "c":
+        if not is_number or dtype_of(leaf).kind != "f":
             kind = dtype_of(leaf) if is_number else type(leaf).__name__
             raise DifferentiationError(f"{operation}: the function returned {kind}. {advice}")
     return leaves
