@@ -8,9 +8,9 @@ Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
 ``funcgrad.scipy``. Further modules: ``fg.nn`` (networks), ``fg.optim`` (optimizers),
-``fg.implicit`` (solutions of equations), ``fg.io`` (files), ``fg.random``, ``fg.testing``,
-``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees), ``fg.extend`` (operations of your own) and
-``fg.interop`` (other libraries).
+``fg.implicit`` (solutions of equations), ``fg.io`` (files), ``fg.parallel`` (many workers),
+``fg.random``, ``fg.testing``, ``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees), ``fg.extend``
+(operations of your own) and ``fg.interop`` (other libraries).
 
 The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: importing
 a submodule of the same name would replace the function in the package.
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         nn,
         numpy,
         optim,
+        parallel,
         random,
         scipy,
         testing,
@@ -92,6 +93,7 @@ __all__ = [
     "numpy",
     "odeint",
     "optim",
+    "parallel",
     "probe",
     "program",
     "pytree",
@@ -115,7 +117,7 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit interop io nn numpy optim random scipy testing tree",
+        "": "debug extend implicit interop io nn numpy optim parallel random scipy testing tree",
         "control.associative": "associative_scan",
         "control.choices": "cond switch",
         "control.scans": "map scan",

@@ -36,6 +36,8 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── FileFormatError     ValueError a file that is damaged, or of another format
     ├── StorageError        OSError    a file that cannot be read or written
     │   └── MissingFileError FileNotFoundError a file that is not there
+    ├── WorkerError         RuntimeError workers that are not there, or do not agree with the caller
+    │   └── ChunkError                 a chunk of data on which its workers fail
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 
@@ -57,6 +59,7 @@ __all__ = [
     "AxisError",
     "BatchError",
     "CheckError",
+    "ChunkError",
     "ConditionError",
     "ConvergenceError",
     "DegenerateError",
@@ -90,6 +93,7 @@ __all__ = [
     "TreeError",
     "UnknownFunctionError",
     "UnsizedError",
+    "WorkerError",
 ]
 
 
@@ -292,6 +296,27 @@ class StorageError(FuncgradError, OSError):
 
 class MissingFileError(StorageError, FileNotFoundError):
     """There is no file of this name."""
+
+
+class WorkerError(FuncgradError, RuntimeError):
+    """The workers of ``fg.parallel`` are gone, or one has other versions or other numbers."""
+
+
+class ChunkError(WorkerError):
+    """A chunk of data cannot be loaded, or the function or its workers fail on it.
+
+    Attributes
+    ----------
+    index : int
+        The position of the chunk.
+    """
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, int]]:
+        return type(self), (str(self), self.index)
 
 
 class UnknownFunctionError(FuncgradError, NotImplementedError):

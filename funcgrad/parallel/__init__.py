@@ -1,0 +1,35 @@
+"""Derivatives of functions of more data than one process has, computed by the workers of an engine.
+
+An engine is a ``concurrent.futures.Executor``: threads, processes, or a cluster of Dask. Chunks of
+data go to its workers; their results are summed in a fixed order, so that the bits are the same
+with any number of workers, whichever of them die.
+
+>>> from concurrent.futures import ThreadPoolExecutor
+>>> import numpy as np
+>>> from funcgrad import parallel
+>>> def loss(w, chunk):
+...     return ((chunk["x"] @ w - chunk["y"]) ** 2).mean()
+>>> data = {"x": np.eye(4), "y": np.arange(4.0)}
+>>> with ThreadPoolExecutor(2) as executor:
+...     value_and_gradient = parallel.value_and_grad(loss, executor)
+...     value_and_gradient(np.zeros(4), parallel.slices(data, 2))
+(Tensor(3.5), Tensor([ 0. , -0.5, -1. , -1.5]))
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.parallel.chunks import slices
+from funcgrad.parallel.derivatives import grad, hvp, jacobian, value_and_grad
+from funcgrad.parallel.mapping import map, reduce
+
+__all__ = ["grad", "hvp", "jacobian", "map", "reduce", "slices", "value_and_grad"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)

@@ -1,0 +1,73 @@
+"""How many threads NumPy's library of linear algebra has: one in each worker.
+
+The workers share the cores among them, and products have the same bits only for one number of
+threads. The library is the one that NumPy itself has loaded; where it is none of those known here,
+its environment variables decide, as ``OMP_NUM_THREADS`` does, which Dask sets to 1.
+
+>>> with one_thread():
+...     product = np.ones((2, 2)) @ np.ones((2, 2))
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.process_locks import ProcessLock
+
+_NAMES: Final = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+    ("bli_thread_get_num_threads", "bli_thread_set_num_threads"),
+)
+
+
+def _functions() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
+    """Look up the functions that read and set the number, in what NumPy has loaded."""
+    for place in ("_core", "core"):
+        with suppress(AttributeError, OSError, TypeError):
+            library = ctypes.CDLL(getattr(np, place)._multiarray_umath.__file__)
+            for read, write in _NAMES:
+                with suppress(AttributeError):
+                    return getattr(library, read), getattr(library, write)
+    return None
+
+
+class BlasThreads:
+    """The number of threads of this process, which is 1 while anybody needs that."""
+
+    def __init__(self) -> None:
+        self._lock = ProcessLock()
+        self._users = 0
+        self._before = 0
+        self._functions = _functions()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Have one thread within the block; the last to leave puts the old number back."""
+        if self._functions is None:
+            yield
+            return
+        read, write = self._functions
+        with self._lock.here:
+            if not self._users:
+                self._before = read()
+                write(1)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock.here:
+                self._users -= 1
+                if not self._users:
+                    write(self._before)
+
+
+_THREADS: Final = BlasThreads()
+one_thread: Final = _THREADS.one

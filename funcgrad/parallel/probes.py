@@ -1,0 +1,99 @@
+"""Whether a worker computes with the caller's versions, and to the caller's last bit.
+
+A library of linear algebra chooses its kernels by the processor, and NumPy its exponentials. So
+each worker multiplies two matrices and takes exponentials and logarithms at its first task.
+
+>>> answer() == answer()
+True
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+import funcgrad
+from funcgrad.backends.choice import chosen_backend
+from funcgrad.errors import WorkerError
+from funcgrad.parallel.blas_threads import one_thread
+from funcgrad.parallel.messages import Caller
+from funcgrad.parallel.worker_store import STORE
+
+
+def answer() -> str:
+    """Compute the digest of a product, an exponential and a logarithm in two precisions."""
+    digest = blake2b(digest_size=16)
+    with one_thread():
+        for dtype in (np.float64, np.float32):
+            x = np.linspace(0.1, 7.0, 129 * 67, dtype=dtype).reshape(129, 67)
+            for result in (x @ x.T, np.exp(x), np.log(x)):
+                digest.update(result.tobytes())
+    return digest.hexdigest()
+
+
+def versions(backend: str) -> tuple[tuple[str, str], ...]:
+    """The versions of what computes here; of llvmlite where it compiles."""
+    known = (("funcgrad", funcgrad.__version__), ("NumPy", np.__version__))
+    return known if backend == "numpy" else (*known, ("llvmlite", _version("llvmlite")))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def caller(operation: str, allow_strangers: bool, keep: int | None) -> Caller:
+    """Describe this process, for workers to compare with."""
+    backend = chosen_backend(None, operation).name
+    probe = "" if allow_strangers else STORE.answer("probe", answer)
+    return Caller(operation, versions(backend), backend, probe, keep)
+
+
+def worker_name() -> str:
+    """The address of this worker: Dask's, or the machine's name and the process."""
+    distributed: Any = sys.modules.get("distributed")
+    if distributed is not None:
+        try:
+            address: str = distributed.get_worker().address
+            return address
+        except ValueError:  # this is no worker of Dask's
+            pass
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def admit(by: Caller, probe: Callable[[], str] = answer) -> None:
+    """Check that this worker agrees with the caller.
+
+    Raises
+    ------
+    WorkerError
+        It has another version of funcgrad, NumPy or llvmlite, or other numbers.
+    """
+    here = versions(by.backend)
+    if here != by.versions:
+        pairs = zip(by.versions, here, strict=True)
+        differing = [
+            f"{name} {there} and the worker {other}"
+            for (name, there), (_, other) in pairs
+            if there != other
+        ]
+        raise WorkerError(
+            f"{by.operation}: the caller has {', '.join(differing)}, at {worker_name()}."
+            " Results could differ: install the same version in both places."
+        )
+    if by.probe and STORE.answer("probe", probe) != by.probe:
+        raise WorkerError(
+            f"{by.operation}: the worker {worker_name()} computes a product, an exponential or a"
+            " logarithm with other last bits than the caller, as another processor or library"
+            " does. Leave it out, or accept results that depend on who computes them:"
+            " allow_strangers=True."
+        )
