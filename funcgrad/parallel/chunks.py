@@ -20,7 +20,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import ArgumentError, LeafError, ShapeError
+from funcgrad.errors import ArgumentError, LeafError, ShapeError, TracerError
 from funcgrad.parallel.sources import (
     BlockSource,
     CallableSource,
@@ -86,7 +86,11 @@ def _raw(operation: str, leaf: Any) -> Value:
         return np.ascontiguousarray(leaf) if leaf.ndim else leaf  # which makes one axis of none
     value = concrete(operand(leaf, operation))
     if isinstance(value, TracedValue):
-        value._reveal("sending to a worker", exact=True)
+        raise TracerError(
+            f"{operation}: an argument is followed by a transformation around the call, and workers"
+            " need its numbers. Take the derivative inside: what is passed as the loss may be any"
+            " function of transformations."
+        )
     return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
 
 
@@ -121,9 +125,7 @@ def chunk_list(operation: str, chunks: Any, shipped: bool) -> list[Chunk]:
             f" {type(chunks).__name__}. Cut large arrays into chunks: fg.parallel.slices(data,"
             " 1000)."
         )
-    known = [
-        _chunk(operation, chunk, number, shipped) for number, chunk in enumerate(list(chunks))
-    ]
+    known = [_chunk(operation, chunk, number, shipped) for number, chunk in enumerate(list(chunks))]
     if not known:
         raise ArgumentError(f"{operation}: chunks is empty, and there is nothing to compute.")
     return known
@@ -151,7 +153,7 @@ def _function_source(function: Any, place: str, shipped: bool) -> Source:
     if not shipped:
         return CallableSource(function, str(key or f"{type(function).__name__} {id(function)}"))
     try:
-        pickled = _dumps(function)
+        pickled = dumps(function)
     except Exception as error:  # whatever a user's object raises
         name = getattr(function, "__qualname__", type(function).__name__)
         raise ArgumentError(
@@ -161,14 +163,13 @@ def _function_source(function: Any, place: str, shipped: bool) -> Source:
     return PickledSource(pickled, str(key or blake2b(pickled, digest_size=16).hexdigest()))
 
 
-def _dumps(function: Any) -> bytes:
-    """Pickle a function, by value if it is not importable and cloudpickle is there."""
+def dumps(value: Any) -> bytes:
+    """Pickle a value; functions that cannot be imported by value, if cloudpickle is there."""
     if find_spec("cloudpickle") is None:
-        return pickle.dumps(function)
+        return pickle.dumps(value)
     import cloudpickle
 
-    pickled: bytes = cloudpickle.dumps(function)
-    return pickled
+    return cloudpickle.dumps(value)
 
 
 def _blocks(collection: Any, shipped: bool) -> list[Chunk]:
@@ -187,7 +188,7 @@ def _blocks(collection: Any, shipped: bool) -> list[Chunk]:
         source = BlockSource(part, is_bag)
         key = f"dask {part.key}"
         sources.append(
-            PickledSource(_dumps(source), key) if shipped else CallableSource(source, key)
+            PickledSource(dumps(source), key) if shipped else CallableSource(source, key)
         )
     return sources
 

@@ -277,4 +277,3 @@ class DaskEngine:
                 yield k, outcome
         finally:
             self._cancel(running)
-

@@ -138,7 +138,7 @@ def value_and_grad(
     ArgumentError
         An option is not allowed, there are no chunks, or a function that loads one cannot be sent.
     ChunkError
-        A chunk could not be loaded, or kills its workers; the error has its index and the traceback.
+        A chunk cannot be loaded, or kills its workers; the error has its index and the traceback.
     WorkerError
         There is no worker, or one has other versions or other numbers.
     DifferentiationError

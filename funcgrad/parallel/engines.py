@@ -232,7 +232,7 @@ class ExecutorEngine:
     ) -> Future[Outcome]:
         fill = self._filled if absent is not None else lambda values, _: list(values)
         missing: Any = absent
-        return self.submit(
+        started: Future[Outcome] = self.submit(
             run_chunks,
             caller,
             items,
@@ -242,6 +242,7 @@ class ExecutorEngine:
             sent.digests,
             fill(sent.arrays, missing),
         )
+        return started
 
     def total(
         self, caller: Caller, items: Sequence[Item], data: Sequence[Any], sent: Sent

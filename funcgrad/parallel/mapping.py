@@ -16,7 +16,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.errors import ArgumentError, MissingPackageError
+from funcgrad.errors import MissingPackageError
 from funcgrad.foreign_names import answering
 from funcgrad.parallel.chunks import slices
 from funcgrad.parallel.steps import Steps, options

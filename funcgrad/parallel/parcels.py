@@ -43,7 +43,7 @@ def write_parcel(path: str, value: Any) -> None:
     """Write a value; its arrays come behind the rest, each at an address that suits it."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    parts = [head, *[buffer.raw() for buffer in buffers]]
+    parts = [memoryview(head), *[buffer.raw() for buffer in buffers]]
     sizes = [len(part) for part in parts]
     index = pickle.dumps(sizes)
     with open(path, "wb") as file:
@@ -71,7 +71,8 @@ def _mapped(parcel: Parcel) -> Any:
         return read_parcel(parcel.content)
     try:
         with open(parcel.path, "rb") as file:
-            data = mmap.mmap(file.fileno(), os.fstat(file.fileno()).st_size, access=mmap.ACCESS_READ)
+            size = os.fstat(file.fileno()).st_size
+            data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     except OSError as error:
         raise AbsentError(parcel.key) from error
     return read_parcel(data)

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, ShapeError, TreeError
-from funcgrad.parallel.messages import ChunkProgram, Code
+from funcgrad.parallel.messages import ChunkProgram
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec, spec_of
@@ -32,8 +32,9 @@ _MOST_PROGRAMS: Final = 64
 def digest_of(arrays: Sequence[Value]) -> str:
     """A name for values by their content."""
     digest = blake2b(digest_size=16)
-    for array in map(np.asarray, arrays):
-        digest.update(f"{array.dtype.str}{array.shape};".encode())
+    for value in arrays:
+        array = np.asarray(value)  # a Python number is not the array of it
+        digest.update(f"{type(value).__name__}{array.dtype.str}{array.shape};".encode())
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -214,7 +215,8 @@ def combination(
 
     def flat(*leaves: Any) -> tuple[Any, ...]:
         pair = [trees.unflatten(structure, half) for half in (leaves[:count], leaves[count:])]
-        return tuple(trees.flatten_like(structure, combine(*pair), f"{operation}: combine's result"))
+        name = f"{operation}: combine's result"
+        return tuple(trees.flatten_like(structure, combine(*pair), name))
 
     examples = [np.ones(spec.shape, spec.dtype)[()] for spec in plan.specs] * 2
     program = stage(operation, flat, tuple(map(wrap, examples)), {})
@@ -226,8 +228,8 @@ def combination(
     for old, new in zip(plan.specs, program.output_specs, strict=True):
         if (old.shape, old.dtype) != (new.shape, new.dtype):
             raise ShapeError(
-                f"{operation}: combine makes {new} of two results of {old}. It has to return what it"
-                " takes, so that its result can be combined again."
+                f"{operation}: combine makes {new} of two results of {old}. It has to return what"
+                " it takes, so that its result can be combined again."
             )
     specs = tuple([spec_of(example) for example in examples])
     return chunk_program(program, trees.of_leaves(2 * count), specs, arrays)

@@ -7,13 +7,23 @@ the caller has.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, WorkerError
-from funcgrad.parallel.chunks import Chunk, HeldChunk, RemoteChunk, chunk_list, raw_leaves, run_key
+from funcgrad.parallel.chunks import (
+    Chunk,
+    HeldChunk,
+    RemoteChunk,
+    chunk_list,
+    dumps,
+    raw_leaves,
+    run_key,
+)
 from funcgrad.parallel.engines import Engine, ExecutorEngine, LostError, Sent, in_process
 from funcgrad.parallel.messages import Caller, Code, Item, Partial, Unstaged
 from funcgrad.parallel.plans import Plan, combination, digest_of
@@ -253,8 +263,7 @@ class _Step:
         self._inputs = [raw_leaves(operation, tree)[0] for tree in (params, args)]
         if weights is not None and len(weights) != len(self._chunks):
             raise ArgumentError(
-                f"{operation}: there are {len(weights)} weights and"
-                f" {len(self._chunks)} chunks."
+                f"{operation}: there are {len(weights)} weights and {len(self._chunks)} chunks."
             )
         self.items = self._made_items(weights)
 
@@ -262,7 +271,7 @@ class _Step:
         sources = [
             None if isinstance(chunk, (HeldChunk, RemoteChunk)) else chunk for chunk in self._chunks
         ]
-        paths = [getattr(source, "path", None) or getattr(source, "key", "") for source in sources]
+        paths = [str(getattr(source, "path", getattr(source, "key", ""))) for source in sources]
         run = run_key(paths)
         return [
             Item(index, None if weights is None else float(weights[index]), source, run)
@@ -284,8 +293,7 @@ class _Step:
     def _sent(self) -> Sent:
         """Send what all chunks have in common: what is new of it."""
         code, share = self._steps.code(self.plan), self._engine.share
-        programs = [*code.programs, *([code.combine] if code.combine is not None else [])]
-        name = "code " + run_key([program.fingerprint for program in programs])
+        name = "code " + blake2b(dumps(code), digest_size=16).hexdigest()
         digests = tuple(self.plan.arrays)
         params, args = self._inputs
         return Sent(
@@ -342,7 +350,7 @@ class _Step:
             outcome = self._repeated(attempt)
             if isinstance(outcome, Partial):
                 return outcome
-            self._repeated(lambda: self._stage(outcome.index))
+            self._repeated(partial(self._stage, outcome.index))
 
     def stream(self) -> Iterator[tuple[int, Partial]]:
         """Yield the results of the chunks in order."""

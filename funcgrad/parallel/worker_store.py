@@ -13,6 +13,7 @@ drop each just before its use; chunks of former runs make room.
 
 from __future__ import annotations
 
+import atexit
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, TypeVar
@@ -39,6 +40,12 @@ class WorkerStore:
         self._parcels: OrderedDict[Hashable, Any] = OrderedDict()
         self._chunks: dict[Hashable, tuple[str, int, Any]] = {}
         self._answers: dict[Hashable, Any] = {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock.here:
+            for entries in (self._programs, self._parcels, self._chunks, self._answers):
+                entries.clear()
 
     def program(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return a compiled program; of those used last, ``MOST_PROGRAMS`` are kept."""
@@ -102,3 +109,5 @@ def nbytes(tree: Any) -> Iterable[int]:
 
 STORE: Final = WorkerStore()
 """The store of this process."""
+
+atexit.register(STORE.clear)  # machine code is freed while the modules that free it are there

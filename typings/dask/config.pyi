@@ -1,0 +1,3 @@
+from typing import Any
+
+def set(arg: dict[str, Any] | None = ..., **kwargs: Any) -> Any: ...

@@ -1,0 +1,6 @@
+from concurrent.futures import CancelledError
+from typing import Any
+
+class FutureCancelledError(CancelledError): ...
+
+def futures_of(o: Any) -> list[Any]: ...

@@ -1,0 +1,5 @@
+from typing import Any
+
+class KilledWorker(Exception):
+    task: Any
+    last_worker: Any
