@@ -1,0 +1,1 @@
+"""The tests of work on many workers."""
