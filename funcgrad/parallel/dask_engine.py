@@ -6,6 +6,7 @@ held that was sent, and not computed, is lost when it dies: then the step is rep
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -27,6 +28,9 @@ from funcgrad.parallel.worker_tasks import Outcome, combine_partials, load_chunk
 
 _FAN_IN: Final = 4
 """A task combines the results of four neighbours: two levels of the tree."""
+_MOST_LOSSES: Final = 2
+"""After so many in one step values are sent as tasks: by way of the scheduler, which can send them
+again, so that a chunk that kills its workers is found, and not what is lost with them."""
 _AHEAD: Final = 3
 """Results that are streamed are computed this many for each thread ahead of their use."""
 
@@ -42,6 +46,8 @@ class DaskEngine:
         self._used: set[str] = set()
         self._places: dict[str, str] = {}
         self._turn = 0
+        self._reaches_workers = True
+        self._losses = 0
 
     # What is sent.
 
@@ -63,19 +69,23 @@ class DaskEngine:
         LostError
             The worker died meanwhile.
         """
+        if self._losses >= _MOST_LOSSES:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # Dask's, that it is large
+                return self._submit("value", _unchanged, value)
         workers = self._workers()
         self._turn += 1
         worker = workers[self._turn % len(workers)]
-        try:  # a list, since the client takes lists of values apart
-            (future,) = self._client.scatter(
-                [value], workers=[worker], hash=False, direct=True, timeout=3
-            )
-        except (OSError, CancelledError) as error:  # the worker is gone, or out of our reach
-            try:
-                (future,) = self._client.scatter([value], workers=[worker], hash=False, timeout=3)
-            except (OSError, CancelledError):
-                raise LostError from error
-        return future
+        for direct in (True, False) if self._reaches_workers else (False,):
+            # Directly it travels once; by way of the scheduler where workers are out of reach.
+            # What is raised when the worker has just died, or the client is closed.
+            with suppress(OSError, CancelledError, KeyError, AttributeError):
+                (future,) = self._client.scatter(
+                    [value], workers=[worker], hash=False, direct=direct, timeout=3
+                )
+                self._reaches_workers = direct
+                return future
+        raise LostError
 
     def _workers(self) -> list[str]:
         """The addresses of the workers, once there is one."""
@@ -84,9 +94,9 @@ class DaskEngine:
         def poll(seconds: float) -> bool:
             if self._client.status in ("closed", "closing"):
                 raise self._gone()
-            known[:] = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-            if not known:
-                with suppress(TimeoutError):
+            with suppress(OSError, CancelledError):
+                known[:] = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+                if not known:
                     self._client.wait_for_workers(1, timeout=max(seconds, 0.1))
             return bool(known)
 
@@ -116,10 +126,12 @@ class DaskEngine:
         for name in self._futures.keys() - self._used:
             del self._futures[name]
         self._used = set()
+        self._losses = 0
 
     def forget(self) -> None:
         """Send everything again; wait until the scheduler is there, if it is not."""
         self._futures = {}
+        self._losses += 1
         address = self._address
 
         def poll(seconds: float) -> bool:
@@ -168,12 +180,10 @@ class DaskEngine:
         wait_until(poll, what, self._operation, self._timeout)
         try:
             return future.result()
-        except FuncgradError:
+        except (FuncgradError, KilledWorker):
             raise
         except (FutureCancelledError, CancelledError) as error:
             raise LostError from error
-        except KilledWorker as error:
-            raise self._killed(error) from error
         except OSError as error:
             raise LostError from error
         except Exception as error:
@@ -183,23 +193,13 @@ class DaskEngine:
                 " that chunks are loaded with."
             ) from error
 
-    def _killed(self, error: Any) -> FuncgradError:
-        _, kind, *number = str(error.task).split("-")
-        if kind != "chunk":
-            return WorkerError(f"{self._operation}: {error}")
-        index = int(number[0])
-        return ChunkError(
-            f"{self._operation}: chunk {index} was lost with each worker that had it, the last at"
-            f" {error.last_worker.address}. It may need more memory than a worker has: cut smaller"
-            " chunks, or look at the workers' logs.",
-            index,
-        )
-
     def load(self, caller: Caller, item: Item, data: Any) -> Any:
         """Load a chunk in a worker."""
         future = self._submit(f"chunk-{item.index}", load_chunk, caller, item, data)
         try:
             return self._wait(future, [future])
+        except KilledWorker as error:
+            raise self._killing(item, error) from error
         finally:
             future.cancel()
 
@@ -246,6 +246,10 @@ class DaskEngine:
                 ]
                 tasks += level
             outcome: Outcome = self._wait(level[0], tasks)
+        except KilledWorker as error:
+            self._cancel(tasks)
+            self._blame(caller, items, data, sent)
+            raise LostError from error
         except BaseException:
             self._cancel(tasks)
             raise
@@ -255,6 +259,35 @@ class DaskEngine:
                 by_index[index].key: place for index, place in outcome.places if index in by_index
             }
         return outcome
+
+    def _blame(
+        self, caller: Caller, items: Sequence[Item], data: Sequence[Any], sent: Sent
+    ) -> None:
+        """Run chunk by chunk, to find the one that kills its workers; Dask blames bystanders too.
+
+        Raises
+        ------
+        ChunkError
+            It is found.
+        LostError
+            What the step had sent is lost.
+        """
+        for item, chunk in zip(items, data, strict=True):
+            future = self._start(caller, item, chunk, sent, None)
+            try:
+                self._wait(future, [future])
+            except KilledWorker as error:
+                raise self._killing(item, error) from error
+            finally:
+                future.cancel()
+
+    def _killing(self, item: Item, error: Any) -> ChunkError:
+        return ChunkError(
+            f"{self._operation}: chunk {item.index} was lost with each worker that had it, the last"
+            f" at {error.last_worker.address}. It may need more memory than a worker has: cut"
+            " smaller chunks, or look at the workers' logs.",
+            item.index,
+        )
 
     def _cancel(self, tasks: Sequence[Any]) -> None:
         """Leave nothing running."""
@@ -272,8 +305,16 @@ class DaskEngine:
             for k in range(len(items)):
                 for later in range(k + len(running), min(k + ahead, len(items))):
                     running.append(self._start(caller, items[later], data[later], sent, None))
-                outcome = self._wait(running[0], running)
+                try:
+                    outcome = self._wait(running[0], running)
+                except KilledWorker as error:
+                    self._blame(caller, items[k : k + 1], [data[k]], sent)
+                    raise LostError from error
                 running.pop(0)
                 yield k, outcome
         finally:
             self._cancel(running)
+
+
+def _unchanged(value: Any) -> Any:
+    return value

@@ -16,7 +16,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from contextlib import suppress
 from dataclasses import replace
 from shutil import rmtree
-from typing import Any, Protocol, TypeVar
+from time import monotonic
+from typing import Any, Final, Protocol, TypeVar
 from uuid import uuid4
 
 from funcgrad.errors import FuncgradError, WorkerError
@@ -28,7 +29,9 @@ from funcgrad.parallel.worker_tasks import Combine, Outcome, load_chunk, run_chu
 from funcgrad.quick_dataclasses import dataclass
 
 T = TypeVar("T")
-_TASKS_PER_WORKER = 4
+_TASKS_PER_WORKER: Final = 4
+_GLANCE: Final = 0.5
+"""Seconds between looks at whether tasks were cancelled."""
 
 
 class LostError(Exception):
@@ -191,7 +194,11 @@ class ExecutorEngine:
         done: set[Future[Any]] = set()
 
         def poll(seconds: float) -> bool:
-            done.update(concurrent.futures.wait(futures, seconds, FIRST_COMPLETED).done)
+            end = monotonic() + seconds
+            while not done and (left := end - monotonic()) >= 0:
+                concurrent.futures.wait(futures, min(left, _GLANCE), FIRST_COMPLETED)
+                # Those too that a shutdown has cancelled, which nobody waits for successfully.
+                done.update([future for future in futures if future.done()])
             return bool(done)
 
         wait_until(poll, lambda: f"{len(futures)} tasks", self._operation, self._timeout)

@@ -101,7 +101,7 @@ class WorkerStore:
 def nbytes(tree: Any) -> Iterable[int]:
     """The bytes of the arrays in nested lists and tuples."""
     for part in tree if isinstance(tree, (list, tuple)) else (tree,):
-        if isinstance(part, np.ndarray):
+        if isinstance(part, (np.ndarray, np.generic)):
             yield part.nbytes
         elif isinstance(part, (list, tuple)):
             yield from nbytes(part)

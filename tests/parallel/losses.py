@@ -96,7 +96,7 @@ def cluster(workers: int, **options: Any) -> Iterator[Any]:
 
     from distributed import Client, LocalCluster
 
-    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, **options}
+    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", **options}
     with (
         LocalCluster(n_workers=workers, silence_logs=logging.CRITICAL, **settings) as local,
         Client(local) as client,

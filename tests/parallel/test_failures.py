@@ -1,0 +1,347 @@
+"""What goes wrong has a cause and a remedy in words, and leaves the next call as good as before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import parallel
+from funcgrad.errors import (
+    ArgumentError,
+    ChunkError,
+    DifferentiationError,
+    FunctionError,
+    ShapeError,
+    TracerError,
+    TreeError,
+    WorkerError,
+)
+from funcgrad.parallel import blas_threads, plans, probes, waiting
+from tests.parallel.losses import (
+    bits,
+    data,
+    deadly_rows,
+    failing_rows,
+    loaders,
+    loss,
+    params,
+    rows_of,
+)
+
+
+@pytest.fixture(scope="module")
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as executor:
+        yield executor
+
+
+def processes(workers: int = 1, **options: Any) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"), **options)
+
+
+# ------------------------------------------------------------------------------------- executors
+
+
+@pytest.mark.parametrize("executor", [None, 2, "tcp://127.0.0.1:8786", ThreadPoolExecutor])
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "hvp", "jacobian", "map"])
+def test_no_executor(name, executor):
+    with pytest.raises(ArgumentError, match=rf"parallel\.{name}: executor=.* is no executor"):
+        getattr(parallel, name)(loss, executor)
+
+
+def test_an_executor_that_is_shut_down():
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(WorkerError, match=r"ThreadPoolExecutor takes no more tasks"):
+        parallel.grad(loss, executor)(params(), [rows_of(0)])
+
+
+def test_a_chunk_that_raises_has_its_index_and_the_users_traceback(threads):
+    f = parallel.grad(loss, threads)
+    chunks = [partial(failing_rows, number) for number in range(6)]
+    with processes() as pool:
+        for g in (f, parallel.grad(loss, pool)):
+            with pytest.raises(ChunkError, match="chunk 3 cannot be loaded: KeyError") as caught:
+                g(params(), chunks)
+            assert caught.value.index == 3
+            assert "in failing_rows" in str(caught.value)
+    assert len(bits(f(params(), loaders(3)))) == 2
+
+
+def test_a_worker_that_dies_breaks_a_pool_of_processes():
+    with processes() as pool:
+        f = parallel.grad(loss, pool)
+        with pytest.raises(WorkerError, match=r"a worker of it has died.*as they were"):
+            f(params(), [partial(deadly_rows, number) for number in range(3)])
+
+
+def test_numbers_that_an_operation_refuses(threads):
+    f = parallel.grad(lambda w, x: fnp.linalg.cholesky(x * w).sum(), threads, "sum")
+    with pytest.raises(ChunkError, match=r"chunk 1 has numbers .*MatrixError") as caught:
+        f(1.0, [np.eye(2), -np.eye(2)])
+    assert caught.value.index == 1
+
+
+def test_nothing_is_left_running_after_a_failure():
+    started: list[int] = []
+    release = Event()
+
+    def load(number: int) -> Any:
+        started.append(number)
+        if number == 1:
+            raise ValueError("bad")
+        release.wait(10)
+        return rows_of(number)
+
+    def loading(number: int) -> Any:
+        return partial(load, number)
+
+    with ThreadPoolExecutor(2) as executor:
+        f = parallel.grad(loss, executor)
+        f(params(), [rows_of(0)])
+        with pytest.raises(ChunkError):
+            f(params(), [loading(number) for number in range(30)])
+        release.set()
+    assert len(started) <= 4
+
+
+def test_the_executors_own_cancellation_is_told():
+    with ThreadPoolExecutor(1) as executor:
+        f = parallel.grad(loss, executor)
+        f(params(), [rows_of(0)])
+        gate = Event()
+
+        def slow() -> Any:
+            executor.shutdown(wait=False, cancel_futures=True)
+            gate.wait(1)
+            return rows_of(1)
+
+        with pytest.raises(WorkerError, match="no more tasks"):
+            f(params(), [slow, *loaders(3)])
+
+
+# -------------------------------------------------------------------------------------- functions
+
+
+def test_a_loss_that_returns_a_batch(threads):
+    with pytest.raises(DifferentiationError, match=r"has to return one number") as caught:
+        parallel.grad(lambda p, c: c["x"] @ p["w"], threads)(params(), [rows_of(0)])
+    assert "staged it for chunk 0" in caught.value.__notes__[0]
+
+
+def test_chunks_of_unequal_structure(threads):
+    chunks = [rows_of(0), {"x": rows_of(1)["x"]}]
+    with pytest.raises(TreeError, match=r"chunk 1 is .*All chunks have to have one structure"):
+        parallel.grad(loss, threads)(params(), chunks)
+    loading = [partial(rows_of, 0), lambda: rows_of(1)["x"]]
+    with pytest.raises(TreeError, match=r"chunk 1 is .*All chunks have to have one structure"):
+        parallel.grad(loss, threads)(params(), loading)
+
+
+def test_results_that_cannot_be_combined(threads):
+    double = parallel.reduce(lambda x: x * 2, lambda a, b: a + b, threads)
+    with pytest.raises(ShapeError, match=r"results for chunk 1 have the shapes \[\(3,\)\]"):
+        double([np.ones(2), np.ones(3)])
+    with pytest.raises(ShapeError, match=r"combine makes float64\[4\] of two results of"):
+        parallel.reduce(lambda x: x * 2, lambda a, b: fnp.concatenate([a, b]), threads)(
+            [np.ones(2), np.ones(2)]
+        )
+    with pytest.raises(TreeError, match=r"combine's result"):
+        parallel.reduce(lambda x: x * 2, lambda a, b: (a, b), threads)([np.ones(2), np.ones(2)])
+    with pytest.raises(ArgumentError, match=r"combine looks at a number"):
+        parallel.reduce(lambda x: x * 2, lambda a, b: a if a > b else b, threads)([1.0, 2.0])
+
+
+def test_a_jacobian_needs_rows(threads):
+    with pytest.raises(ShapeError, match=r"parallel\.jacobian: the function returns a number"):
+        parallel.jacobian(loss, threads)(params(), [rows_of(0)])
+
+
+def test_functions_that_are_none(threads):
+    with pytest.raises(FunctionError, match=r"parallel\.grad: expected a function"):
+        parallel.grad(3.0, threads)
+    with pytest.raises(FunctionError, match=r"parallel\.reduce: expected a function"):
+        parallel.reduce(loss, None, threads)
+
+
+def test_a_function_that_cannot_be_sent(tmp_path):
+    with open(tmp_path / "file", "w") as file, processes() as pool:
+        chunks = [partial(rows_of, 0), lambda: file.read()]
+        with pytest.raises(
+            ArgumentError, match=r"chunks\[1\]: the function .*cannot be sent.*open"
+        ):
+            parallel.grad(loss, pool)(params(), chunks)
+
+
+def test_a_loss_with_an_open_file_need_not_be_sent(tmp_path):
+    with open(tmp_path / "file", "w") as file, processes() as pool:
+
+        def writing(w, chunk):
+            file.write("staged")
+            return (w * chunk).sum()
+
+        assert float(parallel.grad(writing, pool, "sum")(1.0, [np.ones(3)])) == 3.0
+
+
+def test_random_numbers_of_a_hidden_generator(threads):
+    with pytest.raises(ArgumentError, match=r"draws random numbers from a generator outside"):
+        generator = np.random.default_rng(0)
+        parallel.grad(lambda w, x: w * generator.normal() * x, threads)(1.0, [1.0])
+
+
+def test_a_transformation_around_the_call(threads):
+    chunks = [rows_of(0)]
+    f = parallel.value_and_grad(loss, threads)
+    with pytest.raises(TracerError, match=r"followed by a transformation around the call"):
+        fg.grad(lambda p: f(p, chunks)[0])(params())
+
+
+def test_too_many_paths(threads, monkeypatch):
+    monkeypatch.setattr(plans, "_MOST_PROGRAMS", 4)
+
+    def branching(w, x):
+        return w * float(x)
+
+    with pytest.raises(ArgumentError, match=r"4 different paths.*fnp\.where"):
+        parallel.grad(branching, threads)(1.0, [np.float64(k) for k in range(8)])
+
+
+def test_data_that_are_others_each_time(threads, monkeypatch):
+    monkeypatch.setattr(plans, "_MOST_PROGRAMS", 4)
+    numbers = iter(range(100))
+
+    def load() -> Any:
+        return np.float64(next(numbers))
+
+    with pytest.raises(ArgumentError, match=r"4 different paths"):
+        parallel.grad(lambda w, x: w * float(x), threads, keep=0)(1.0, [load])
+
+
+# ---------------------------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize("reduce", ["max", None, 3, [], [np.nan], [1.0, -1.0]])
+def test_wrong_reductions(reduce, threads):
+    with pytest.raises(ArgumentError, match=r"reduce has to be|weights of chunks have to be"):
+        parallel.grad(loss, threads, reduce)
+
+
+def test_too_few_weights(threads):
+    with pytest.raises(ArgumentError, match=r"there are 2 weights and 3 chunks"):
+        parallel.grad(loss, threads, [1, 2])(params(), loaders(3))
+
+
+@pytest.mark.parametrize(
+    "option", [{"dtype": "int8"}, {"dtype": "f65"}, {"keep": -1}, {"timeout": 0}, {"timeout": "1"}]
+)
+def test_wrong_options(option, threads):
+    (name,) = option
+    with pytest.raises(ArgumentError, match=rf"parallel\.value_and_grad: {name}"):
+        parallel.value_and_grad(loss, threads, **option)
+
+
+def test_batches_of_no_size(threads):
+    with pytest.raises(ArgumentError, match=r"size has to be an integer from 1 on"):
+        parallel.map(loss, threads, batch_size=0)
+
+
+# ---------------------------------------------------------------------------------------- waiting
+
+
+def test_a_step_that_takes_too_long_is_given_up(threads):
+    def slow() -> Any:
+        time.sleep(0.5)
+        return rows_of(0)
+
+    f = parallel.grad(loss, threads, timeout=0.1)
+    with pytest.raises(WorkerError, match=r"nothing has come in 0\.1 s, while waiting for 1 tasks"):
+        f(params(), [slow])
+
+
+def test_waiting_says_for_what(caplog):
+    calls = iter([False, False, True])
+    waiting.wait_until(
+        lambda seconds: next(calls), lambda: "three tasks", "parallel.grad", None, patience=0.01
+    )
+    assert [record.getMessage() for record in caplog.records] == [
+        "parallel.grad: for 0 s waiting for three tasks"
+    ] * 2
+
+
+# -------------------------------------------------------------------------------------- strangers
+
+
+def _another_exponential() -> None:
+    """Patch a worker: as if its processor had another exponential."""
+    exp = np.exp
+    np.exp = lambda x: exp(x) * (1 + 2**-52)  # type: ignore[assignment]
+
+
+def _another_numpy() -> None:
+    np.__version__ = "1.99.0"
+
+
+def test_a_worker_with_other_bits_is_named_and_refused():
+    with processes(initializer=_another_exponential) as pool:
+        with pytest.raises(WorkerError, match=r"the worker .*:\d+ computes .*allow_strangers=True"):
+            parallel.grad(loss, pool)(params(), [rows_of(0)])
+        accepted = parallel.grad(loss, pool, allow_strangers=True)(params(), [rows_of(0)])
+        assert len(bits(accepted)) == 2
+
+
+def test_a_worker_with_another_version_is_refused_with_both():
+    versions = rf"the caller has NumPy {np.__version__} and the worker 1\.99\.0, at"
+    with processes(initializer=_another_numpy) as pool:
+        for options in ({}, {"allow_strangers": True}):
+            with pytest.raises(WorkerError, match=versions):
+                parallel.grad(loss, pool, **options)(params(), [rows_of(0)])
+
+
+def test_the_probe_sees_the_last_bit_of_each_function(monkeypatch):
+    right = probes.answer()
+    for name in ("exp", "log"):
+        with monkeypatch.context() as patched:
+            original = getattr(np, name)
+            nudged = lambda x, original=original: np.nextafter(original(x), x.dtype.type(9e9))
+            patched.setattr(np, name, nudged)
+            assert probes.answer() != right
+    assert probes.answer() == right
+
+
+def test_products_have_one_thread_while_workers_run():
+    known = blas_threads._functions()
+    if known is None:
+        pytest.skip("a library of linear algebra whose threads are not known")
+    read, write = known
+    before = read()
+    write(2)
+    try:
+        with blas_threads.one_thread():
+            with blas_threads.one_thread():
+                assert read() == 1
+            assert read() == 1
+        assert read() == 2
+        with pytest.raises(ZeroDivisionError), blas_threads.one_thread():
+            raise ZeroDivisionError
+        assert read() == 2
+    finally:
+        write(before)
+
+
+def test_step_after_a_failed_step_has_the_same_bits(threads):
+    f = parallel.grad(loss, threads)
+    chunks = parallel.slices(data(), 40)
+    before = bits(f(params(), chunks))
+    with pytest.raises(ChunkError):
+        f(params(), [partial(failing_rows, 3)] * 3)
+    assert bits(f(params(), chunks)) == before
