@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -267,6 +269,34 @@ def test_digits_keeps_test_data_out_of_training():
     assert test_data.images.shape == (360, 64)
     trained_on = {np.asarray(image).tobytes() for image in train_data.images}
     assert not any(np.asarray(image).tobytes() in trained_on for image in test_data.images)
+
+
+# ---------------------------------------------------------------------------------------- parallel
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_parallel_goes_through_more_data_than_a_worker_may_hold(capsys):
+    module = load("parallel")
+    arguments = ["--chunks", "21", "--rows", "120000", "--steps", "4", "--megabytes", "400"]
+    result = module.main(arguments)
+    assert result.megabytes > result.workers_megabytes
+    assert capsys.readouterr().out.startswith("423 MB of data, 400 MB a worker: regression ")
+    for name, losses in result.losses.items():
+        assert all(later < earlier for earlier, later in pairwise(losses)), name
+    assert result.accuracies["regression"] > 0.7
+    assert result.accuracies["net"] > 0.65
+
+
+def test_parallel_has_the_same_bits_on_threads():
+    module = load("parallel")
+    chunks = [partial(module.generate, number, 200) for number in range(5)]
+    params = {"w": np.zeros(module.FEATURES), "b": 0.0}
+    ends = []
+    for executor in (ThreadPoolExecutor(1), ThreadPoolExecutor(3)):
+        with executor:
+            ends.append(module.fit(module.linear, params, chunks, executor, 3))
+    first, second = [[np.asarray(x).tobytes() for x in fg.tree.leaves(end)] for end in ends]
+    assert first == second
 
 
 # ------------------------------------------------------------------------------------- no_aliasing

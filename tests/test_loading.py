@@ -42,7 +42,7 @@ FAMILIES = (
 )
 OTHERS = (
     *("implicit", "integrate", "io", "nn", "optim", "random", "scipy", "testing", "extend"),
-    *("compat", "foreign", "interop"),
+    *("compat", "foreign", "interop", "parallel"),
     *("control", "forms", "dispatch"),
 )
 

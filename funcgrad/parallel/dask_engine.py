@@ -20,7 +20,7 @@ from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from funcgrad.errors import ChunkError, FuncgradError, WorkerError
-from funcgrad.parallel.engines import LostError, Sent
+from funcgrad.parallel.engines import LostError, Sent, aligned_groups
 from funcgrad.parallel.messages import Caller, Item, Partial
 from funcgrad.parallel.sources import stacked
 from funcgrad.parallel.waiting import wait_until
@@ -94,10 +94,12 @@ class DaskEngine:
         def poll(seconds: float) -> bool:
             if self._client.status in ("closed", "closing"):
                 raise self._gone()
+            end = monotonic() + seconds
             with suppress(OSError, CancelledError):
-                known[:] = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-                if not known:
-                    self._client.wait_for_workers(1, timeout=max(seconds, 0.1))
+                while not known and monotonic() < end:
+                    known[:] = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+                    if not known:
+                        sleep(0.05)
             return bool(known)
 
         address = self._address
@@ -195,7 +197,7 @@ class DaskEngine:
 
     def load(self, caller: Caller, item: Item, data: Any) -> Any:
         """Load a chunk in a worker."""
-        future = self._submit(f"chunk-{item.index}", load_chunk, caller, item, data)
+        future = self._submit("load", load_chunk, caller, item, data)
         try:
             return self._wait(future, [future])
         except KilledWorker as error:
@@ -203,22 +205,27 @@ class DaskEngine:
         finally:
             future.cancel()
 
-    def _start(self, caller: Caller, item: Item, data: Any, sent: Sent, hint: str | None) -> Any:
+    def _start(
+        self,
+        caller: Caller,
+        items: Sequence[Item],
+        data: Sequence[Any],
+        sent: Sent,
+        hint: str | None = None,
+    ) -> Any:
         # Another worker takes it if this one is gone.
         options: Any = {} if hint is None else {"workers": [hint], "allow_other_workers": True}
         shared = [sent.code, list(sent.inputs), list(sent.digests), list(sent.arrays)]
-        kind = f"chunk-{item.index}"
-        return self._submit(kind, run_chunks, caller, [item], [data], *shared, **options)
+        return self._submit(
+            "chunks", run_chunks, caller, list(items), list(data), *shared, **options
+        )
 
-    def _hints(self, items: Sequence[Item]) -> list[str | None]:
+    def _hints(self, firsts: Sequence[Item], workers: Sequence[str]) -> list[str | None]:
         """The worker that keeps each chunk, for no more of them than are a worker's share."""
-        if not self._places:
-            return [None] * len(items)
-        workers = set(self._workers())
-        share = -(-len(items) // len(workers))
+        share = -(-len(firsts) // len(workers))
         taken: Counter[str] = Counter()
         hints: list[str | None] = []
-        for item in items:
+        for item in firsts:
             place = self._places.get(item.source.key) if item.source is not None else None
             if place not in workers or taken[place] >= share:
                 place = None
@@ -233,16 +240,18 @@ class DaskEngine:
         """Run chunks as tasks, and combine their results by tasks."""
         tasks = []
         try:
-            hints = self._hints(items)
-            for item, chunk, hint in zip(items, data, hints, strict=True):
-                tasks.append(self._start(caller, item, chunk, sent, hint))
+            workers = self._workers()
+            groups = aligned_groups(len(items), len(workers))
+            hints = self._hints([items[group.start] for group in groups], workers)
+            for group, hint in zip(groups, hints, strict=True):
+                tasks.append(self._start(caller, items[group], data[group], sent, hint))
             level = list(tasks)
             shared = [sent.code, list(sent.digests), list(sent.arrays)]
             while len(level) > 1:
-                groups = [level[k : k + _FAN_IN] for k in range(0, len(level), _FAN_IN)]
+                fours = [level[k : k + _FAN_IN] for k in range(0, len(level), _FAN_IN)]
                 level = [
-                    self._submit("combine", combine_partials, caller, group, *shared)
-                    for group in groups
+                    self._submit("combine", combine_partials, caller, four, *shared)
+                    for four in fours
                 ]
                 tasks += level
             outcome: Outcome = self._wait(level[0], tasks)
@@ -273,7 +282,7 @@ class DaskEngine:
             What the step had sent is lost.
         """
         for item, chunk in zip(items, data, strict=True):
-            future = self._start(caller, item, chunk, sent, None)
+            future = self._start(caller, [item], [chunk], sent)
             try:
                 self._wait(future, [future])
             except KilledWorker as error:
@@ -304,7 +313,7 @@ class DaskEngine:
         try:
             for k in range(len(items)):
                 for later in range(k + len(running), min(k + ahead, len(items))):
-                    running.append(self._start(caller, items[later], data[later], sent, None))
+                    running.append(self._start(caller, [items[later]], [data[later]], sent))
                 try:
                     outcome = self._wait(running[0], running)
                 except KilledWorker as error:

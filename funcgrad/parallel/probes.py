@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-import funcgrad
 from funcgrad.backends.choice import chosen_backend
 from funcgrad.errors import WorkerError
 from funcgrad.parallel.blas_threads import one_thread
@@ -40,13 +39,16 @@ def answer() -> str:
 
 def versions(backend: str) -> tuple[tuple[str, str], ...]:
     """The versions of what computes here; of llvmlite where it compiles."""
-    known = (("funcgrad", funcgrad.__version__), ("NumPy", np.__version__))
-    return known if backend == "numpy" else (*known, ("llvmlite", _version("llvmlite")))
+    package: Any = sys.modules["funcgrad"]  # importing it here would be a cycle
+    known = (("funcgrad", package.__version__), ("NumPy", np.__version__))
+    return (
+        known if backend == "numpy" else (*known, ("llvmlite", STORE.answer("llvmlite", _llvmlite)))
+    )
 
 
-def _version(package: str) -> str:
+def _llvmlite() -> str:
     try:
-        return version(package)
+        return version("llvmlite")
     except PackageNotFoundError:
         return "none"
 

@@ -21,7 +21,7 @@ from funcgrad.errors import ChunkError
 from funcgrad.parallel import probes
 from funcgrad.parallel.blas_threads import one_thread
 from funcgrad.parallel.chunks import raw_leaves
-from funcgrad.parallel.folding import folded
+from funcgrad.parallel.folding import GrowingFold, folded
 from funcgrad.parallel.messages import Absent, Caller, ChunkProgram, Code, Item, Partial, Unstaged
 from funcgrad.parallel.parcels import AbsentError, opened
 from funcgrad.parallel.worker_store import STORE
@@ -63,14 +63,14 @@ def run_chunks(
     except AbsentError as error:
         return Absent(error.args)
     values = [value for leaves in inputs for value in leaves]
-    partials = []
+    fold = GrowingFold(len(items), combiner(caller, code, constants))
     with one_thread():
-        for item, chunk in zip(items, chunks, strict=True):
+        for position, (item, chunk) in enumerate(zip(items, chunks, strict=True)):
             outcome = _run_chunk(caller, item, chunk, code, values, constants)
             if not isinstance(outcome, Partial):
                 return outcome
-            partials.append(outcome)
-        return folded(partials, combiner(caller, code, constants))
+            fold.put(position, outcome)
+        return fold.total
 
 
 def combine_partials(

@@ -144,12 +144,10 @@ class Killer(threading.Thread):
         while self.kills < self._most:
             if self.ended.wait(self._random.uniform(0.05, self._pause)):
                 return
-            try:
-                pids = self._client.run(os.getpid, on_error="ignore")
-            except Exception:  # a worker that has just died
-                continue
+            processes = [nanny.process for nanny in self._client.cluster.workers.values()]
+            pids = [process.pid for process in processes if process and process.is_alive()]
             if len(pids) > 1:  # one lives on, else every step would wait for new ones
-                os.kill(self._random.choice(sorted(pids.values())), signal.SIGKILL)
+                os.kill(self._random.choice(pids), signal.SIGKILL)
                 self.kills += 1
 
 

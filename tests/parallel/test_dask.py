@@ -79,7 +79,10 @@ def test_functions_of_main_and_closures(client):
 def test_the_other_functions(client):
     chunks = parallel.slices(data(), 45)
     tangents = {"w": np.arange(7.0), "b": 1.0}
-    product = lambda p, chunk: fg.hvp(lambda p: loss(p, chunk), (p,), (tangents,))
+
+    def product(p, chunk):
+        return fg.hvp(lambda p: loss(p, chunk), (p,), (tangents,))
+
     result = parallel.hvp(loss, client)(params(), tangents, chunks)
     assert bits(result) == bits(plain(product, chunks, params()))
     jacobian = parallel.jacobian(lambda w, chunk: chunk["x"] @ w, client)
@@ -96,7 +99,10 @@ def test_the_other_functions(client):
 
 def test_a_loss_may_branch(client):
     chunks = [np.array(x) for x in (1.0, -2.0, 3.0, -4.0)]
-    branching = lambda w, x: w * x if x > 0 else w**2 * x
+
+    def branching(w, x):
+        return w * x if x > 0 else w**2 * x
+
     f = parallel.value_and_grad(branching, client)
     loading = [partial(np.array, float(x)) for x in chunks]
     assert bits(f(np.array(2.0), loading)) == bits(
@@ -119,7 +125,10 @@ def test_collections_of_dask_lazy_and_persisted(client):
     import dask.bag
 
     x = np.arange(24.0).reshape(8, 3)
-    square = lambda w, chunk: ((chunk @ w) ** 2).sum()
+
+    def square(w, chunk):
+        return ((chunk @ w) ** 2).sum()
+
     chunks = [x[:3], x[3:6], x[6:]]
     expected_bits = bits(
         fg.tree.map(lambda a: np.asarray(a) * 3, plain(fg.grad(square), chunks, np.ones(3)))
@@ -269,9 +278,9 @@ def test_data_of_three_times_a_workers_memory(tmp_path):
 
 
 def test_training_goes_on_after_the_death_of_the_scheduler(tmp_path):
-    from tests.parallel.soak import commanded_cluster, train
-
     import dask
+
+    from tests.parallel.soak import commanded_cluster, train
 
     whole = train(str(tmp_path / "whole"), None, steps=12)
     folder = tmp_path / "run"

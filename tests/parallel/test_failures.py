@@ -194,8 +194,8 @@ def test_a_loss_with_an_open_file_need_not_be_sent(tmp_path):
 
 
 def test_random_numbers_of_a_hidden_generator(threads):
+    generator = np.random.default_rng(0)
     with pytest.raises(ArgumentError, match=r"draws random numbers from a generator outside"):
-        generator = np.random.default_rng(0)
         parallel.grad(lambda w, x: w * generator.normal() * x, threads)(1.0, [1.0])
 
 
@@ -312,7 +312,10 @@ def test_the_probe_sees_the_last_bit_of_each_function(monkeypatch):
     for name in ("exp", "log"):
         with monkeypatch.context() as patched:
             original = getattr(np, name)
-            nudged = lambda x, original=original: np.nextafter(original(x), x.dtype.type(9e9))
+
+            def nudged(x, original=original):
+                return np.nextafter(original(x), x.dtype.type(9e9))
+
             patched.setattr(np, name, nudged)
             assert probes.answer() != right
     assert probes.answer() == right

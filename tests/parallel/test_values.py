@@ -93,7 +93,10 @@ def test_weights_make_the_mean_of_unequal_chunks_that_of_all_rows(threads):
 
 def test_sums_in_float64_round_once(threads):
     chunks = [np.float32([1e8]), *[np.float32([1.0])] * 16]
-    f = lambda w, chunk: (w * chunk).sum()
+
+    def f(w, chunk):
+        return (w * chunk).sum()
+
     single = parallel.value_and_grad(f, threads, "sum")(np.float32(1), chunks)[0]
     double = parallel.value_and_grad(f, threads, "sum", dtype="float64")(np.float32(1), chunks)[0]
     assert single.dtype == double.dtype == np.float32
@@ -174,7 +177,10 @@ def test_closures_and_changes_of_what_they_read(threads, processes):
 def test_hessian_vector_products(threads, processes):
     chunks = parallel.slices(data(), 60)
     tangents = {"w": np.arange(7.0), "b": 1.0}
-    product = lambda params, chunk: fg.hvp(lambda p: loss(p, chunk), (params,), (tangents,))
+
+    def product(params, chunk):
+        return fg.hvp(lambda p: loss(p, chunk), (params,), (tangents,))
+
     expected = bits(plain(product, chunks, params()))
     for executor in (threads, processes):
         assert bits(parallel.hvp(loss, executor)(params(), tangents, chunks)) == expected
@@ -183,7 +189,10 @@ def test_hessian_vector_products(threads, processes):
 @pytest.mark.parametrize("columns", [2, 90])
 def test_jacobians_by_rows(columns, threads, processes):
     whole = data(60, columns)
-    residuals = lambda w, chunk: {"r": fnp.tanh(chunk["x"] @ w) - chunk["y"]}
+
+    def residuals(w, chunk):
+        return {"r": fnp.tanh(chunk["x"] @ w) - chunk["y"]}
+
     expected = fg.jacrev(residuals)(np.ones(columns), whole)["r"]
     for executor in (threads, processes):
         jacobian = parallel.jacobian(residuals, executor)
@@ -234,7 +243,10 @@ def test_map_yields_results_in_order(threads, processes):
 
 def test_map_in_batches_is_vmap(threads, processes):
     x = data(50)["x"]
-    f = lambda row: {"norm": fnp.linalg.norm(row), "row": row}
+
+    def f(row):
+        return {"norm": fnp.linalg.norm(row), "row": row}
+
     for executor in (threads, processes):
         batches = list(parallel.map(f, executor, batch_size=20)(x))
         assert [batch["norm"].shape for batch in batches] == [(20,), (20,), (10,)]
