@@ -44,6 +44,9 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad.answers"}),
     "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),
+    # Clusters, which need a package of their own, and files of one format.
+    "funcgrad.parallel.chunk_steps": frozenset({"funcgrad.parallel.dask_engine"}),
+    "funcgrad.parallel.sources": frozenset({"funcgrad.io"}),
     # A program's forms are functions of it, which its methods offer.
     "funcgrad.programs.program": frozenset(
         {
@@ -660,6 +663,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.interop": 90,  # arrays of other libraries
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
+    "funcgrad.parallel": 109,
     "funcgrad.primitives": 12,
     "funcgrad.programs": 5,
     "funcgrad.random": 1,

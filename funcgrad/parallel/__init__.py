@@ -19,8 +19,8 @@ with any number of workers, whichever of them die.
 from typing import TYPE_CHECKING
 
 from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad.parallel.chunk_derivatives import grad, hvp, jacobian, value_and_grad
 from funcgrad.parallel.chunks import slices
-from funcgrad.parallel.derivatives import grad, hvp, jacobian, value_and_grad
 from funcgrad.parallel.mapping import map, reduce
 
 __all__ = ["grad", "hvp", "jacobian", "map", "reduce", "slices", "value_and_grad"]

@@ -24,11 +24,11 @@ from funcgrad.errors import ArgumentError, LeafError, ShapeError, TracerError
 from funcgrad.parallel.sources import (
     BlockSource,
     CallableSource,
+    ChunkSource,
     Hdf5Place,
     PickledSource,
     RowSource,
     SlicedPlace,
-    Source,
     file_source,
 )
 from funcgrad.quick_dataclasses import dataclass
@@ -64,7 +64,7 @@ class RemoteChunk:
     is_bag: bool
 
 
-Chunk: TypeAlias = "HeldChunk | RemoteChunk | Source"
+Chunk: TypeAlias = "HeldChunk | RemoteChunk | ChunkSource"
 
 
 def raw_leaves(operation: str, tree: Any) -> tuple[list[Value], Structure]:
@@ -148,7 +148,7 @@ def _chunk(operation: str, chunk: Any, number: int, shipped: bool) -> Chunk:
     return HeldChunk(tuple(leaves), structure, constant)
 
 
-def _function_source(function: Any, place: str, shipped: bool) -> Source:
+def _function_source(function: Any, place: str, shipped: bool) -> ChunkSource:
     key = getattr(function, "key", None)
     if not shipped:
         return CallableSource(function, str(key or f"{type(function).__name__} {id(function)}"))
@@ -177,16 +177,16 @@ def _blocks(collection: Any, shipped: bool) -> list[Chunk]:
     is_bag = not hasattr(collection, "ndim")
     if not is_bag:
         collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
-    parts = list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
+    blocks = list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
     if find_spec("distributed") is not None:
         from distributed.client import futures_of
 
         if futures_of(collection):
-            return [RemoteChunk(part, is_bag) for part in parts]
+            return [RemoteChunk(block, is_bag) for block in blocks]
     sources: list[Chunk] = []
-    for part in parts:
-        source = BlockSource(part, is_bag)
-        key = f"dask {part.key}"
+    for block in blocks:
+        source = BlockSource(block, is_bag)
+        key = f"dask {block.key}"
         sources.append(
             PickledSource(dumps(source), key) if shipped else CallableSource(source, key)
         )

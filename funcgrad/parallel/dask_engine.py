@@ -227,10 +227,10 @@ class DaskEngine:
         hints: list[str | None] = []
         for item in firsts:
             place = self._places.get(item.source.key) if item.source is not None else None
-            if place not in workers or taken[place] >= share:
-                place = None
-            else:
-                taken[place] += 1
+            if place is None or place not in workers or taken[place] >= share:
+                hints.append(None)
+                continue
+            taken[place] += 1
             hints.append(place)
         return hints
 

@@ -1,4 +1,4 @@
-"""What an executor can do for a step, and the engine of executors in general.
+"""Engines: an executor with what a step needs of it; here that of executors in general.
 
 An engine carries values to workers (``share``), runs tasks (``one``, ``stream``), and combines the
 results of chunks (``total``). Dask's, in ``dask_engine.py``, does the last in its workers.
@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.folding import GrowingFold
-from funcgrad.parallel.messages import Absent, Caller, Item, Partial
+from funcgrad.parallel.messages import AbsentParcels, Caller, Item, Partial
 from funcgrad.parallel.parcels import Parcel, write_parcel
 from funcgrad.parallel.waiting import wait_until
 from funcgrad.parallel.worker_tasks import Combine, Outcome, load_chunk, run_chunks
@@ -35,12 +35,12 @@ _GLANCE: Final = 0.5
 
 
 class LostError(Exception):
-    """What a step had sent is gone with a worker; the step can be repeated."""
+    """Values that a step had sent are gone with a worker; the step can be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What all chunks of a step have in common, as an engine carries it.
+    """The values that all chunks of a step have in common, as an engine carries them.
 
     Attributes
     ----------
@@ -215,11 +215,11 @@ class ExecutorEngine:
     def load(self, caller: Caller, item: Item, data: Any) -> Any:
         """Load a chunk in a worker."""
         loaded = self._one(load_chunk, caller, item, data)
-        if isinstance(loaded, Absent):
+        if isinstance(loaded, AbsentParcels):
             loaded = self._one(load_chunk, caller, item, *self._filled([data], loaded))
         return loaded
 
-    def _filled(self, values: Sequence[Any], absent: Absent) -> list[Any]:
+    def _filled(self, values: Sequence[Any], absent: AbsentParcels) -> list[Any]:
         """Put the bytes into parcels that a worker could not read."""
         filled = []
         for value in values:
@@ -235,7 +235,7 @@ class ExecutorEngine:
         items: Sequence[Item],
         data: Sequence[Any],
         sent: Sent,
-        absent: Absent | None = None,
+        absent: AbsentParcels | None = None,
     ) -> Future[Outcome]:
         fill = self._filled if absent is not None else lambda values, _: list(values)
         missing: Any = absent
@@ -265,7 +265,7 @@ class ExecutorEngine:
                 for future in self._wait(list(pending)):
                     number = pending.pop(future)
                     outcome = self._result(future)
-                    if isinstance(outcome, Absent):
+                    if isinstance(outcome, AbsentParcels):
                         group = groups[number]
                         again = self._start(caller, items[group], data[group], sent, outcome)
                         pending[again] = number
@@ -300,7 +300,7 @@ class ExecutorEngine:
                     running.append((k, self._start(caller, [items[k]], [data[k]], sent)))
                 position, future = running.popleft()
                 outcome = self._waited(future)
-                if isinstance(outcome, Absent):
+                if isinstance(outcome, AbsentParcels):
                     again = [items[position]], [data[position]], sent, outcome
                     outcome = self._waited(self._start(caller, *again))
                 yield position, outcome

@@ -26,7 +26,7 @@ def folded(values: Sequence[T], combine: Callable[[T, T], T]) -> T:
 
 
 class GrowingFold(Generic[T]):
-    """The same tree for results that arrive in any order; each is dropped once it is combined.
+    """A fold by that tree of results that arrive in any order; each is dropped once it is combined.
 
     >>> fold = GrowingFold(3, lambda left, right: f"({left}{right})")
     >>> for position, value in ((2, "c"), (1, "b"), (0, "a")):

@@ -18,8 +18,8 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import MissingPackageError
 from funcgrad.foreign_names import answering
+from funcgrad.parallel.chunk_steps import Steps, options
 from funcgrad.parallel.chunks import slices
-from funcgrad.parallel.steps import Steps, options
 from funcgrad.tensor import wrap
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap

@@ -1,8 +1,8 @@
 """Records that travel between the caller and the workers.
 
-The caller sends a ``Code`` once a worker, parameters once a step, and items: the index of a chunk,
-its weight and where its data come from. A worker answers with a ``Partial``, or with what it
-lacks: a program for data of this kind (``Unstaged``), or arrays (``Absent``).
+The caller sends ``StepCode`` once a worker, parameters once a step, and items: a chunk's index,
+weight and where its data come from. A worker answers with a ``Partial``, or with what it
+lacks: a program for data of this kind (``Unstaged``), or arrays (``AbsentParcels``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from funcgrad.trees import Structure
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a worker has to agree with, and how it works for this caller.
+    """The facts that a worker has to agree with, and how it works for this caller.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ChunkProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class StepCode:
     """All programs of a function for parameters of one kind.
 
     Attributes
@@ -127,7 +127,7 @@ class Unstaged:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class AbsentParcels:
     """A worker cannot read the files of these parcels, as on another machine."""
 
     keys: tuple[str, ...]

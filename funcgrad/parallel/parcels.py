@@ -43,17 +43,17 @@ def write_parcel(path: str, value: Any) -> None:
     """Write a value; its arrays come behind the rest, each at an address that suits it."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    parts = [memoryview(head), *[buffer.raw() for buffer in buffers]]
-    sizes = [len(part) for part in parts]
+    blocks = [memoryview(head), *[buffer.raw() for buffer in buffers]]
+    sizes = [len(block) for block in blocks]
     index = pickle.dumps(sizes)
     with open(path, "wb") as file:
         file.write(len(index).to_bytes(8, "little") + index)
-        for part in parts:
+        for block in blocks:
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-            file.write(part)
+            file.write(block)
 
 
-def read_parcel(data: Any) -> Any:
+def _read_parcel(data: Any) -> Any:
     """Read a value from bytes, or from a file that is mapped into memory, without a copy."""
     view = memoryview(data)
     length = int.from_bytes(view[:8], "little")
@@ -68,14 +68,14 @@ def read_parcel(data: Any) -> Any:
 
 def _mapped(parcel: Parcel) -> Any:
     if parcel.content is not None:
-        return read_parcel(parcel.content)
+        return _read_parcel(parcel.content)
     try:
         with open(parcel.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     except OSError as error:
         raise AbsentError(parcel.key) from error
-    return read_parcel(data)
+    return _read_parcel(data)
 
 
 def opened(values: Sequence[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a function is staged to: programs for the kinds of chunks that it meets.
+"""Plans: the programs that a function is staged to, for the kinds of chunks that it meets.
 
 The caller stages the function, so that no code of the user's travels: a worker receives programs as
 JSON, whose operations are funcgrad's, and the arrays that the function closes over.
@@ -39,7 +39,7 @@ def digest_of(arrays: Sequence[Value]) -> str:
     return digest.hexdigest()
 
 
-def chunk_program(
+def _chunk_program(
     program: Program, structure: Structure, specs: tuple[Spec, ...], arrays: dict[str, Any]
 ) -> ChunkProgram:
     """Make a program ready to travel; its large constants become inputs, and go to ``arrays``."""
@@ -57,7 +57,7 @@ def chunk_program(
     return ChunkProgram(structure, specs, bare.fingerprint(), bare.to_json(), tuple(digests))
 
 
-class Plan:
+class StagingPlan:
     """The programs of a function for parameters of one kind.
 
     Parameters
@@ -170,7 +170,7 @@ class Plan:
         self._chunk_structure, self.structure = structure, results[-1]
         self.specs = program.output_specs
         specs = tuple([spec_of(leaf) for leaf in leaves])
-        made = chunk_program(program, structure, specs, self.arrays)
+        made = _chunk_program(program, structure, specs, self.arrays)
         if made in self._programs:
             raise ArgumentError(
                 f"{self._operation}: chunk {index} has other numbers each time that it is loaded,"
@@ -198,7 +198,7 @@ class Plan:
 
 
 def combination(
-    operation: str, combine: Callable[[Any, Any], Any], plan: Plan, arrays: dict[str, Any]
+    operation: str, combine: Callable[[Any, Any], Any], plan: StagingPlan, arrays: dict[str, Any]
 ) -> ChunkProgram:
     """Stage the function that makes one result of two.
 
@@ -232,4 +232,4 @@ def combination(
                 " it takes, so that its result can be combined again."
             )
     specs = tuple([spec_of(example) for example in examples])
-    return chunk_program(program, trees.of_leaves(2 * count), specs, arrays)
+    return _chunk_program(program, trees.of_leaves(2 * count), specs, arrays)

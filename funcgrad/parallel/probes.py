@@ -3,7 +3,7 @@
 A library of linear algebra chooses its kernels by the processor, and NumPy its exponentials. So
 each worker multiplies two matrices and takes exponentials and logarithms at its first task.
 
->>> answer() == answer()
+>>> _answer() == _answer()
 True
 """
 
@@ -26,7 +26,7 @@ from funcgrad.parallel.messages import Caller
 from funcgrad.parallel.worker_store import STORE
 
 
-def answer() -> str:
+def _answer() -> str:
     """Compute the digest of a product, an exponential and a logarithm in two precisions."""
     digest = blake2b(digest_size=16)
     with one_thread():
@@ -37,7 +37,7 @@ def answer() -> str:
     return digest.hexdigest()
 
 
-def versions(backend: str) -> tuple[tuple[str, str], ...]:
+def _versions(backend: str) -> tuple[tuple[str, str], ...]:
     """The versions of what computes here; of llvmlite where it compiles."""
     package: Any = sys.modules["funcgrad"]  # importing it here would be a cycle
     known = (("funcgrad", package.__version__), ("NumPy", np.__version__))
@@ -56,8 +56,8 @@ def _llvmlite() -> str:
 def caller(operation: str, allow_strangers: bool, keep: int | None) -> Caller:
     """Describe this process, for workers to compare with."""
     backend = chosen_backend(None, operation).name
-    probe = "" if allow_strangers else STORE.answer("probe", answer)
-    return Caller(operation, versions(backend), backend, probe, keep)
+    probe = "" if allow_strangers else STORE.answer("probe", _answer)
+    return Caller(operation, _versions(backend), backend, probe, keep)
 
 
 def worker_name() -> str:
@@ -72,7 +72,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def admit(by: Caller, probe: Callable[[], str] = answer) -> None:
+def admit(by: Caller, probe: Callable[[], str] = _answer) -> None:
     """Check that this worker agrees with the caller.
 
     Raises
@@ -80,7 +80,7 @@ def admit(by: Caller, probe: Callable[[], str] = answer) -> None:
     WorkerError
         It has another version of funcgrad, NumPy or llvmlite, or other numbers.
     """
-    here = versions(by.backend)
+    here = _versions(by.backend)
     if here != by.versions:
         pairs = zip(by.versions, here, strict=True)
         differing = [

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from funcgrad.errors import ArgumentError
 from funcgrad.quick_dataclasses import dataclass
 
 
-class Source(Protocol):
+class ChunkSource(Protocol):
     """A place that data are loaded from, by the worker."""
 
     @property
@@ -86,11 +87,9 @@ def _read_safetensors(path: str) -> Any:
     return io.load(path)
 
 
-_READERS: Final[dict[str, Callable[[str], Any]]] = {
-    ".npy": np.load,
-    ".npz": _read_npz,
-    ".safetensors": _read_safetensors,
-}
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
+    {".npy": np.load, ".npz": _read_npz, ".safetensors": _read_safetensors}
+)
 
 
 def file_source(path: str, place: str) -> FileSource:
@@ -160,11 +159,11 @@ class BlockSource:
     is_bag: bool
 
     def __call__(self) -> Any:
-        (block,) = dask_compute(self.delayed)
+        (block,) = _dask_compute(self.delayed)
         return stacked(block) if self.is_bag else block
 
 
-def dask_compute(*delayed: Any) -> Any:
+def _dask_compute(*delayed: Any) -> Any:
     """Compute blocks of Dask in this thread."""
     import dask
 

@@ -1,4 +1,4 @@
-"""What a worker process keeps by key from task to task. Nothing else in it changes.
+"""A store of each worker process, by key, from task to task. Nothing else in it changes.
 
 Three things are kept, each with a bound: compiled programs, arrays that were sent, and chunks that
 were loaded. A chunk that does not fit gives no other way, since a run over all chunks in turn would
@@ -86,25 +86,25 @@ class WorkerStore:
                 known: T = data
                 return known
         loaded = load()
-        size = sum(nbytes(loaded))
+        size = sum(_sizes(loaded))
         with self._lock.here:
-            total = sum([kept for _, kept, _ in self._chunks.values()])
-            for other, (run_of_other, kept, _) in list(self._chunks.items()):
+            total = sum([taken for _, taken, _ in self._chunks.values()])
+            for other, (run_of_other, taken, _) in list(self._chunks.items()):
                 if total + size > limit and run_of_other != run:
                     del self._chunks[other]
-                    total -= kept
+                    total -= taken
             if total + size <= limit:
                 self._chunks[key] = (run, size, loaded)
         return loaded
 
 
-def nbytes(tree: Any) -> Iterable[int]:
+def _sizes(tree: Any) -> Iterable[int]:
     """The bytes of the arrays in nested lists and tuples."""
-    for part in tree if isinstance(tree, (list, tuple)) else (tree,):
-        if isinstance(part, (np.ndarray, np.generic)):
-            yield part.nbytes
-        elif isinstance(part, (list, tuple)):
-            yield from nbytes(part)
+    for value in tree if isinstance(tree, (list, tuple)) else (tree,):
+        if isinstance(value, (np.ndarray, np.generic)):
+            yield value.nbytes
+        elif isinstance(value, (list, tuple)):
+            yield from _sizes(value)
 
 
 STORE: Final = WorkerStore()

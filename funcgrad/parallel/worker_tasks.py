@@ -1,4 +1,4 @@
-"""What runs in a worker: functions of values alone, which any executor may call again anywhere.
+"""Tasks of workers: functions of values alone, which any executor may call again anywhere.
 
 ``run_chunks`` loads chunks, runs the staged program on each, and combines the results in the fixed
 tree; ``combine_partials`` goes on with the results of several calls.
@@ -22,7 +22,15 @@ from funcgrad.parallel import probes
 from funcgrad.parallel.blas_threads import one_thread
 from funcgrad.parallel.chunks import raw_leaves
 from funcgrad.parallel.folding import GrowingFold, folded
-from funcgrad.parallel.messages import Absent, Caller, ChunkProgram, Code, Item, Partial, Unstaged
+from funcgrad.parallel.messages import (
+    AbsentParcels,
+    Caller,
+    ChunkProgram,
+    Item,
+    Partial,
+    StepCode,
+    Unstaged,
+)
 from funcgrad.parallel.parcels import AbsentError, opened
 from funcgrad.parallel.worker_store import STORE
 from funcgrad.passes.pipeline import optimize
@@ -31,7 +39,7 @@ from funcgrad.shape import spec_of
 from funcgrad.staging.entry import write_attempt
 from funcgrad.trace import concrete
 
-Outcome: TypeAlias = "Partial | Unstaged | Absent"
+Outcome: TypeAlias = "Partial | Unstaged | AbsentParcels"
 Combine: TypeAlias = Callable[[Partial, Partial], Partial]
 _SHARE: Final = 4
 """Loaded chunks may take this part of a worker's memory."""
@@ -61,7 +69,7 @@ def run_chunks(
         constants = dict(zip(digests, opened(arrays), strict=True))
         chunks = [None if x is None else opened([x])[0] for x in data]
     except AbsentError as error:
-        return Absent(error.args)
+        return AbsentParcels(error.args)
     values = [value for leaves in inputs for value in leaves]
     fold = GrowingFold(len(items), combiner(caller, code, constants))
     with one_thread():
@@ -93,7 +101,7 @@ def load_chunk(caller: Caller, item: Item, data: Any) -> Any:
     try:
         leaves, structure = _loaded(caller, item, None if data is None else opened([data])[0])
     except AbsentError as error:
-        return Absent(error.args)
+        return AbsentParcels(error.args)
     except Exception as error:
         raise _failure(caller, item, "cannot be loaded", error) from error
     return leaves, structure
@@ -106,7 +114,7 @@ def _run_chunk(
     caller: Caller,
     item: Item,
     chunk: Any,
-    code: Code,
+    code: StepCode,
     inputs: Sequence[Any],
     constants: Mapping[str, Any],
 ) -> Partial | Unstaged:
@@ -178,7 +186,7 @@ def _scaled(value: Any, weight: float | None, dtype: str | None) -> Any:
 # ---------------------------------------------------------------------------------------- programs
 
 
-def combiner(caller: Caller, code: Code, constants: Mapping[str, Any]) -> Combine:
+def combiner(caller: Caller, code: StepCode, constants: Mapping[str, Any]) -> Combine:
     """The function that makes one result of two."""
     program = code.combine
     if program is None:

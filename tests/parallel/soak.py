@@ -145,7 +145,8 @@ class Killer(threading.Thread):
             if self.ended.wait(self._random.uniform(0.05, self._pause)):
                 return
             processes = [nanny.process for nanny in self._client.cluster.workers.values()]
-            pids = [process.pid for process in processes if process and process.is_alive()]
+            # One that is killed while it starts is not replaced: its nanny gives up.
+            pids = [p.pid for p in processes if p is not None and p.status.name == "running"]
             if len(pids) > 1:  # one lives on, else every step would wait for new ones
                 os.kill(self._random.choice(pids), signal.SIGKILL)
                 self.kills += 1

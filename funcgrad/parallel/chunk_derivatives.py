@@ -5,7 +5,7 @@
 >>> def loss(w, chunk):
 ...     return ((chunk @ w) ** 2).mean()
 >>> with ThreadPoolExecutor(2) as executor:
-...     gradient = grad(loss, executor)(np.ones(2), slices(np.eye(2), 1))
+...     gradient = grad(loss, executor)(np.ones(2), [np.eye(2)[:1], np.eye(2)[1:]])
 >>> gradient
 Tensor([1., 1.])
 """
@@ -22,17 +22,14 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.foreign_names import answering
-from funcgrad.parallel.chunks import slices
+from funcgrad.parallel.chunk_steps import Steps, options
 from funcgrad.parallel.messages import Partial
-from funcgrad.parallel.plans import Plan
-from funcgrad.parallel.steps import Steps, options
+from funcgrad.parallel.plans import StagingPlan
 from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
 from funcgrad.transforms import jacobian as jacobians
 from funcgrad.transforms import reverse
 from funcgrad.users_values import freeze
-
-__all__ = ["grad", "hvp", "jacobian", "slices", "value_and_grad"]
 
 _WORDS: Final = ("mean", "sum")
 
@@ -58,7 +55,7 @@ def _weights(operation: str, reduce: object) -> Sequence[float] | None:
     return weights
 
 
-def _mean(partial: Partial, plan: Plan, divisor: float | None) -> Any:
+def _mean(partial: Partial, plan: StagingPlan, divisor: float | None) -> Any:
     """The tree of results, divided, in the dtypes that one chunk's have."""
     leaves = []
     with np.errstate(all="ignore"):
@@ -355,7 +352,7 @@ def jacobian(
     steps = Steps(operation, work, (f,), settings, alike=False)
 
     def rows(params: Any, chunks: Any, *args: Any) -> Any:
-        parts = [part for _, part, _ in steps.results(params, args, chunks)]
-        return trees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *parts)
+        blocks = [block for _, block, _ in steps.results(params, args, chunks)]
+        return trees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *blocks)
 
     return update_wrapper(rows, f, updated=())

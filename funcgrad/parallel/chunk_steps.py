@@ -25,8 +25,8 @@ from funcgrad.parallel.chunks import (
     run_key,
 )
 from funcgrad.parallel.engines import Engine, ExecutorEngine, LostError, Sent, in_process
-from funcgrad.parallel.messages import Caller, Code, Item, Partial, Unstaged
-from funcgrad.parallel.plans import Plan, combination, digest_of
+from funcgrad.parallel.messages import Caller, Item, Partial, StepCode, Unstaged
+from funcgrad.parallel.plans import StagingPlan, combination, digest_of
 from funcgrad.parallel.probes import caller
 from funcgrad.parallel.worker_tasks import combiner
 from funcgrad.process_locks import ProcessLock
@@ -41,8 +41,8 @@ _MOST_REPEATS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What a function of this package was told besides its work.
+class StepSettings:
+    """The options of a function of this package.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def options(
     keep: int | None,
     timeout: float | None,
     allow_strangers: bool,
-) -> Options:
+) -> StepSettings:
     """Check options.
 
     Raises
@@ -90,10 +90,10 @@ def options(
         raise ArgumentError(f"{operation}: keep has to be a number of bytes, got {keep!r}.")
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
         raise ArgumentError(f"{operation}: timeout has to be a number of seconds, got {timeout!r}.")
-    return Options(executor, name, keep, timeout, allow_strangers)
+    return StepSettings(executor, name, keep, timeout, allow_strangers)
 
 
-def engine_of(operation: str, executor: Any, timeout: float | None) -> Engine:
+def _engine_of(operation: str, executor: Any, timeout: float | None) -> Engine:
     """Make the engine of an executor.
 
     Raises
@@ -127,7 +127,7 @@ class Steps:
         ``(params, args, chunk) -> pytree``, the work on a chunk.
     roots : sequence of callable
         The user's functions in it.
-    settings : Options
+    settings : StepSettings
     combine : callable, optional
         Makes one result of two; a sum if there is none.
     alike : bool
@@ -139,7 +139,7 @@ class Steps:
         operation: str,
         f: Callable[[Any, Any, Any], Any],
         roots: Sequence[Callable[..., Any]],
-        settings: Options,
+        settings: StepSettings,
         combine: Callable[[Any, Any], Any] | None = None,
         alike: bool = True,
     ) -> None:
@@ -147,9 +147,9 @@ class Steps:
             check_function(operation, root)
         self._operation, self._f, self._roots = operation, f, roots
         self._settings, self._combine, self._alike = settings, combine, alike
-        self._engine = engine_of(operation, settings.executor, settings.timeout)
+        self._engine = _engine_of(operation, settings.executor, settings.timeout)
         self._lock = ProcessLock()
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, StagingPlan] = {}
         self._digests: dict[tuple[int, ...], tuple[Any, str]] = {}
         self._used_digests: dict[tuple[int, ...], tuple[Any, str]] = {}
 
@@ -157,7 +157,7 @@ class Steps:
 
     def total(
         self, params: Any, args: tuple[Any, ...], chunks: Any, weights: Sequence[float] | None
-    ) -> tuple[Partial, Plan, int]:
+    ) -> tuple[Partial, StagingPlan, int]:
         """Combine the results of all chunks; also return their number."""
         with self._lock.here:
             step = _Step(self, params, args, chunks, weights)
@@ -187,30 +187,30 @@ class Steps:
         return self._engine
 
     def caller(self) -> Caller:
-        """What workers compare themselves with."""
+        """Describe this process, for workers to compare with."""
         settings = self._settings
         return caller(self._operation, settings.allow_strangers, settings.keep)
 
-    def plan(self, params: Any, args: tuple[Any, ...]) -> Plan:
+    def plan(self, params: Any, args: tuple[Any, ...]) -> StagingPlan:
         """The plan for parameters of this kind; a new one when something outside has changed."""
         leaves, structure = raw_leaves(self._operation, (params, args))
         key = structure, tuple([spec_of(leaf) for leaf in leaves])
         plan = self._plans.get(key)
         if plan is None or not plan.unchanged():
-            plan = Plan(self._operation, self._f, self._roots, structure, self._alike)
+            plan = StagingPlan(self._operation, self._f, self._roots, structure, self._alike)
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
 
-    def code(self, plan: Plan) -> Code:
+    def code(self, plan: StagingPlan) -> StepCode:
         """All that workers need to run a plan."""
         combine = None
         if self._combine is not None:
             combine = plan.combination(
                 lambda: combination(self._operation, self._user_combine, plan, plan.arrays)
             )
-        return Code(plan.programs, combine, self._settings.dtype)
+        return StepCode(plan.programs, combine, self._settings.dtype)
 
     def _user_combine(self, left: Any, right: Any) -> Any:
         assert self._combine is not None  # asked for only where there is one
