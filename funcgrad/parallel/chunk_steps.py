@@ -80,7 +80,7 @@ def options(
     if dtype is not None:
         try:
             name = np.dtype(dtype).name
-        except TypeError:
+        except (TypeError, ValueError):
             name = ""
         if name not in ("float32", "float64", "complex64", "complex128"):
             raise ArgumentError(
@@ -271,8 +271,7 @@ class _Step:
         sources = [
             None if isinstance(chunk, (HeldChunk, RemoteChunk)) else chunk for chunk in self._chunks
         ]
-        paths = [str(getattr(source, "path", getattr(source, "key", ""))) for source in sources]
-        run = run_key(paths)
+        run = run_key(["" if source is None else source.key for source in sources])
         return [
             Item(index, None if weights is None else float(weights[index]), source, run)
             for index, source in enumerate(sources)

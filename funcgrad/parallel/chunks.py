@@ -32,7 +32,7 @@ from funcgrad.parallel.sources import (
     file_source,
 )
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import DTYPES, shape_of
+from funcgrad.shape import DTYPES
 from funcgrad.trace import TracedValue, Value, concrete
 from funcgrad.trees import Structure
 from funcgrad.users_values import operand
@@ -217,6 +217,8 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
     ------
     ArgumentError
         The size is not positive.
+    LeafError
+        A leaf of the data is no array.
     ShapeError
         The arrays have different numbers of rows, or one has no axis.
 
@@ -235,7 +237,13 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
     if step < 1:
         raise ArgumentError(f"slices: size has to be an integer from 1 on, got {size!r:.60}.")
     leaves, structure = trees.flatten(data)
-    shapes = [tuple(shape_of(leaf)) for leaf in leaves]
+    for leaf in leaves:
+        if not isinstance(getattr(leaf, "shape", None), tuple):
+            raise LeafError(
+                f"slices: expected arrays with rows, got {type(leaf).__name__}. Convert lists by"
+                " np.asarray."
+            )
+    shapes = [leaf.shape for leaf in leaves]
     lengths = {shape[0] if shape else None for shape in shapes}
     if len(lengths) != 1 or None in lengths:
         raise ShapeError(

@@ -264,7 +264,7 @@ class ExecutorEngine:
             while pending:
                 for future in self._wait(list(pending)):
                     number = pending.pop(future)
-                    outcome = self._result(future)
+                    outcome: Outcome = self._result(future)
                     if isinstance(outcome, AbsentParcels):
                         group = groups[number]
                         again = self._start(caller, items[group], data[group], sent, outcome)

@@ -30,6 +30,10 @@ class ChunkSource(Protocol):
         """A text that is the same for the same data; the worker keeps them by it."""
         ...
 
+    def state(self) -> str:
+        """Say in the worker which state of the data is there now."""
+        ...
+
     def load(self) -> Any:
         """Load the data, a pytree of arrays."""
         ...
@@ -41,6 +45,10 @@ class CallableSource:
 
     function: Callable[[], Any]
     key: str
+
+    def state(self) -> str:
+        """Say nothing: a function returns the same each time."""
+        return ""
 
     def load(self) -> Any:
         """Call the function."""
@@ -54,6 +62,10 @@ class PickledSource:
     pickled: bytes
     key: str
 
+    def state(self) -> str:
+        """Say nothing: a function returns the same each time."""
+        return ""
+
     def load(self) -> Any:
         """Call the function."""
         return pickle.loads(self.pickled)()
@@ -63,17 +75,16 @@ class PickledSource:
 class FileSource:
     """A file of a format that is read by its ending."""
 
-    path: str
+    key: str
 
-    @property
-    def key(self) -> str:
-        """The path, with the size and the time of the file that is there now."""
-        facts = os.stat(self.path)
-        return f"{self.path} {facts.st_size} {facts.st_mtime_ns}"
+    def state(self) -> str:
+        """The size and the time of the file that is there now; the key is its path."""
+        facts = os.stat(self.key)
+        return f"{facts.st_size} {facts.st_mtime_ns}"
 
     def load(self) -> Any:
         """Read the file."""
-        return _READERS[os.path.splitext(self.path)[1]](self.path)
+        return _READERS[os.path.splitext(self.key)[1]](self.key)
 
 
 def _read_npz(path: str) -> Any:

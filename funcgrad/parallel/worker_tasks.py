@@ -146,7 +146,8 @@ def _loaded(caller: Caller, item: Item, data: Any) -> Any:
         return *raw_leaves(caller.operation, item.source.load()), item.source
 
     limit = STORE.answer("limit", _memory_share) if caller.keep is None else caller.keep
-    return STORE.chunk(item.source.key, item.run, limit, load)[:2]
+    key = f"{item.source.key} {item.source.state()}"
+    return STORE.chunk(key, item.run, limit, load)[:2]
 
 
 def _memory_share() -> int:

@@ -20,6 +20,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.differential.file_samples import files
 from tests.differential.nn_samples import layers
+from tests.differential.parallel_samples import workers
 from tests.differential.random_samples import distributions
 from tests.differential.working_sample import Sample
 from tests.strangers.gudermannian import gudermannian
@@ -413,6 +414,6 @@ def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        *[solutions, files, layers, projections],
+        *[solutions, files, layers, projections, workers],
     )
     return {name: sample for family in families for name, sample in family().items()}

@@ -149,7 +149,7 @@ def _count_bytes() -> tuple[int, int]:
     """Have this process count the bytes that it writes to others; return it and their number."""
     from distributed.comm import tcp
 
-    known = tcp.TCP
+    known: Any = tcp.TCP
     if not hasattr(known, "counted"):
         known.counted, write = 0, known.write
 

@@ -210,7 +210,9 @@ def test_slices_of_unequal_lengths():
     with pytest.raises(ShapeError, match=r"slices: .*one number of rows.*\(3,\), \(4,\)"):
         parallel.slices((np.ones(3), np.ones(4)), 2)
     with pytest.raises(ShapeError, match=r"slices: "):
-        parallel.slices(1.0, 2)
+        parallel.slices(np.array(1.0), 2)
+    with pytest.raises(LeafError, match=r"slices: expected arrays with rows, got float"):
+        parallel.slices([1.0, 2.0], 2)
 
 
 def test_the_folder_of_parcels_is_removed(tmp_path, monkeypatch):
