@@ -71,7 +71,7 @@ def fit(
     steps: int,
 ) -> tuple[Any, tuple[float, ...]]:
     """Descend along the gradient of all data; return the parameters and the losses."""
-    optimizer = optim.adam(0.1)
+    optimizer = optim.adam(0.05)
     value_and_gradient = parallel.value_and_grad(partial(loss, score), executor)
     step = fg.jit(optimizer.step)
     state, losses = optimizer.init(params), []

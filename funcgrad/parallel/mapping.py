@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import update_wrapper
 from operator import index
 from typing import Any, SupportsIndex
@@ -44,7 +44,7 @@ def map(
     keep: int | None = None,
     timeout: float | None = None,
     allow_strangers: bool = False,
-) -> Callable[..., Iterator[Any]]:
+) -> Callable[..., Generator[Any, None, None]]:
     """Apply a function to each chunk, or to each example in batches, by workers, in order.
 
     Parameters
@@ -101,7 +101,7 @@ def map(
     steps = Steps(operation, work, (f,), settings, alike=False)
     bar = _bar() if progress else None
 
-    def mapped(xs: Any, *args: Any) -> Iterator[Any]:
+    def mapped(xs: Any, *args: Any) -> Generator[Any, None, None]:
         chunks = xs if batch_size is None else slices(xs, index(batch_size))
         if batch_size is not None and not chunks:
             return

@@ -92,12 +92,13 @@ def main() -> None:
     chunks = [fg.tensor(rows(number, count)) for number in range(options.chunks)]
     plain = fg.jit(fg.value_and_grad(loss))
 
-    def loop() -> None:
+    def loop() -> Any:
         total = None
         with one_thread():
             for chunk in chunks:
                 part = plain(w, chunk)
                 total = part if total is None else fg.tree.map(np.add, total, part)
+        return total
 
     with executors(options.executor, options.workers) as (executor, client):
         step = parallel.value_and_grad(loss, executor)

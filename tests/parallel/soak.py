@@ -148,8 +148,9 @@ class Killer(threading.Thread):
             # One that is killed while it starts is not replaced: its nanny gives up.
             pids = [p.pid for p in processes if p is not None and p.status.name == "running"]
             if len(pids) > 1:  # one lives on, else every step would wait for new ones
-                os.kill(self._random.choice(pids), signal.SIGKILL)
-                self.kills += 1
+                with suppress(ProcessLookupError):  # it is dead already
+                    os.kill(self._random.choice(pids), signal.SIGKILL)
+                    self.kills += 1
 
 
 def soak(minutes: float, kills: float, workers: int, seed: int, pause: float) -> bool:

@@ -168,10 +168,11 @@ def test_a_jacobian_needs_rows(threads):
 
 
 def test_functions_that_are_none(threads):
+    number: Any = 3.0
     with pytest.raises(FunctionError, match=r"parallel\.grad: expected a function"):
-        parallel.grad(3.0, threads)
+        parallel.grad(number, threads)
     with pytest.raises(FunctionError, match=r"parallel\.reduce: expected a function"):
-        parallel.reduce(loss, None, threads)
+        parallel.reduce(loss, number, threads)
 
 
 def test_a_function_that_cannot_be_sent(tmp_path):
@@ -288,7 +289,7 @@ def _another_exponential() -> None:
 
 
 def _another_numpy() -> None:
-    np.__version__ = "1.99.0"
+    vars(np)["__version__"] = "1.99.0"
 
 
 def test_a_worker_with_other_bits_is_named_and_refused():

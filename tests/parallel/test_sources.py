@@ -62,7 +62,7 @@ def test_what_fits_is_kept_and_other_runs_make_room():
 
     for _ in range(3):  # of three chunks of 80 bytes two fit: they stay, whatever the order
         for name in "abc":
-            store.chunk(name, "first", 160, lambda name=name: load(name))
+            store.chunk(name, "first", 160, partial(load, name))
     assert loads == ["a", "b", "c", "c", "c"]
     store.chunk("d", "second", 160, lambda: load("d"))
     store.chunk("d", "second", 160, lambda: load("d"))

@@ -92,7 +92,7 @@ def test_weights_make_the_mean_of_unequal_chunks_that_of_all_rows(threads):
 
 
 def test_sums_in_float64_round_once(threads):
-    chunks = [np.float32([1e8]), *[np.float32([1.0])] * 16]
+    chunks = [np.array([1e8], np.float32), *[np.array([1.0], np.float32)] * 16]
 
     def f(w, chunk):
         return (w * chunk).sum()
@@ -102,7 +102,7 @@ def test_sums_in_float64_round_once(threads):
     assert single.dtype == double.dtype == np.float32
     assert float(double) == float(np.float32(1e8 + 16))
     sixteenth = parallel.value_and_grad(f, threads, "sum", dtype="float64")
-    many = [np.float32([0.1])] * 1000
+    many = [np.array([0.1], np.float32)] * 1000
     total = float(np.float32(np.float64(np.float32(0.1)) * 1000))
     assert float(sixteenth(np.float32(1), many)[0]) == total
 
