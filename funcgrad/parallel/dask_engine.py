@@ -38,9 +38,8 @@ _AHEAD: Final = 3
 class DaskEngine:
     """A client of a Dask cluster."""
 
-    shipped: Final = True
-
     def __init__(self, operation: str, client: Any, timeout: float | None) -> None:
+        self.shipped = True
         self._operation, self._client, self._timeout = operation, client, timeout
         self._futures: dict[str, Any] = {}
         self._used: set[str] = set()

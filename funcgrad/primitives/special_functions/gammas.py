@@ -117,7 +117,8 @@ def _slopes_of_cotangent(order: int, z: Array) -> Array:
         turned = (1 + cotangent * cotangent) * polynomial.deriv()
         polynomial = -math.pi * (2 * cotangent * polynomial + turned)
     near = z - np.rint(z.real)
-    near.imag = np.clip(near.imag, -100, 100)  # beyond, nothing is left, and the sine overflows
+    # Beyond this nothing is left, and the sine overflows.
+    near = np.real(near) + 1j * np.clip(np.imag(near), -100, 100)
     factor = (-1) ** order * math.pi * polynomial(1 / np.tan(math.pi * near))
     result: Array = factor / np.square(np.sin(math.pi * near))
     return result
