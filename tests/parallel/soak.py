@@ -165,6 +165,10 @@ def soak(minutes: float, kills: float, workers: int, seed: int, pause: float) ->
         ends = [(first_params(), optimizer.init(first_params())) for _ in range(2)]
         steps, longest, end = 0, 0.0, time.monotonic() + 60 * minutes
         while time.monotonic() < end and killer.kills < kills:
+            if (
+                len(client.cluster.workers) < workers
+            ):  # a nanny gave up, with its worker killed anew
+                client.cluster.scale(workers)
             began = time.monotonic()
             gradients = [remote(ends[0][0], chunks)[1], None]
             longest = max(longest, time.monotonic() - began)
