@@ -165,9 +165,9 @@ def _count_bytes() -> tuple[int, int]:
 def test_parameters_go_once_to_each_worker(client):
     w = np.ones(2_000_000)
     f = parallel.grad(lambda w, x: (w[0] * x) ** 2, client)
-    g = parallel.reduce(lambda x, w: (w * x).sum(), lambda a, b: a + b, client)
-    chunks = [np.float64(k) for k in range(16)]
-    g(chunks, 2 * w)  # the program and the chunks are there
+    g = parallel.reduce(lambda c, w: (w * c["y"][0]).sum(), lambda a, b: a + b, client, keep=0)
+    chunks = [partial(slow_rows, 0.1, number) for number in range(16)]  # both workers have some
+    g(chunks, 2 * w)  # the program is there
 
     def counted() -> int:  # the scheduler is in this process
         others = client.run(_count_bytes).values()
@@ -177,7 +177,7 @@ def test_parameters_go_once_to_each_worker(client):
         before = counted()
         g(chunks, factor * w)
         assert w.nbytes * 2 <= counted() - before <= 1.05 * w.nbytes * 2
-    assert f(w, chunks).shape == w.shape
+    assert f(w, [np.float64(1.0)]).shape == w.shape
 
 
 # ----------------------------------------------------------------------------------------- deaths
