@@ -64,7 +64,8 @@ __all__ = [
 def every_primitive(several: bool = False) -> list[Primitive]:
     """The primitives that stand in modules of the package, each once, in order of name: those with
     one result, or those with several. Those of calls, whose parameters are programs, are tried in
-    ``tests/transforms/test_call_primitives``."""
+    ``tests/transforms/test_call_primitives``, and those of other libraries' functions in
+    ``tests/foreign``."""
     return [primitive for primitive in _discovered() if has_several(primitive) == several]
 
 
@@ -73,7 +74,11 @@ def _discovered() -> list[Primitive]:
     modules = pkgutil.walk_packages(funcgrad.__path__, "funcgrad.")
     values = [value for each in modules for value in vars(import_module(each.name)).values()]
     primitives = {id(value): value for value in values if isinstance(value, Primitive)}
-    ordinary = [each for each in primitives.values() if not isinstance(each, CallPrimitive)]
+    ordinary = [
+        each
+        for each in primitives.values()
+        if not isinstance(each, CallPrimitive) and (not each.is_foreign or [*each.samples()])
+    ]
     return sorted(ordinary, key=lambda primitive: primitive.name)
 
 

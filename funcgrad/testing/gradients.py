@@ -390,14 +390,17 @@ class _Trial:
                 "The function is not finite at the point or a step away from it: choose a point"
                 " inside its domain, or a smaller eps."
             ]
-        left, right = [
-            complex(side[comparison.result][comparison.index])
-            if mode == "fwd"
-            else sum(inner(ct, quotient) for ct, quotient in zip(self.cts, side, strict=True))
-            for side in one_sided(self.subject, self.direction, self.options.eps)
-        ]
-        step = step_of(self.subject, self.options.eps)
-        if abs(right - left) > min(100 * step, 0.5) * (abs(left) + abs(right)):
+        usual = step_of(self.subject, self.options.eps)
+        longest = 16 * usual if self.options.eps is None else usual  # see ``refined``
+        for step in dict.fromkeys((usual, longest)):
+            left, right = [
+                complex(side[comparison.result][comparison.index])
+                if mode == "fwd"
+                else sum(inner(ct, quotient) for ct, quotient in zip(self.cts, side, strict=True))
+                for side in one_sided(self.subject, self.direction, step)
+            ]
+            if abs(right - left) <= min(100 * step, 0.5) * (abs(left) + abs(right)):
+                continue
             return [
                 f"The one-sided differences are {number(left)} and {number(right)}: the point seems"
                 " to be at a kink or a jump, or less than a step from one. There numerical"

@@ -410,10 +410,22 @@ def _nearer(x: Any) -> Any:
     return x / 2.0 + 1.0
 
 
+def bridges() -> dict[str, Sample]:
+    """Functions that other libraries call."""
+    return {
+        "fg.interop.flat": Sample(
+            fg.interop.flat,
+            (lambda tree: fnp.sum(tree["x"] ** 2), {"x": np.ones(2)}),
+            {},
+            lambda made: made.value_and_grad(np.ones(2)),
+        )
+    }
+
+
 def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        *[solutions, files, layers, projections, workers],
+        *[solutions, files, layers, projections, workers, bridges],
     )
     return {name: sample for family in families for name, sample in family().items()}

@@ -29,7 +29,7 @@ FUNCGRAD = str(Path(fg.__file__).parent)
 # Values rather than functions: they have tests of their own.
 CLASSES = frozenset(
     "Program Tensor Optimizer Differences FileDescription StoredTensor Cause Loss LostDigits"
-    " Mistake Notice".split()
+    " Mistake Notice Flat".split()
 )
 INTEGERS = frozenset("argnums axis_size num_classes order seed num".split())
 

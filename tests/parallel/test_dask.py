@@ -219,10 +219,20 @@ def test_nothing_is_left_running_after_an_interrupt(client):
     chunks = [partial(slow_rows, 0.2, number) for number in range(60)]
     f = parallel.grad(loss, client, keep=0)
     f(params(), chunks[:1])
-    interrupt = threading.Timer(0.6, signal.raise_signal, (signal.SIGINT,))
-    interrupt.start()
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        while not ended.wait(1.0):  # again: Python loses an interrupt that meets a finalizer
+            signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
-        f(params(), chunks)
+        try:
+            f(params(), chunks)
+        finally:
+            ended.set()
+    thread.join()
     deadline = time.monotonic() + 5
     while any(client.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
