@@ -227,12 +227,12 @@ def test_nothing_is_left_running_after_an_interrupt(client):
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        try:
+    try:
+        with pytest.raises(KeyboardInterrupt):
             f(params(), chunks)
-        finally:
-            ended.set()
-    thread.join()
+    finally:
+        ended.set()
+        thread.join()
     deadline = time.monotonic() + 5
     while any(client.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
