@@ -66,7 +66,7 @@ def _cuts(x: Value, p: Value, rcond: Value) -> bool:
 
     Where the matrix is known that is seen; where it is traced the tolerance says it.
     """
-    rounding = max(8, *shape_of(x)[-2:]) * np.finfo(real_dtype(dtype_of(x))).eps
+    rounding = max(8, *shape_of(x)[-2:]) * np.finfo(real_dtype(dtype_of(p))).eps
     if type(rcond) in RAW and not np.any(rcond > rounding):
         return False
     return type(x) not in RAW or type(p) not in RAW or not np.all(_rank(x, p) == min(p.shape[-2:]))

@@ -50,7 +50,6 @@ def backend_for_einops(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(code.group(1), {})
 
 
-@pytest.mark.filterwarnings("ignore:jit. f may read more")
 @pytest.mark.parametrize(("library", "use"), USES)
 def test_a_library_computes_with_tensors_in_every_mode(
     library: str, use: Use, request: pytest.FixtureRequest

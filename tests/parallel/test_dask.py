@@ -226,6 +226,7 @@ def test_nothing_is_left_running_after_an_interrupt(client):
             signal.raise_signal(signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # xdist ignores interrupts
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -233,6 +234,7 @@ def test_nothing_is_left_running_after_an_interrupt(client):
     finally:
         ended.set()
         thread.join()
+        signal.signal(signal.SIGINT, usual)
     deadline = time.monotonic() + 5
     while any(client.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
