@@ -16,17 +16,25 @@ Estimate(values=[array(12.)], noise=[array(0.)], method='complex step', precisio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad.floating_errors import quiet
 from funcgrad.quick_dataclasses import dataclass
+from funcgrad.tensor import wrap
+from funcgrad.testing.rounding_noise import noise
 from funcgrad.testing.subject import Array, Subject
 
-_HALVINGS: Final = tuple(range(4, -9, -1))
-"""Powers of two by which steps differ from the usual one."""
+_DOUBLINGS: Final = 4
+"""How often the usual step is doubled for the longest one."""
+
+_HALVINGS: Final = np.arange(17)
+"""How often that is halved for each step."""
+
+_REPETITIONS: Final = 4
+_SCATTER: Final = 8.0
 
 _LEAST_DIGITS: Final = 1e-2
 """An estimate whose relative error may be greater tells of a jump."""
@@ -95,9 +103,10 @@ def refined(subject: Subject, direction: Sequence[Array]) -> Estimate:
     """The derivative by differences of many steps, with an error that is known from how they agree.
 
     Quotients of halved steps are extrapolated to ever higher order, and each element is taken from
-    where two extrapolations differ least (Ridders, "Accurate computation of F'(x) and F'(x)
-    F''(x)", Advances in Engineering Software 4, 1982). It takes ten times as long as ``estimate``,
-    and succeeds where that step is too long for a function, or too short for its digits.
+    where extrapolations differ least (Ridders, "Accurate computation of F'(x) and F'(x) F''(x)",
+    Advances in Engineering Software 4, 1982). Two sequences of steps do so, since one may agree
+    with itself by chance. It takes thirty times as long as ``estimate``, and succeeds where that
+    step is too long for a function, or too short for its digits.
 
     Parameters
     ----------
@@ -106,38 +115,88 @@ def refined(subject: Subject, direction: Sequence[Array]) -> Estimate:
         Arrays of the shapes and dtypes of the point.
     """
     precision = precision_of(subject)
-    steps = [step_of(subject, None) * 2.0**k for k in _HALVINGS]
-    table = [_central(subject, direction, step) for step in steps]
+    longest = step_of(subject, None) * 2.0**_DOUBLINGS
+    sequences = [
+        [(h, *_central(subject, direction, h)) for h in longest * first * 0.5**_HALVINGS]
+        for first in (1.0, 0.7)
+    ]
     values, noise = [], []
     for k in range(len(subject.values)):
-        quotients = [quotient[k] for quotient, _ in table]
-        roundings = [
-            4 * precision / step * size[k] for step, (_, size) in zip(steps, table, strict=True)
+        (value, error), (other, doubt) = [
+            _limit([(h, quotient[k], size[k]) for h, quotient, size in sequence], precision)
+            for sequence in sequences
         ]
-        value, _ = _extrapolated(quotients, roundings)
-        with quiet():  # values may have fewer digits than their dtype: short steps show how many
-            scatter = [abs(q - value) * h for q, h in zip(quotients, steps, strict=True)][-4:]
-            digits = np.nan_to_num(np.max(scatter, axis=0), posinf=0.0)
-        roundings = [r + digits / h for r, h in zip(roundings, steps, strict=True)]
-        value, error = _extrapolated(quotients, roundings)
+        with quiet():
+            apart = np.maximum(np.minimum(error, doubt), abs(value - other))
+        value = np.where(error <= doubt, value, other)
         values.append(value)
-        noise.append(np.minimum(2 * error, _LEAST_DIGITS * abs(value)))
-    method = f"central differences, steps {steps[0]:.2g} to {steps[-1]:.2g}"
+        noise.append(np.minimum(2 * apart, _bearable(value, subject)))
+    method = f"central differences, steps {longest:.2g} to {sequences[1][-1][0]:.2g}"
     return Estimate(values, noise, method, precision)
 
 
+def with_rounding(subject: Subject, direction: Sequence[Array], exact: Estimate) -> Estimate:
+    """A complex step, with an error that is known from repeating it with more rounding."""
+    repeated = []
+    for seed in range(_REPETITIONS):
+        with noise(np.random.default_rng(seed)) as follow:
+            repeated.append(_complex_step(subject, direction, exact.precision, follow))
+    errors = []
+    for k, value in enumerate(exact.values):
+        scatter = [abs(again[k] - value) for again in repeated if again is not None]
+        error = _SCATTER * np.nan_to_num(np.max(scatter, axis=0, initial=0.0), posinf=0.0)
+        errors.append(np.minimum(error, _bearable(value, subject)))
+    return Estimate(exact.values, errors, exact.method, exact.precision)
+
+
+def _bearable(value: Array, subject: Subject) -> Array:
+    """The errors with which a derivative still tells something, by the function's size too."""
+    sizes = [abs(y[np.isfinite(y)]).max(initial=0.0) for y in subject.values]
+    whole = relative_tolerance(precision_of(subject)) * max(sizes)
+    return np.maximum(_LEAST_DIGITS * abs(value), whole)
+
+
+def relative_tolerance(precision: float) -> float:
+    """The digits of differences: they lose a third, and extrapolation returns some."""
+    return precision**0.38
+
+
+def _limit(table: Sequence[tuple[float, Array, Array]], precision: float) -> tuple[Array, Array]:
+    """The value for the step 0, and its possible error, of steps, quotients, and the sizes of what
+    was subtracted."""
+    roundings = [4 * precision / step * size for step, _, size in table]
+    quotients = [quotient for _, quotient, _ in table]
+    value, _ = _extrapolated(quotients, roundings)
+    with quiet():  # values may have fewer digits than their dtype: short steps show how many
+        scatter = [abs(quotient - value) * step for step, quotient, _ in table][-4:]
+        digits = np.nan_to_num(np.max(scatter, axis=0), posinf=0.0)
+    roundings = [r + digits / step for r, (step, _, _) in zip(roundings, table, strict=True)]
+    return _extrapolated(quotients, roundings)
+
+
 def _extrapolated(quotients: list[Array], roundings: list[Array]) -> tuple[Array, Array]:
-    """The value for the step 0, and its possible error, element by element."""
+    """The value for the step 0, and its possible error, element by element.
+
+    The value of a shorter step is taken where it has a lesser error, or contradicts what longer
+    steps have told.
+    """
     best, least = quotients[0], np.full(quotients[0].shape, np.inf)
     row: list[Array] = []
     with quiet():
         for quotient, rounding in zip(quotients, roundings, strict=True):
             above, row = row, [quotient]
+            value, possible = quotient, np.full(quotient.shape, np.inf)
             for j, former in enumerate(above, start=1):
                 row.append(row[-1] + (row[-1] - former) / (4.0**j - 1))
-                error = np.maximum(abs(row[-1] - row[-2]), abs(row[-1] - former)) + rounding
-                better = error < least
-                best, least = np.where(better, row[-1], best), np.where(better, error, least)
+                error = np.maximum(abs(row[-1] - row[-2]), abs(row[-1] - former))
+                if j < len(above):
+                    error = np.maximum(error, abs(row[-1] - above[j]))
+                error = error + rounding
+                better = error < possible
+                value = np.where(better, row[-1], value)
+                possible = np.where(better, error, possible)
+            better = (possible < least) | (abs(value - best) > possible + least)
+            best, least = np.where(better, value, best), np.where(better, possible, least)
     return best, least
 
 
@@ -187,7 +246,10 @@ def _central(
 
 
 def _complex_step(
-    subject: Subject, direction: Sequence[Array], precision: float
+    subject: Subject,
+    direction: Sequence[Array],
+    precision: float,
+    follow: Callable[[Array], Any] = wrap,
 ) -> list[Array] | None:
     """The derivative by a step along the imaginary axis; None if the function raises an error."""
     if not subject.is_real() or any(x.dtype == np.float16 for x in subject.point):
@@ -196,7 +258,7 @@ def _complex_step(
     try:
         outs = subject.values_at(
             [
-                np.asarray(x) + (1j * step * v).astype(np.result_type(v, np.complex64))
+                follow(np.asarray(x) + (1j * step * v).astype(np.result_type(v, np.complex64)))
                 for x, v in zip(subject.point, direction, strict=True)
             ]
         )

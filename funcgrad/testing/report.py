@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.testing.numerical import Estimate
+from funcgrad.testing.numerical import Estimate, relative_tolerance
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject
 
 _COLUMNS: Final = 26
@@ -27,12 +27,13 @@ class Tolerance:
     def parts(self, numerical: Estimate) -> tuple[float, float]:
         """The absolute and the relative tolerance for an estimate.
 
-        Differences lose a third of the digits, and the extrapolation returns some; a complex step
-        loses none, but a derivative computed in another order of operations does.
+        A complex step loses no digits, but a derivative computed in another order of operations
+        does.
         """
         exact = numerical.method == "complex step"
-        relative = numerical.precision ** (0.45 if exact else 0.38)
-        absolute = numerical.precision ** (0.6 if exact else 0.5)
+        precision = numerical.precision
+        relative = precision**0.45 if exact else relative_tolerance(precision)
+        absolute = precision ** (0.6 if exact else 0.5)
         return (
             absolute if self.absolute is None else self.absolute,
             relative if self.relative is None else self.relative,
