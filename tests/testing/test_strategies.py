@@ -160,6 +160,18 @@ def test_functions_have_loops_branches_complex_numbers_and_linear_algebra(text):
     laws.modes_agree(f, (x,))
 
 
+@pytest.mark.parametrize("text", drawn_functions._OF_NUMBERS)
+def test_names_inside_of_steps_hide_no_values(text):
+    def drawn(*steps):
+        source = drawn_functions._source([(3,)], (3,), [(step, 0, 0) for step in steps])
+        return drawn_functions.DrawnFunction(source)
+
+    x = np.array([0.5, 1.25, 1.75])
+    for count in range(22):
+        moved = drawn(*count * ["0.5 * {0}"], text)(2.0**count * x)
+        assert np.array_equal(moved, drawn(text)(x))
+
+
 def test_functions_of_other_namespaces_import_them():
     f = find(st.functions(()), lambda f: "special.erf(" in f.source)
     assert "import funcgrad.scipy.special as special" in f.source

@@ -64,15 +64,17 @@ _VECTOR: Final = (
 _OF_NUMBERS: Final = (
     "fnp.real((0.5 + {0} + 1j * fnp.sin({0})) * fnp.exp(1j * {0}))",
     "fnp.angle(2.0 + fnp.tanh({0}) + 1j * {0})",
-    "fg.fori_loop(0, 3, lambda k, c: fnp.tanh(c + {0}), {0})",
-    "fg.scan(lambda c, k: (fnp.sin(c) + {0} * k, None), {0}, fnp.arange(3.0))[0]",
-    "fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, fnp.cos(c[1]) * {0}), (0, {0}))[1]",
+    "fg.fori_loop(0, 3, lambda step, carry: fnp.tanh(carry + {0}), {0})",
+    "fg.scan(lambda carry, step: (fnp.sin(carry) + {0} * step, None), {0}, fnp.arange(3.0))[0]",
+    "fg.while_loop(lambda carry: carry[0] < 3,"
+    " lambda carry: (carry[0] + 1, fnp.cos(carry[1]) * {0}), (0, {0}))[1]",
     "fg.cond(fnp.sum({0}) > 0, lambda: fnp.tanh({0}), lambda: 2 * fg.nn.sigmoid(2 * {0}) - 1)",
-    "fg.vmap(lambda s: fnp.sin(s * {0}))(fnp.arange(1.0, 3.0)).sum(0)",
-    "fg.jit(lambda v: v * fnp.exp(-v * v))({0})",
-    "fg.checkpoint(lambda v: fnp.cos(v) * v)({0})",
+    "fg.vmap(lambda factor: fnp.sin(factor * {0}))(fnp.arange(1.0, 3.0)).sum(0)",
+    "fg.jit(lambda value: value * fnp.exp(-value * value))({0})",
+    "fg.checkpoint(lambda value: fnp.cos(value) * value)({0})",
 )
-"""Complex numbers, control flow, whose branches have the same values, and transformations."""
+"""Complex numbers, control flow, whose branches have the same values, and transformations. Names
+inside are words, since the lines of programs are named by letters."""
 
 _POSITIVE: Final = "({0}[..., :, None] * {0}[..., None, :] + 2.0 * np.eye({n}))"
 _OF_VECTORS: Final = (
