@@ -223,7 +223,8 @@ def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) 
         The eigenvalues in LAPACK's order: complex, but real if the matrices and all eigenvalues
         are, as in NumPy; always complex in ``fg.vmap``, in the bodies of loops and with ``dtype``.
     eigenvectors : Tensor, shape (..., n, n)
-        The eigenvectors in columns, of length 1; the largest component is real.
+        The eigenvectors in columns, of length 1; the largest component is real, in complex vectors
+        also positive. (LAPACK leaves the sign of those of real matrices to rounding.)
 
     Raises
     ------
@@ -237,7 +238,7 @@ def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) 
 
     Notes
     -----
-    The length and the phase of vectors are differentiated as LAPACK chooses them.
+    The length and the phase of vectors are differentiated as they are chosen.
 
     Examples
     --------

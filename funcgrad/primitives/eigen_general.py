@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of any square matrices.
 
 With A V = V W and D = V^-1 dA V the tangents are dW = diag(D) and dV = V (D / gaps), except for the
-scale of each vector, which LAPACK chooses: its length is 1, and its largest component is real
+scale of each vector: its length is 1, and the largest component of a complex one is positive
 (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", 2008, section 3.1, has neither). That choice is differentiated, too.
 
@@ -124,7 +124,19 @@ def _turn(angle: Value) -> Value:
 def _eig(x: Array) -> Any:
     w, v = converged("eig", np.linalg.eig, x)
     dtype = np.result_type(w, np.complex64)
-    return w.astype(dtype), v.astype(dtype)
+    return w.astype(dtype), _turned(v).astype(dtype)
+
+
+def _turned(v: Array) -> Array:
+    """Give complex vectors the sign with which their largest real component is positive.
+
+    LAPACK does so for complex matrices. For real ones rounding decides the sign.
+    """
+    if v.dtype.kind != "c" or not v.size:
+        return v
+    largest = np.sum(v.real * _largest(v), -2, keepdims=True)
+    back: Array = (largest < 0) & np.any(v.imag, -2, keepdims=True)
+    return np.where(back, -v, v)
 
 
 def _push_eig(
