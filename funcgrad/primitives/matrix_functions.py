@@ -25,7 +25,7 @@ from funcgrad.primitives.eigen_general import eigvals
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.index_keys import Key
 from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.kinks import distance_to_cut
+from funcgrad.primitives.kinks import distance_to_cut, is_complex
 from funcgrad.primitives.matrices import (
     MATRICES,
     Array,
@@ -38,6 +38,7 @@ from funcgrad.primitives.matrices import (
     stacks,
 )
 from funcgrad.primitives.matrix_equations import one_by_one, scipy_linalg, sylvester
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.structural import view
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
@@ -66,10 +67,19 @@ def _second(along: Primitive, x: Value, first: Value, second: Value, failed: str
 
 def _from_cut(x: Value, *_: Value, **__: Hashable) -> Value:
     """The distances of eigenvalues from the cut of the logarithm and of the square root."""
-    return distance_to_cut(eigvals(x))
+    return distance_to_cut(eigvals(x)) if is_complex(x) else ()
 
 
-_AT_CUT: Final = Kinks(_from_cut)
+def _inside(x: Value, *_: Value, **__: Hashable) -> Value:
+    """Real matrices have no real ones if an eigenvalue is negative, and others nearby have not."""
+    if is_complex(x):
+        return ()
+    values = eigvals(x)
+    on_axis = values.imag == 0
+    return where(on_axis, values.real, distance_to_cut(where(on_axis, 1.0, values)))
+
+
+_AT_CUT: Final = Kinks(_from_cut, _inside)
 
 
 def _along(

@@ -42,7 +42,7 @@ from funcgrad.primitives.matrices import (
 )
 from funcgrad.primitives.singular_values import svdvals
 from funcgrad.primitives.stein_equation import stein
-from funcgrad.primitives.structural import cast, unfollowed
+from funcgrad.primitives.structural import cast
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
 
@@ -117,7 +117,7 @@ def _pull(
 
 def _push_cut(dx: Value, out: Value, x: Value, rcond: Value, failed: str) -> Value:
     """The tangent where a tolerance may have cut off singular values that are not 0."""
-    cut = cut_off(x, unfollowed(out), rcond, failed=failed)
+    cut = cut_off(x, rcond, failed=failed)
     rows = _toward_cut(dx, out, x, cut, failed)
     columns = _toward_cut(adjoint(dx), adjoint(out), adjoint(x), adjoint(cut), failed)
     return rows + adjoint(columns) - matmul(matmul(out, dx), out)
@@ -171,24 +171,15 @@ pinv: Primitive = failing(
 # ------------------------------------------------------------------------------- what is cut off
 
 
-def _cut_off(x: Array, p: Array, rcond: Array) -> Any:
+def _cut_off(x: Array, rcond: Array) -> Any:
     x = np.asarray(x, linalg_dtype("pinv", x.dtype))
-    smaller = min(x.shape[-2:])
-    rank = _rank(x, p)
-    if np.all(rank == smaller):
-        return np.zeros_like(x)
     u, s, vh = converged("pinv", lambda x: np.linalg.svd(x, full_matrices=False), x)
-    values = np.where(np.arange(smaller) < rank[..., None], 0, s)
-    return (u * values[..., None, :]) @ vh
+    counts = s > np.asarray(rcond)[..., None] * s.max(-1, keepdims=True, initial=0)
+    return (u * np.where(counts, 0, s)[..., None, :]) @ vh
 
 
 def _push_cut_off(
-    tangents: tuple[Value, ...],
-    out: Value,
-    x: Value,
-    p: Value,
-    rcond: Value,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, x: Value, rcond: Value, failed: str = "raise"
 ) -> Value:
     if tangents[0] is None:
         return None
@@ -204,31 +195,28 @@ def _cut_off_tangent(dx: Value, x: Value, rcond: Value, failed: str) -> Value:
 
 def _cut_off_samples() -> Iterator[Sample]:
     for number, x in enumerate(stacks((3, 3), (4, 2), (2, 4), (2, 3, 2), (0, 2, 2), seed=124)):
-        bound = np.full(x.shape[:-2], 1e-3 if number == 2 else 0.6)
-        yield Sample((x, np.linalg.pinv(x, bound), bound))
+        yield Sample((x, np.full(x.shape[:-2], 1e-3 if number == 2 else 0.6)))
 
 
 cut_off: Primitive = failing(
     Primitive(
         "cut_off",
         _cut_off,
-        lambda x, p, rcond: Spec(x.shape, linalg_dtype("pinv", x.dtype)),
+        lambda x, rcond: Spec(x.shape, linalg_dtype("pinv", x.dtype)),
         Linearized(
             _push_cut_off,
-            lambda ct, out, x, p, rcond, failed="raise": (
+            lambda ct, out, x, rcond, failed="raise": (
                 _cut_off_tangent(ct, x, rcond, failed),
-                p * 0,
                 rcond * 0,
             ),
         ),
         batch_matrices,
         _cut_off_samples,
-        structure=of_stacks(2, 2, 0),
-        kinks=Kinks(lambda x, p, rcond, **_: _above_limit(x, rcond)),
+        structure=of_stacks(2, 0),
+        kinks=Kinks(_above_limit),
     )
 )
-"""The part ``A - A P A`` of matrices A that is cut off. Their pseudoinverse P tells the rank alone:
-derivatives are those of a function of A."""
+"""The part ``A - A A⁺ A`` of matrices A that a tolerance cuts off."""
 
 
 # --------------------------------------------------------------------------------- least squares

@@ -134,6 +134,7 @@ divide_by_sums: Primitive = failing(
         batch_matrices,
         _divide_samples,
         structure=of_stacks(1, 2),
+        kinks=Kinks(domain=lambda s, *_, **__: s),
     )
 )
 """Matrices over sums of two singular values, or with ``rows`` over that of the row: 0 over 0 is 0,

@@ -37,7 +37,7 @@ _SMALLEST = 1e-290
 
 
 def _tail(a: Array, b: Array, x: Array, powers: Powers) -> Array:
-    inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
+    inside = (a > 0) & (b > 0) & (x > 0) & (x * (a + b) <= a) & np.isfinite(a) & np.isfinite(b)
     numbers = [
         np.where(inside, argument, harmless) for argument, harmless in ((a, 1), (b, 1), (x, 0.5))
     ]
@@ -75,6 +75,8 @@ def _to_x(_: Value, a: Value, b: Value, x: Value, powers: Powers) -> Value:
     return total
 
 
+_BELOW_THE_MEAN = Kinks(domain=lambda a, b, x, **_: (a, b, x, a - x * (a + b)))
+
 _TRIPLES = combined(
     lambda: [
         Sample((np.array([0.5, 2.0, 9.0]), np.array([3.0, 0.7, 20.0]), np.array([0.1, 0.6, 0.3]))),
@@ -102,14 +104,14 @@ beta_tail: Primitive = elementwise(
     ],
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
-    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
+    kinks=_BELOW_THE_MEAN,
 )
 
 
 def _log_betainc_factor(a: Array, b: Array, x: Array) -> Array:
     special = scipy_special("log_betainc_factor")
     probability = special.betainc(a, b, x)
-    usual: Array = np.log(probability) - a * np.log(x)
+    usual: Array = np.where(x * (a + b) <= a, np.log(probability) - a * np.log(x), np.nan)
     gone = (probability < _SMALLEST) & (a > 0) & (b > 0) & (x > 0) & (x < 1)
     if not np.any(gone):
         return usual
@@ -158,5 +160,5 @@ log_betainc_factor: Primitive = elementwise(
     samples=_TRIPLES,
     traits=TRANSCENDENTAL | UNEVEN,
     owns=True,
-    kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
+    kinks=_BELOW_THE_MEAN,
 )
