@@ -350,7 +350,14 @@ log_rising: Primitive = elementwise(
 
 
 def _slope_of_beta(y: Value, a: Value, b: Value) -> Value:
-    return where(b == np.inf, 0.0, -y * _rising(a, b))
+    """Near its zeros, the poles of ``gamma(a + b)``, by the reciprocal of that."""
+    total = a + b
+    near = (total < 0.25) & (abs(total - bind1(rint, total)) < 0.25)
+    usual = where(b == np.inf, 0.0, -y * _rising(a, where(near, 1.0, b)))
+    first, second = where(near, a, 0.5), where(near, b, 0.5)
+    total = first + second
+    slope = bind1(psi, first) * bind1(rgamma, total) + _slope_of_reciprocal(0.0, total)
+    return where(near, bind1(gamma, first) * bind1(gamma, second) * slope, usual)
 
 
 beta: Primitive = evaluated_by_scipy(

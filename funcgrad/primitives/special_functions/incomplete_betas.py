@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from funcgrad.primitive import Factor, Kinks, Primitive, Sample
-from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
+from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, log
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.entropies import ratio_or_zero
 from funcgrad.primitives.special_functions.gammas import polygamma_rise
-from funcgrad.primitives.special_functions.incomplete_gammas import log_less, stirling
+from funcgrad.primitives.special_functions.incomplete_gammas import is_tiny, log_less, stirling
 from funcgrad.primitives.special_functions.quadrature import (
     GRADED,
     NOTHING_LEFT,
@@ -33,7 +33,7 @@ from funcgrad.primitives.special_functions.scipys import (
     scipy_special,
 )
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
-from funcgrad.trace import Value, bind2
+from funcgrad.trace import Value, bind1, bind2
 
 __all__ = [
     "beta_density",
@@ -435,21 +435,32 @@ betaincc: Primitive = evaluated_by_scipy(
 def _inverse_slopes(sign: int) -> tuple[Factor, ...]:
     """At the levels 0 and 1 the result is 0 or 1 whatever a and b are.
 
-    It is, to the last digit, at others too; where the density is infinite there, it is flat.
+    It is, to the last digit, at others too; where the density is infinite there, it is flat. Tiny x
+    are ``(p a beta(a, b)) ** (1 / a)``, whose slopes are numbers where the density is none.
     """
 
     def inner(x: Value, a: Value, b: Value) -> tuple[Value, Value]:
         flat = ((x == 0) & (a < 1)) | ((x == 1) & (b < 1))
-        return flat, where(flat, 0.5, x)
+        return flat, where(flat | is_tiny(x * (1 + b)), 0.5, x)
 
     def to_shape(x: Value, a: Value, b: Value, orders: Orders) -> Value:
         flat, place = inner(x, a, b)
         slope = betainc_in_shapes(a, b, place, orders=orders)
-        return where(flat, 0.0, -bind2(ratio_or_zero, slope, _density_of(a, b, place)))
+        usual = -bind2(ratio_or_zero, slope, _density_of(a, b, place))
+        tiny = is_tiny(x * (1 + b))
+        c, z = where(tiny, a, 1.0), where(tiny, x, 1.0)
+        if orders == (1, 0):
+            power = bind2(divide, 1, c) - polygamma_rise(c, b, order=0) - bind1(log, z)
+        else:
+            power = -polygamma_rise(b, c, order=0)
+        return where(tiny, bind2(divide, z * power, c), where(flat, 0.0, usual))
 
-    def to_level(x: Value, a: Value, b: Value, _: Value) -> Value:
+    def to_level(x: Value, a: Value, b: Value, p: Value) -> Value:
         flat, place = inner(x, a, b)
-        return where(flat, 0.0, bind2(divide, sign, _density_of(a, b, place)))
+        usual = bind2(divide, sign, _density_of(a, b, place))
+        tiny, below = is_tiny(x * (1 + b)), p if sign > 0 else 1 - p
+        near = bind2(divide, sign * where(tiny, x, 1.0), where(tiny, a * below, 1.0))
+        return where(tiny, near, where(flat, 0.0, usual))
 
     return (
         lambda x, a, b, _p: to_shape(x, a, b, (1, 0)),

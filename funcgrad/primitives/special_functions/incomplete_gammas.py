@@ -17,11 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.primitive import Kinks, Primitive, Sample
-from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, reals
+from funcgrad.primitives.elementwise import combined, divide, edges, elementwise, log, reals
 from funcgrad.primitives.logic import isfinite
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import ndtri
 from funcgrad.primitives.special_functions.entropies import ratio_or_zero
+from funcgrad.primitives.special_functions.gammas import psi
 from funcgrad.primitives.special_functions.quadrature import (
     NOTHING_LEFT,
     bell_polynomials,
@@ -34,6 +35,7 @@ from funcgrad.primitives.special_functions.scipys import (
     scipy_special,
 )
 from funcgrad.primitives.transcendental import exp, sqrt
+from funcgrad.shape import dtype_of
 from funcgrad.structure import TRANSCENDENTAL, UNEVEN
 from funcgrad.trace import Value, bind1, bind2
 
@@ -300,42 +302,51 @@ _NEARLY_NORMAL: Final = 1e6
 """From here on the quantiles are those of a normal distribution with corrections."""
 
 
+def is_tiny(x: Value) -> Value:
+    """Where a power of numbers alone, the first term of a series, is left of an integral from 0."""
+    return (x > 0) & (x < np.finfo(dtype_of(x)).eps ** 1.25)
+
+
 def _inverse_in_shape(x: Value, a: Value, normal: Value) -> Value:
     """For large a by Cornish and Fisher's expansion: x has no digits of ``x - a``.
 
     It is ``a + n r + (n**2 - 1) / 3 + (n**3 - 7 n) / (36 r) - (3 n**4 + 7 n**2 - 16) / (810 a)``
     with the normal quantile n and ``r = sqrt(a)`` (Abramowitz and Stegun, 26.2.49). There is no
-    slope where x is 0 or infinite for every a.
+    slope where x is 0 or infinite for every a. Tiny x are ``(p gamma(a + 1)) ** (1 / a)``, whose
+    slopes are numbers where the density is none.
     """
-    large = a > _NEARLY_NORMAL
-    b, y = where(large, 1.0, a), where(large, 1.0, x)
+    large, tiny = a > _NEARLY_NORMAL, is_tiny(x)
+    b, y = where(large | tiny, 1.0, a), where(large | tiny, 1.0, x)
     usual = -bind2(ratio_or_zero, _in_shape(b, y), _density_of(b, y))
     n = where(large & bind1(isfinite, normal), normal, 0.0)
     root = bind1(sqrt, where(large, a, 1.0))
     u, square = bind2(divide, 1, root), n * n
     terms = n * (7 - square) * (1 / 72) + (3 * square * square + 7 * square - 16) * u * (1 / 810)
     far = where(bind1(isfinite, normal), 1 + u * (0.5 * n + u * u * terms), 0.0)
-    return where(large, far, usual)
+    c, z = where(tiny, a, 1.0), where(tiny, x, 1.0)
+    near = z * bind2(divide, bind1(psi, c + 1) - bind1(log, z), c)
+    return where(tiny, near, where(large, far, usual))
 
 
-def _inverse_in_level(x: Value, a: Value, normal: Value) -> Value:
-    """The slope in the probability below x, by that of the normal quantile for large a."""
-    large = a > _NEARLY_NORMAL
-    usual = bind2(divide, 1, _density_of(where(large, 1.0, a), where(large, 1.0, x)))
+def _inverse_in_level(x: Value, a: Value, p: Value, normal: Value) -> Value:
+    """The slope in the probability p below x, by that of the normal quantile for large a."""
+    large, tiny = a > _NEARLY_NORMAL, is_tiny(x)
+    usual = bind2(divide, 1, _density_of(where(large | tiny, 1.0, a), where(large | tiny, 1.0, x)))
     n = where(large, normal, 0.0)
     root = bind1(sqrt, where(large, a, 1.0))
     u, square = bind2(divide, 1, root), n * n
     terms = (3 * square - 7) * (1 / 36) - (12 * square + 14) * n * u * (1 / 810)
     rise = root + n * (2 / 3) + u * terms
     far = bind2(divide, rise * math.sqrt(2 * math.pi), bind1(exp, -0.5 * n * n))
-    return where(large, far, usual)
+    near = bind2(divide, where(tiny, x, 1.0), where(tiny, a * p, 1.0))
+    return where(tiny, near, where(large, far, usual))
 
 
 gammaincinv: Primitive = evaluated_by_scipy(
     "gammaincinv",
     partials=(
         lambda x, a, p: _inverse_in_shape(x, a, bind1(ndtri, p)),
-        lambda x, a, p: _inverse_in_level(x, a, bind1(ndtri, p)),
+        lambda x, a, p: _inverse_in_level(x, a, p, bind1(ndtri, p)),
     ),
     samples=_LEVELS,
     kinks=Kinks(domain=lambda a, p: (a, p, 1 - p)),
@@ -344,7 +355,7 @@ gammainccinv: Primitive = evaluated_by_scipy(
     "gammainccinv",
     partials=(
         lambda x, a, q: _inverse_in_shape(x, a, -bind1(ndtri, q)),
-        lambda x, a, q: -_inverse_in_level(x, a, -bind1(ndtri, q)),
+        lambda x, a, q: -_inverse_in_level(x, a, 1 - q, -bind1(ndtri, q)),
     ),
     samples=_LEVELS,
     kinks=Kinks(domain=lambda a, p: (a, p, 1 - p)),

@@ -17,7 +17,7 @@ import numpy as np
 
 from funcgrad.primitive import Factor, Kinks, Primitive, Sample
 from funcgrad.primitives.cardinal_sine import sinc
-from funcgrad.primitives.complexes import imag, real
+from funcgrad.primitives.complexes import imag, join_parts, real
 from funcgrad.primitives.elementwise import (
     combined,
     divide,
@@ -103,7 +103,9 @@ def _one_of_two(
 def _turn(z: Value) -> Value:
     """The angle, less whole turns, which are exact before they are multiplied by pi."""
     square = z * z
-    return math.pi / 2 * (square if dtype_of(z).kind == "c" else bind2(fmod, square, 4.0))
+    if dtype_of(z).kind == "c":
+        return math.pi / 2 * join_parts(bind2(fmod, bind1(real, square), 4.0), bind1(imag, square))
+    return math.pi / 2 * bind2(fmod, square, 4.0)
 
 
 fresnel_sine: Primitive = _one_of_two(

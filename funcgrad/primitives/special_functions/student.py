@@ -22,9 +22,9 @@ from funcgrad.primitives.elementwise import (
     elementwise,
     log,
 )
-from funcgrad.primitives.logic import isinf, logical_not
+from funcgrad.primitives.logic import isfinite, isinf, logical_not
 from funcgrad.primitives.selection import where
-from funcgrad.primitives.special_functions.gammas import betaln
+from funcgrad.primitives.special_functions.gammas import betaln, polygamma_rise
 from funcgrad.primitives.special_functions.incomplete_betas import beta_density, betainc_in_shapes
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
@@ -140,10 +140,29 @@ stdtr: Primitive = evaluated_by_scipy(
 )
 
 
+def _in_tail(t: Value, df: Value) -> tuple[Value, Value, Value]:
+    """Where only a power of t is left of a probability, t and df there, and 1 elsewhere."""
+    size = np.finfo(dtype_of(t)).eps ** -0.75
+    far = (bind1(absolute, t) > size * (1 + df)) & bind1(isfinite, t)
+    return far, where(far, t, 1.0), where(far, df, 1.0)
+
+
 def _inverse_to_df(t: Value, df: Value, p: Value) -> Value:
-    gone = bind1(isinf, t)
+    """Far out by the logarithm of t: ``df log t`` is that of ``df**(df / 2 - 1) / (p beta)``."""
+    far, out, few = _in_tail(t, df)
+    gone = bind1(isinf, t) | far
     inner = where(gone, 1.0, t)
-    return where(gone, 0.0, bind2(divide, -_to_df(p, df, inner), _density(df, inner)))
+    usual = where(gone, 0.0, bind2(divide, -_to_df(p, df, inner), _density(df, inner)))
+    rise = polygamma_rise(0.5 * few, 0.5, order=0)
+    power = 0.5 * (1 + bind1(log, few) + rise) - bind2(divide, 1, few) - bind1(log, abs(out))
+    return where(far, bind2(divide, out * power, few), usual)
+
+
+def _inverse_to_level(t: Value, df: Value, p: Value) -> Value:
+    far, out, few = _in_tail(t, df)
+    usual = bind2(divide, 1, _density(df, where(far, 1.0, t)))
+    level = where(far, where(t < 0, -p, 1 - p), 1.0)
+    return where(far, bind2(divide, out, few * level), usual)
 
 
 def _stdtrit(df: Raw, p: Raw) -> Raw:
@@ -158,7 +177,7 @@ stdtrit: Primitive = elementwise(
     "stdtrit",
     _stdtrit,
     traits=TRANSCENDENTAL,
-    partials=(_inverse_to_df, lambda t, df, _p: bind2(divide, 1, _density(df, t))),
+    partials=(_inverse_to_df, _inverse_to_level),
     samples=_LEVELS,
     owns=True,
     kinks=Kinks(domain=lambda df, p: (df, p, 1 - p)),
