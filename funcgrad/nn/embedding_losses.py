@@ -49,7 +49,8 @@ def cosine_similarity(
     ----------
     predictions, targets : array_like
         Real arrays of equal shapes. A zero vector is at right angles to all: its cosine is 0, and
-        so is the derivative of that in both vectors (the subgradient of least norm).
+        so is the derivative of that in both vectors (the subgradient of least norm). A vector with
+        an infinity has no direction: the cosine and its derivatives are NaN.
     axis : int
         The axis along which the vectors lie.
     where : array_like of bool, optional

@@ -29,6 +29,7 @@ from funcgrad.primitives.kinks import (
     to_cut,
     unless,
 )
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.bessel_orders import (
     i_in_order,
     j_in_order,
@@ -228,7 +229,10 @@ def _function(
     below, above = signs
 
     def slope(_: Value, v: Value, z: Value) -> Value:
-        return below * bessel(v - 1, z) + above * bessel(v + 1, z)
+        lower, upper = below * bessel(v - 1, z), above * bessel(v + 1, z)
+        if kinks is not _SINGULAR:
+            return lower + upper
+        return where(z == 0, where(v < 0, lower, upper), lower + upper)  # the greater infinity
 
     bessel: Primitive = evaluated_by_scipy(
         name,
@@ -387,7 +391,9 @@ def _of_one(
     below, above = signs
 
     def slope(_: Value, x: Value) -> Value:
-        return below * bind1(of_zero(), x) + above * bind2(of_two, 2.0, x)
+        upper = above * bind2(of_two, 2.0, x)
+        whole = below * bind1(of_zero(), x) + upper
+        return where(x == 0, upper, whole) if line is _ABOVE else whole
 
     return evaluated_by_scipy(name, partials=(slope,), samples=line, kinks=_kinks_on(line))
 

@@ -11,6 +11,7 @@ and by ``w(z) = 2 exp(-z**2) - w(-z)`` in the lower one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.complexes import imag, join_parts, real
 from funcgrad.primitives.elementwise import combined, divide, edges, elementwise
 from funcgrad.primitives.kinks import unless
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import bell, erf
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
@@ -63,7 +65,10 @@ def _far(z: Array, order: int) -> Array:
 
 def _bell(z: Array, order: int) -> Array:
     """The derivatives of ``exp(-z**2)``."""
-    last: Array = np.exp(-z * z)
+    x, y = z.real, z.imag
+    exponent = np.empty_like(z)  # the square itself is a difference of infinities where z is large
+    exponent.real, exponent.imag = (y - x) * (y + x), -2 * x * y
+    last: Array = np.exp(exponent)
     value: Array = -2 * z * last
     for n in range(1, order):
         last, value = value, -2 * z * value - 2 * n * last
@@ -117,20 +122,56 @@ def _place(x: Value, sigma: Value, gamma: Value) -> Value:
     return join_parts(x * scale, gamma * scale)
 
 
+def _beside_lorentz(
+    usual: Callable[..., Value], lorentz: Callable[..., Value], x: Value, s: Value, g: Value
+) -> Value:
+    """A slope, which for sigma = 0 is that of Lorentz' profile ``gamma / (pi (x² + gamma²))``."""
+    none = s == 0
+    return where(
+        none,
+        lorentz(where(none, x, 1.0), s, where(none, g, 1.0)),
+        usual(where(none, 0.0, x), where(none, 1.0, s), where(none, 1.0, g)),
+    )
+
+
 def _to_x(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
-    slope = real(wofz_derivative(_place(x, sigma, gamma), order=1))
-    return bind2(divide, slope, 2 * math.sqrt(math.pi) * sigma * sigma)
+    def usual(x: Value, sigma: Value, gamma: Value) -> Value:
+        slope = real(wofz_derivative(_place(x, sigma, gamma), order=1))
+        return bind2(divide, slope, 2 * math.sqrt(math.pi) * sigma * sigma)
+
+    def lorentz(x: Value, _: Value, gamma: Value) -> Value:
+        square = x * x + gamma * gamma
+        return -2 / math.pi * bind2(divide, bind2(divide, x * gamma, square), square)
+
+    return _beside_lorentz(usual, lorentz, x, sigma, gamma)
 
 
 def _to_gamma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
-    slope = imag(wofz_derivative(_place(x, sigma, gamma), order=1))
-    return bind2(divide, -slope, 2 * math.sqrt(math.pi) * sigma * sigma)
+    def usual(x: Value, sigma: Value, gamma: Value) -> Value:
+        slope = imag(wofz_derivative(_place(x, sigma, gamma), order=1))
+        return bind2(divide, -slope, 2 * math.sqrt(math.pi) * sigma * sigma)
+
+    def lorentz(x: Value, _: Value, gamma: Value) -> Value:
+        square = x * x + gamma * gamma
+        rise = (x - gamma) * (x + gamma)
+        return bind2(divide, bind2(divide, rise, square), math.pi * square)
+
+    return _beside_lorentz(usual, lorentz, x, sigma, gamma)
 
 
 def _to_sigma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
     """The derivative in sigma, by the heat equation: sigma times the second derivative in x."""
-    bent = real(wofz_derivative(_place(x, sigma, gamma), order=2))
-    return bind2(divide, bent, 2 * math.sqrt(2 * math.pi) * sigma * sigma)
+
+    def usual(x: Value, sigma: Value, gamma: Value) -> Value:
+        bent = real(wofz_derivative(_place(x, sigma, gamma), order=2))
+        return bind2(divide, bent, 2 * math.sqrt(2 * math.pi) * sigma * sigma)
+
+    def lorentz(x: Value, sigma: Value, gamma: Value) -> Value:
+        square = x * x + gamma * gamma
+        bent = bind2(divide, gamma * (6 * x * x - 2 * gamma * gamma), math.pi * square)
+        return sigma * bind2(divide, bind2(divide, bent, square), square)
+
+    return _beside_lorentz(usual, lorentz, x, sigma, gamma)
 
 
 voigt_profile: Primitive = evaluated_by_scipy(

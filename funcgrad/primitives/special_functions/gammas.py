@@ -168,6 +168,11 @@ def _rise(a: Array, b: Array, order: int) -> Array:
     if lost.any():
         series = in_parts(lambda a, b: _rise_of_some(a, b, order), a[lost], b[lost])
         result[lost] = series
+    both = (a <= 0) & (a + b <= 0) & (a == np.rint(a)) & (b == np.rint(b)) & np.isfinite(a + b)
+    if both.any():  # from pole to pole, by reflection: what both have of a cotangent is the same
+        start, end = 1 - a[both], 1 - (a + b)[both]
+        whole = np.array(order)
+        result[both] = (-1) ** order * (_polygamma(whole, end) - _polygamma(whole, start))
     return result
 
 
@@ -282,16 +287,20 @@ def _slope_of_reciprocal(_: Value, x: Value) -> Value:
     1 / gamma(x) = gamma(1 - x) sin(pi x) / pi, and at -n the derivative is (-1)**n n!.
     """
     if dtype_of(x).kind == "c":
-        return -bind1(psi, x) * bind1(rgamma, x)
+        near = (x.real < 0.5) & (x.imag > -1) & (x.imag < 1)
+        far, below = where(near, 1.0, x), where(near, x, 0.0)
+        return where(near, _reflected_slope(below), -bind1(psi, far) * bind1(rgamma, far))
     right, gone = _not(x < 0.5), x > _VANISHES
     above = where(right & _not(gone), x, 1.0)
     below = where(right, 0.25, x)
-    mirrored = 1 - below
-    reflected = bind1(gamma, mirrored) * (
-        bind1(cos, math.pi * below) - bind1(psi, mirrored) * below * bind1(sinc, below)
-    )
     direct = where(gone, 0.0, -bind1(psi, above) * bind1(rgamma, above))
-    return where(right, direct, reflected)
+    return where(right, direct, _reflected_slope(below))
+
+
+def _reflected_slope(x: Value) -> Value:
+    mirrored = 1 - x
+    slope = bind1(cos, math.pi * x) - bind1(psi, mirrored) * x * bind1(sinc, x)
+    return bind1(gamma, mirrored) * slope
 
 
 rgamma: Primitive = evaluated_by_scipy(
@@ -349,10 +358,15 @@ log_rising: Primitive = elementwise(
 )
 
 
+def _is_pole(x: Value) -> Value:
+    return (x <= 0) & (x == bind1(rint, x))
+
+
 def _slope_of_beta(y: Value, a: Value, b: Value) -> Value:
     """Near its zeros, the poles of ``gamma(a + b)``, by the reciprocal of that."""
     total = a + b
     near = (total < 0.25) & (abs(total - bind1(rint, total)) < 0.25)
+    near = near & _not(_is_pole(a) | _is_pole(b))
     usual = where(b == np.inf, 0.0, -y * _rising(a, where(near, 1.0, b)))
     first, second = where(near, a, 0.5), where(near, b, 0.5)
     total = first + second
@@ -385,14 +399,17 @@ def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
         bind1(psi, above) * bind1(rgamma, below) + _slope_of_reciprocal(0.0, below)
     )
     # Both below 0: reflected. At a pole, where only whole m count, without what they leave out.
-    left, pole = _not(to > 0), z == bind1(rint, z)
+    right = _not(to > 0) & (z > 0)
+    left, pole = _not((to > 0) | right), z == bind1(rint, z)
     start = where(left, 1 - z, 1.0)
     mirrored = _rising(start, where(left, -m, 0.0))
     free = left & _not(pole)
     n, first, second = where(free, m, 0.0), where(free, z, 0.5), where(free, to, 0.5)
     waves = _sine(n) / (_sine(first) * _sine(second))
     reflected = y * (mirrored + where(free, math.pi * waves, 0.0))
-    slope = where(usual, y * _rising(a, b), where(crossing, crossed, reflected))
+    down = y * (bind1(psi, where(right, to, 1.0)) - bind1(psi, where(right, z, 1.0)))
+    outside = where(crossing, crossed, where(right, down, reflected))
+    slope = where(usual, y * _rising(a, b), outside)
     return where(z == np.inf, _slope_of_power_at_infinity(m), slope)
 
 

@@ -14,12 +14,25 @@ import numpy as np
 from funcgrad.primitive import Kinks, Primitive, Sample
 from funcgrad.primitives.elementwise import combined, divide
 from funcgrad.primitives.kinks import from_poles_of_gamma, if_real, is_complex, to_cut
+from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
-from funcgrad.trace import bind2
+from funcgrad.trace import Value, bind2
 
 __all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
 
 _REMEDY = "Hold it constant by fg.stop_gradient, or write its series, which fg differentiates."
+
+
+def _slope(a: Value, factor: Value, higher: Value) -> Value:
+    """The factor times the function of parameters greater by 1: series that end at ``a = -n`` are
+    constant for a = 0, and linear for a = -1, whatever the other parameters are."""
+    return where(a == 0, 0.0, factor * where(a == -1, 1.0, higher))
+
+
+def _slope_of_gauss(_: Value, a: Value, b: Value, c: Value, z: Value) -> Value:
+    least = where((b == 0) | ((b == -1) & (a != 0)), b, a)
+    return _slope(least, bind2(divide, a * b, c), hyp2f1(a + 1, b + 1, c + 1, z))
+
 
 hyp0f1: Primitive = evaluated_by_scipy(
     "hyp0f1",
@@ -43,7 +56,7 @@ hyp1f1: Primitive = evaluated_by_scipy(
     partials=(
         no_derivative("hyp1f1", "a", _REMEDY),
         no_derivative("hyp1f1", "b", _REMEDY),
-        lambda _, a, b, x: bind2(divide, a, b) * hyp1f1(a + 1, b + 1, x),
+        lambda _, a, b, x: _slope(a, bind2(divide, a, b), hyp1f1(a + 1, b + 1, x)),
     ),
     samples=combined(
         lambda: [
@@ -62,7 +75,7 @@ hyp2f1: Primitive = evaluated_by_scipy(
         no_derivative("hyp2f1", "a", _REMEDY),
         no_derivative("hyp2f1", "b", _REMEDY),
         no_derivative("hyp2f1", "c", _REMEDY),
-        lambda _, a, b, c, z: bind2(divide, a * b, c) * hyp2f1(a + 1, b + 1, c + 1, z),
+        _slope_of_gauss,
     ),
     samples=combined(
         lambda: [
@@ -83,7 +96,7 @@ hyperu: Primitive = evaluated_by_scipy(
     partials=(
         no_derivative("hyperu", "a", _REMEDY),
         no_derivative("hyperu", "b", _REMEDY),
-        lambda _, a, b, x: -a * hyperu(a + 1, b + 1, x),
+        lambda _, a, b, x: _slope(a, -a, hyperu(a + 1, b + 1, x)),
     ),
     samples=combined(
         lambda: [

@@ -26,6 +26,7 @@ from funcgrad.primitives.elementwise import (
     log,
 )
 from funcgrad.primitives.kinks import POSITIVE, distance_to_cut, is_complex
+from funcgrad.primitives.logic import isinf
 from funcgrad.primitives.rounding import fmod
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.exponentials import exprel
@@ -117,7 +118,16 @@ fresnel_cosine: Primitive = _one_of_two(
 
 
 def _sine_over(_: Value, z: Value) -> Value:
-    return _over(z, sin, -0.25) if dtype_of(z).kind == "c" else bind1(sinc, z / math.pi)
+    if dtype_of(z).kind == "c":
+        return _over(z, sin, -0.25)
+    gone = bind1(isinf, z)
+    return where(gone, 0.0, bind1(sinc, where(gone, 1.0, z) / math.pi))
+
+
+def _cosine_over(_: Value, z: Value) -> Value:
+    gone = bind1(isinf, z)
+    inner = where(gone, 1.0, z)
+    return where(gone, 0.0, bind2(divide, bind1(cos, inner), inner))
 
 
 def _hyperbolic_sine_over(_: Value, z: Value) -> Value:
@@ -138,7 +148,7 @@ def _over(z: Value, function: Primitive, quarter: float) -> Value:
 
 sine_integral: Primitive = _one_of_two("sine_integral", "sici", 0, _sine_over, _LINE)
 cosine_integral: Primitive = _one_of_two(
-    "cosine_integral", "sici", 1, lambda _, z: bind2(divide, bind1(cos, z), z), _POSITIVE, _POLE
+    "cosine_integral", "sici", 1, _cosine_over, _POSITIVE, _POLE
 )
 hyperbolic_sine_integral: Primitive = _one_of_two(
     "hyperbolic_sine_integral", "shichi", 0, _hyperbolic_sine_over, _LINE

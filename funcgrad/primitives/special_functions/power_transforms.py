@@ -85,7 +85,8 @@ boxcox1p: Primitive = evaluated_by_scipy(
 
 def _along(y: Value, exponent: Value) -> Value:
     """The reciprocal of the slope of the transform, where the logarithm of its argument is y."""
-    return bind1(exp, (1 - exponent) * y)
+    linear = (exponent == 1) & (y == -np.inf)
+    return bind1(exp, (1 - exponent) * where(linear, 0.0, y))
 
 
 def _to_exponent(y: Value, exponent: Value) -> Value:

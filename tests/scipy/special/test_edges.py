@@ -51,6 +51,11 @@ FORCED: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
     ("ellipk", (0.0,), (np.pi / 8,)),
     ("ellipe", (1.0,), (-INF,)),
     ("binom", (3.0, 5.0), (-0.05, 0.05)),
+    ("kl_div", (-1.0, 1.0), (0.0, 0.0)),
+    ("y1", (0.0,), (INF,)),
+    ("beta", (1.5, -2.5), (4 * np.pi / 15, 4 * np.pi / 15)),
+    ("inv_boxcox", (-1.0, 1.0), (1.0, -1.0)),
+    ("voigt_profile", (3.0, 0.0, 1.0), (-0.06 / np.pi, 0.0, 0.08 / np.pi)),
 )
 
 
@@ -62,6 +67,58 @@ def test_both_modes(name: str, point: tuple[float, ...], expected: tuple[float, 
     forward = [fg.jvp(lambda x, k=k: function(*point[:k], x, *point[k + 1 :]), (point[k],), (1.0,))
                for k in places]  # fmt: skip
     assert_allclose(np.array([slope for _, slope in forward]), expected, rtol=1e-14)
+
+
+ALONG: dict[str, tuple[Any, float | complex, complex]] = {
+    "yv(0.5, z)": (lambda z: special.yv(0.5, z), 0.0, INF),
+    "yv(-1.5, z)": (lambda z: special.yv(-1.5, z), 0.0, -INF),
+    "beta(1, b)": (lambda b: special.beta(1.0, b), -1.0, -1.0),
+    "betaln(a, 2)": (lambda a: special.betaln(a, 2.0), -2.0, 1.5),
+    "poch(z, -1.5)": (lambda z: special.poch(z, -1.5), 1.0, -2.1755298459109595),
+    "sici(x)[0]": (lambda x: special.sici(x)[0], INF, 0.0),
+    "sici(x)[1]": (lambda x: special.sici(x)[1], INF, 0.0),
+    "hyp1f1(-1, -1, x)": (lambda x: special.hyp1f1(-1.0, -1.0, x), 0.5, 1.0),
+    "hyp2f1(0, 1, 0.5, x)": (lambda x: special.hyp2f1(0.0, 1.0, 0.5, x), 1.0, 0.0),
+    "hyp2f1(2, -1, 0.5, x)": (lambda x: special.hyp2f1(2.0, -1.0, 0.5, x), 0.3, -4.0),
+    "hyperu(-1, 0.5, x)": (lambda x: special.hyperu(-1.0, 0.5, x), 0.0, 1.0),
+    "rgamma(0j)": (special.rgamma, 0j, 1.0),
+    "rgamma(-2 + 0j)": (special.rgamma, -2 + 0j, 2.0),
+    "wofz(z), at the left below": (special.wofz, -1e200 - 1e160j, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_slopes_along_one_argument(name: str) -> None:
+    function, at, expected = ALONG[name]
+    slope = fg.jvp(function, (at,), (type(at)(1),))[1]
+    assert_allclose(np.array(slope), expected, rtol=4e-15)
+    if isinstance(at, float):
+        assert_allclose(np.array(fg.grad(function)(at)), expected, rtol=4e-15)
+
+
+TINY = {
+    "gammaincinv": ((0.01,), 0.02, 100.0),
+    "betaincinv": ((0.01, 5.62), 0.01, 100.0),
+    "stdtrit": ((0.02,), 0.01, -50.0),
+}
+"""Quantiles that are proportional to a power of the level, about 1e-160 or -1e91."""
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_second_derivatives_of_extreme_quantiles(name: str) -> None:
+    shapes, level, power = TINY[name]
+
+    def quantile(p: Any) -> Any:
+        return getattr(special, name)(*shapes, p)
+
+    x = float(quantile(level))
+    assert_allclose(np.array(fg.grad(quantile)(level)), power * x / level, rtol=1e-13)
+    second = np.array(fg.grad(fg.grad(quantile))(level))
+    assert_allclose(second, power * (power - 1) * x / level / level, rtol=1e-13)
+    to_shape = fg.grad(lambda a: getattr(special, name)(a, *shapes[1:], level))
+    there, beside = np.array(to_shape(shapes[0])), np.array(to_shape(shapes[0] * (1 + 1e-7)))
+    rise = np.array(fg.grad(to_shape)(shapes[0]))
+    assert_allclose((beside - there) / (shapes[0] * 1e-7), rise, rtol=1e-4)
 
 
 def test_second_orders() -> None:
