@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, CheckError, DifferentiationError, LeafError
+from funcgrad.scipy import special
 from funcgrad.testing import check_grads, check_jvp, check_vjp
 
 # ------------------------------------------------------------------------ functions with known bugs
@@ -301,6 +302,34 @@ def test_user_tolerances_count():
     nearly.defjvp(lambda primals, t: (nearly(*primals), (1 + 1e-9) * fnp.cos(primals[0]) * t[0]))
     check_grads(nearly, (1.0,), order=1)
     report(nearly, 1.0, order=1, rtol=0.0, atol=1e-12)
+
+
+HARD = {
+    "jumps within most steps": (fnp.remainder, (20.7976285688956, 0.012769096208346072)),
+    "larger than its scale": (fnp.logaddexp, (1000003.4695111912, 999999.2971507487)),
+    "smaller than a step": (special.pseudo_huber, (0.0171904148, 2.5915655639)),
+    "waves": (lambda x: special.fresnel(x)[1], (30.0,)),
+    "near a zero": (special.beta, (1.3, -2.3)),
+    "signs that rounding decides": (
+        lambda a: fnp.linalg.eig(a).eigenvectors,
+        (np.array([[-0.0, 2.23, 2.17], [-0.62, 2.83, 0.0], [-0.38, 0.93, 3.21]]),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_points_raise_no_alarm_and_hide_no_mistake(name):
+    f, args = HARD[name]
+    wrong = fg.custom_jvp(f)
+
+    @wrong.defjvp
+    def rule(primals, tangents):
+        value, slope = fg.jvp(f, primals, tangents)
+        return value, 1.03 * slope
+
+    for seed in range(4):
+        check_grads(f, args, seed=seed)
+        report(wrong, *args, order=1, seed=seed)
 
 
 def test_numpy_global_state_is_left_alone():

@@ -160,6 +160,10 @@ _BERNOULLI: Final = (
 """From the second on, of even index: those that are not 0."""
 
 
+def _is_pole(x: Value) -> Value:
+    return (x <= 0) & (x == bind1(rint, x))
+
+
 def _rise(a: Array, b: Array, order: int) -> Array:
     """The difference itself where it loses three bits at most: the series takes long."""
     start = _polygamma(np.array(order), a)
@@ -168,11 +172,9 @@ def _rise(a: Array, b: Array, order: int) -> Array:
     if lost.any():
         series = in_parts(lambda a, b: _rise_of_some(a, b, order), a[lost], b[lost])
         result[lost] = series
-    both = (a <= 0) & (a + b <= 0) & (a == np.rint(a)) & (b == np.rint(b)) & np.isfinite(a + b)
+    both = _is_pole(a) & _is_pole(a + b) & np.isfinite(b)
     if both.any():  # from pole to pole, by reflection: what both have of a cotangent is the same
-        start, end = 1 - a[both], 1 - (a + b)[both]
-        whole = np.array(order)
-        result[both] = (-1) ** order * (_polygamma(whole, end) - _polygamma(whole, start))
+        result[both] = (-1) ** order * _rise(1 - a[both], -b[both], order)
     return result
 
 
@@ -356,10 +358,6 @@ log_rising: Primitive = elementwise(
     owns=True,
     kinks=Kinks(lambda z, m: (from_poles_of_gamma(z), from_poles_of_gamma(z + m))),
 )
-
-
-def _is_pole(x: Value) -> Value:
-    return (x <= 0) & (x == bind1(rint, x))
 
 
 def _slope_of_beta(y: Value, a: Value, b: Value) -> Value:
