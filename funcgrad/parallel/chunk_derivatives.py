@@ -12,34 +12,34 @@ Tensor([1., 1.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from math import fsum, isfinite
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.foreign_names import answering
-from funcgrad.parallel.chunk_steps import Steps, options
-from funcgrad.parallel.messages import Partial
-from funcgrad.parallel.plans import StagingPlan
-from funcgrad.shape import shape_of
+from funcgrad.parallel.chunk_steps import Options, Steps, dtype_of_sums
+from funcgrad.parallel.engines import AnyExecutor
+from funcgrad.parallel.plans import Task, Work
+from funcgrad.shape import Spec, shape_of
 from funcgrad.tensor import wrap
+from funcgrad.trace import Value
 from funcgrad.transforms import jacobian as jacobians
 from funcgrad.transforms import reverse
 from funcgrad.users_values import freeze
 
-_WORDS: Final = ("mean", "sum")
 
-
-def _weights(operation: str, reduce: object) -> Sequence[float] | None:
+def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] | None:
     """Check the option ``reduce``; return weights if it is that."""
-    if isinstance(reduce, str) and reduce in _WORDS:
+    if isinstance(reduce, str) and reduce in ("mean", "sum"):
         return None
     try:
-        weights = [float(weight) for weight in reduce]  # type: ignore[attr-defined]  # what is no sequence is refused
+        weights = [float(weight) for weight in reduce]
     except (TypeError, ValueError):
         weights = []
     if isinstance(reduce, str) or not weights:
@@ -55,47 +55,45 @@ def _weights(operation: str, reduce: object) -> Sequence[float] | None:
     return weights
 
 
-def _mean(partial: Partial, plan: StagingPlan, divisor: float | None) -> Any:
-    """The tree of results, divided, in the dtypes that one chunk's have."""
-    leaves = []
+def _divided(value: Value, spec: Spec, divisor: float | None) -> Any:
+    """A sum as a tensor, divided by a number that a small dtype need not have."""
+    total = np.asarray(value)
+    wide = np.float64 if total.dtype.kind == "f" else total.dtype.type
     with np.errstate(all="ignore"):
-        for value, spec in zip(partial.values, plan.specs, strict=True):
-            total = np.asarray(value)
-            if divisor is not None:
-                total = np.asarray(total / total.dtype.type(divisor))
-            total = total.astype(spec.dtype, copy=False)
-            leaves.append(wrap(freeze(total) if total.ndim else total[()]))
-    structure = plan.structure
-    assert structure is not None  # the plan is staged when there is a result
-    return trees.unflatten(structure, leaves)
+        if divisor is not None:
+            total = np.asarray(total / wide(divisor))
+        total = total.astype(spec.dtype, copy=False)
+    return wrap(freeze(total) if total.ndim else total[()])
 
 
-def _reduced(
+def _summed(
     operation: str,
     loss: Callable[..., Any],
-    work: Callable[[Any, Any, Any], Any],
-    reduce: Any,
-    settings: Any,
-) -> Callable[[Any, Any, tuple[Any, ...]], Any]:
+    work: Work,
+    reduce: str | Iterable[float],
+    dtype: DTypeLike | None,
+    options: Options,
+) -> Callable[..., Any]:
     """The function from parameters, chunks and further arguments to the sum or mean of works."""
     weights = _weights(operation, reduce)
-    steps = Steps(operation, work, (loss,), settings)
+    steps = Steps(Task(operation, work, (loss,), dtype_of_sums(operation, dtype)), options)
 
-    def run(params: Any, chunks: Any, args: tuple[Any, ...]) -> Any:
-        partial, plan, count = steps.total(params, args, chunks, weights)
+    def summed(params: Any, chunks: Any, *args: Any) -> Any:
+        values, plan, count = steps.total(params, args, chunks, weights)
         divisor = fsum(weights) if weights is not None else count if reduce == "mean" else None
-        return _mean(partial, plan, divisor)
+        pairs = zip(values, plan.specs, strict=True)
+        return plan.result([_divided(value, spec, divisor) for value, spec in pairs])
 
-    return run
+    return update_wrapper(summed, loss, updated=())
 
 
 @answering
 def value_and_grad(
     loss: Callable[..., Any],
-    executor: Any,
-    reduce: Any = "mean",
+    executor: AnyExecutor,
+    reduce: str | Iterable[float] = "mean",
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keep: int | None = None,
     timeout: float | None = None,
     allow_strangers: bool = False,
@@ -160,27 +158,21 @@ def value_and_grad(
     ...     fg.parallel.value_and_grad(loss, executor)(2.0, chunks)
     (Tensor(17.5), Tensor(-35.0))
     """
-    operation = "parallel.value_and_grad"
-    settings = options(operation, executor, dtype, keep, timeout, allow_strangers)
 
     def work(params: Any, args: Any, chunk: Any) -> Any:
         return reverse.value_and_grad(loss)(params, chunk, *args)
 
-    run = _reduced(operation, loss, work, reduce, settings)
-
-    def value_and_gradient(params: Any, chunks: Any, *args: Any) -> Any:
-        return run(params, chunks, args)
-
-    return update_wrapper(value_and_gradient, loss, updated=())
+    options = Options(executor, keep, timeout, allow_strangers)
+    return _summed("parallel.value_and_grad", loss, work, reduce, dtype, options)
 
 
 @answering
 def grad(
     loss: Callable[..., Any],
-    executor: Any,
-    reduce: Any = "mean",
+    executor: AnyExecutor,
+    reduce: str | Iterable[float] = "mean",
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keep: int | None = None,
     timeout: float | None = None,
     allow_strangers: bool = False,
@@ -213,27 +205,21 @@ def grad(
     ...     fg.parallel.grad(lambda w, x: w * w * x, executor, "sum")(3.0, [1.0, 2.0])
     Tensor(18.0)
     """
-    operation = "parallel.grad"
-    settings = options(operation, executor, dtype, keep, timeout, allow_strangers)
 
     def work(params: Any, args: Any, chunk: Any) -> Any:
         return reverse.grad(loss)(params, chunk, *args)
 
-    run = _reduced(operation, loss, work, reduce, settings)
-
-    def gradient(params: Any, chunks: Any, *args: Any) -> Any:
-        return run(params, chunks, args)
-
-    return update_wrapper(gradient, loss, updated=())
+    options = Options(executor, keep, timeout, allow_strangers)
+    return _summed("parallel.grad", loss, work, reduce, dtype, options)
 
 
 @answering
 def hvp(
     loss: Callable[..., Any],
-    executor: Any,
-    reduce: Any = "mean",
+    executor: AnyExecutor,
+    reduce: str | Iterable[float] = "mean",
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keep: int | None = None,
     timeout: float | None = None,
     allow_strangers: bool = False,
@@ -267,17 +253,16 @@ def hvp(
     ...     fg.parallel.hvp(lambda w, x: w**3 * x, executor, "sum")(2.0, 1.0, [1.0, 2.0])
     Tensor(36.0)
     """
-    operation = "parallel.hvp"
-    settings = options(operation, executor, dtype, keep, timeout, allow_strangers)
 
     def work(pair: Any, args: Any, chunk: Any) -> Any:
         params, tangents = pair
         return jacobians.hvp(lambda inner: loss(inner, chunk, *args), (params,), (tangents,))
 
-    run = _reduced(operation, loss, work, reduce, settings)
+    options = Options(executor, keep, timeout, allow_strangers)
+    summed = _summed("parallel.hvp", loss, work, reduce, dtype, options)
 
     def product(params: Any, tangents: Any, chunks: Any, *args: Any) -> Any:
-        return run((params, tangents), chunks, args)
+        return summed((params, tangents), chunks, *args)
 
     return update_wrapper(product, loss, updated=())
 
@@ -285,7 +270,7 @@ def hvp(
 @answering
 def jacobian(
     f: Callable[..., Any],
-    executor: Any,
+    executor: AnyExecutor,
     *,
     keep: int | None = None,
     timeout: float | None = None,
@@ -328,31 +313,29 @@ def jacobian(
     Tensor([0., 1., 4.])
     """
     operation = "parallel.jacobian"
-    settings = options(operation, executor, None, keep, timeout, allow_strangers)
+
+    def size(tree: Any) -> int:
+        return sum(int(np.prod(shape_of(leaf))) for leaf in trees.leaves(tree))
 
     def work(params: Any, args: Any, chunk: Any) -> Any:
-        outputs: list[int] = []
-
         def inner(params: Any) -> Any:
             out = f(params, chunk, *args)
-            for leaf in trees.leaves(out):
-                if not shape_of(leaf):
-                    raise ShapeError(
-                        f"{operation}: the function returns a number for a chunk. It has to return"
-                        " arrays with a row for each row of the chunk."
-                    )
-            outputs.append(sum(int(np.prod(shape_of(leaf))) for leaf in trees.leaves(out)))
+            if not all(map(shape_of, trees.leaves(out))):
+                raise ShapeError(
+                    f"{operation}: the function returns a number for a chunk. It has to return"
+                    " arrays with a row for each row of the chunk."
+                )
             return out
 
-        inputs = sum(int(np.prod(shape_of(leaf))) for leaf in trees.leaves(params))
-        inner(params)  # its operations are dropped: nothing reads them
-        mode = jacobians.jacfwd if inputs <= outputs[0] else jacobians.jacrev
+        outputs = size(inner(params))  # its operations are dropped: nothing reads them
+        mode = jacobians.jacfwd if size(params) <= outputs else jacobians.jacrev
         return mode(inner)(params)
 
-    steps = Steps(operation, work, (f,), settings, alike=False)
+    options = Options(executor, keep, timeout, allow_strangers)
+    steps = Steps(Task(operation, work, (f,), alike=False), options)
 
     def rows(params: Any, chunks: Any, *args: Any) -> Any:
-        blocks = [block for _, block, _ in steps.results(params, args, chunks)]
+        blocks = [block for block, _ in steps.results(params, args, chunks)]
         return trees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *blocks)
 
     return update_wrapper(rows, f, updated=())

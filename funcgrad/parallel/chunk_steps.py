@@ -6,94 +6,96 @@ the caller has.
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from funcgrad import trees
-from funcgrad.errors import ArgumentError, WorkerError
-from funcgrad.parallel.chunks import (
-    Chunk,
-    HeldChunk,
-    RemoteChunk,
-    chunk_list,
-    dumps,
-    raw_leaves,
-    run_key,
+from funcgrad.errors import ArgumentError, ChunkError, WorkerError
+from funcgrad.parallel.chunks import HeldChunk, RemoteChunk, chunk_list, raw_leaves
+from funcgrad.parallel.engines import (
+    AnyExecutor,
+    ExecutorEngine,
+    KilledError,
+    LostError,
+    aligned_groups,
 )
-from funcgrad.parallel.engines import Engine, ExecutorEngine, LostError, Sent, in_process
-from funcgrad.parallel.messages import Caller, Item, Partial, StepCode, Unstaged
-from funcgrad.parallel.plans import StagingPlan, combination, digest_of
+from funcgrad.parallel.messages import ChunkProgram, Item, Outcome, Unstaged, folded
+from funcgrad.parallel.plans import StagingPlan, Task, digest_of
 from funcgrad.parallel.probes import caller
-from funcgrad.parallel.worker_tasks import combiner
+from funcgrad.parallel.waiting import Waiting
+from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
 from funcgrad.process_locks import ProcessLock
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import spec_of
+from funcgrad.staging.static_arguments import parts_of
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function
 from funcgrad.trees import Structure
 
+T = TypeVar("T")
 _MOST_PLANS: Final = 16
 _MOST_REPEATS: Final = 1000
+_AHEAD: Final = 3
+"""Results that are streamed are computed this many for each worker ahead of their use."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepSettings:
-    """The options of a function of this package.
+class Options:
+    """Options that the functions of this package share."""
 
-    Attributes
-    ----------
-    executor : object
-    dtype : str or None
-        The dtype of sums.
-    keep : int or None
-    timeout : float or None
-    allow_strangers : bool
-    """
-
-    executor: Any
-    dtype: str | None
+    executor: AnyExecutor
     keep: int | None
     timeout: float | None
     allow_strangers: bool
 
+    def checked(self, operation: str) -> Options:
+        """Return the options, if they are allowed.
 
-def options(
-    operation: str,
-    executor: Any,
-    dtype: Any,
-    keep: int | None,
-    timeout: float | None,
-    allow_strangers: bool,
-) -> StepSettings:
-    """Check options.
+        Raises
+        ------
+        ArgumentError
+            One of them is not.
+        """
+        keep, timeout = self.keep, self.timeout
+        if keep is not None and (type(keep) is not int or keep < 0):
+            raise ArgumentError(f"{operation}: keep has to be a number of bytes, got {keep!r}.")
+        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+            raise ArgumentError(
+                f"{operation}: timeout has to be a number of seconds, got {timeout!r}."
+            )
+        return self
+
+
+def dtype_of_sums(operation: str, dtype: DTypeLike | None) -> str | None:
+    """Check the option ``dtype``.
 
     Raises
     ------
     ArgumentError
-        One of them is not allowed.
+        It is none for sums.
     """
-    name = None
-    if dtype is not None:
-        try:
-            name = np.dtype(dtype).name
-        except (TypeError, ValueError):
-            name = ""
-        if name not in ("float32", "float64", "complex64", "complex128"):
-            raise ArgumentError(
-                f"{operation}: dtype={dtype!r} is no dtype for sums: 'float64' or None."
-            )
-    if keep is not None and (type(keep) is not int or keep < 0):
-        raise ArgumentError(f"{operation}: keep has to be a number of bytes, got {keep!r}.")
-    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
-        raise ArgumentError(f"{operation}: timeout has to be a number of seconds, got {timeout!r}.")
-    return StepSettings(executor, name, keep, timeout, allow_strangers)
+    if dtype is None:
+        return None
+    try:
+        name = np.dtype(dtype).name
+    except (TypeError, ValueError):
+        name = ""
+    if name not in ("float32", "float64", "complex64", "complex128"):
+        raise ArgumentError(
+            f"{operation}: dtype={dtype!r} is no dtype for sums: 'float64' or None."
+        )
+    return name
 
 
-def _engine_of(operation: str, executor: Any, timeout: float | None) -> Engine:
+def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
     """Make the engine of an executor.
 
     Raises
@@ -101,147 +103,75 @@ def _engine_of(operation: str, executor: Any, timeout: float | None) -> Engine:
     ArgumentError
         It is none.
     """
-    if type(executor).__module__.partition(".")[0] == "distributed":
+    distributed: Any = sys.modules.get("distributed")
+    client = getattr(executor, "_client", executor)  # that of a ClientExecutor
+    if distributed is not None and isinstance(client, distributed.Client):
         from funcgrad.parallel.dask_engine import DaskEngine
 
-        client = getattr(executor, "_client", executor)  # that of a ClientExecutor
-        if hasattr(client, "scatter") and not client.asynchronous:
-            return DaskEngine(operation, client, timeout)
-    if not callable(getattr(executor, "submit", None)) or isinstance(executor, type):
-        raise ArgumentError(
-            f"{operation}: executor={executor!r:.80} is no executor. Pass a ThreadPoolExecutor or"
-            " ProcessPoolExecutor of concurrent.futures, a client of Dask that is not asynchronous,"
-            " or another object with their method submit."
-        )
-    return ExecutorEngine(operation, executor, not in_process(executor), timeout)
+        if not client.asynchronous:
+            return DaskEngine(operation, executor, client)
+    elif callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
+        return ExecutorEngine(operation, executor)
+    raise ArgumentError(
+        f"{operation}: executor={executor!r:.80} is no executor. Pass a ThreadPoolExecutor or"
+        " ProcessPoolExecutor of concurrent.futures, a client of Dask that is not asynchronous,"
+        " or another object with their method submit."
+    )
 
 
 class Steps:
-    """The steps of one function on one executor.
+    """The steps of one function on one executor, and what the next one takes over from them.
 
-    Parameters
+    Attributes
     ----------
-    operation : str
-        The function that the user called.
-    f : callable
-        ``(params, args, chunk) -> pytree``, the work on a chunk.
-    roots : sequence of callable
-        The user's functions in it.
-    settings : StepSettings
-    combine : callable, optional
-        Makes one result of two; a sum if there is none.
-    alike : bool
-        Whether the results of all chunks are combined, and so have the same shapes.
+    task : Task
+    options : Options
+    engine : ExecutorEngine
+    sent : dict
+        What the newest step has sent, by keys of the content, with the values themselves.
     """
 
-    def __init__(
-        self,
-        operation: str,
-        f: Callable[[Any, Any, Any], Any],
-        roots: Sequence[Callable[..., Any]],
-        settings: StepSettings,
-        combine: Callable[[Any, Any], Any] | None = None,
-        alike: bool = True,
-    ) -> None:
-        for root in roots:
-            check_function(operation, root)
-        self._operation, self._f, self._roots = operation, f, roots
-        self._settings, self._combine, self._alike = settings, combine, alike
-        self._engine = _engine_of(operation, settings.executor, settings.timeout)
+    def __init__(self, task: Task, options: Options) -> None:
+        for root in task.roots:
+            check_function(task.operation, root)
+        self.task, self.options = task, options.checked(task.operation)
+        self.engine = _engine_of(task.operation, options.executor)
+        self.sent: dict[Hashable, tuple[object, object]] = {}
         self._lock = ProcessLock()
         self._plans: dict[Hashable, StagingPlan] = {}
-        self._digests: dict[tuple[int, ...], tuple[Any, str]] = {}
-        self._used_digests: dict[tuple[int, ...], tuple[Any, str]] = {}
-
-    # Public to the modules of this package.
 
     def total(
-        self, params: Any, args: tuple[Any, ...], chunks: Any, weights: Sequence[float] | None
-    ) -> tuple[Partial, StagingPlan, int]:
+        self,
+        params: object,
+        args: tuple[object, ...],
+        chunks: object,
+        weights: Sequence[float] | None = None,
+    ) -> tuple[tuple[Value, ...], StagingPlan, int]:
         """Combine the results of all chunks; also return their number."""
-        with self._lock.here:
-            step = _Step(self, params, args, chunks, weights)
-            try:
-                return step.total(), step.plan, len(step.items)
-            finally:
-                self.end()
+        step = _Step(self, params, args, chunks, weights)
+        values = step.total()
+        self.sent = step.sent
+        return values, step.plan, step.count
 
     def results(
-        self, params: Any, args: tuple[Any, ...], chunks: Any
-    ) -> Iterator[tuple[int, Any, int]]:
-        """Yield the result of each chunk in order: its position, its tree, and how many come."""
+        self, params: object, args: tuple[object, ...], chunks: object
+    ) -> Iterator[tuple[Any, int]]:
+        """Yield the tree of results of each chunk in order, and how many come."""
         step = _Step(self, params, args, chunks, None)
-        try:
-            for position, partial in step.stream():
-                structure = step.plan.structure
-                assert structure is not None  # the plan is staged when there is a result
-                yield position, trees.unflatten(structure, partial.values), len(step.items)
-        finally:
-            self.end()
+        for values in step.stream():
+            yield step.plan.result(values), step.count
+        self.sent = step.sent
 
-    # For _Step.
-
-    @property
-    def engine(self) -> Engine:
-        """The engine of the executor."""
-        return self._engine
-
-    def caller(self) -> Caller:
-        """Describe this process, for workers to compare with."""
-        settings = self._settings
-        return caller(self._operation, settings.allow_strangers, settings.keep)
-
-    def plan(self, params: Any, args: tuple[Any, ...]) -> StagingPlan:
+    def plan(self, leaves: Sequence[Value], structure: Structure) -> StagingPlan:
         """The plan for parameters of this kind; a new one when something outside has changed."""
-        leaves, structure = raw_leaves(self._operation, (params, args))
-        key = structure, tuple([spec_of(leaf) for leaf in leaves])
-        plan = self._plans.get(key)
-        if plan is None or not plan.unchanged():
-            plan = StagingPlan(self._operation, self._f, self._roots, structure, self._alike)
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
-        return plan
-
-    def code(self, plan: StagingPlan) -> StepCode:
-        """All that workers need to run a plan."""
-        combine = None
-        if self._combine is not None:
-            combine = plan.combination(
-                lambda: combination(self._operation, self._user_combine, plan, plan.arrays)
-            )
-        return StepCode(plan.programs, combine, self._settings.dtype)
-
-    def _user_combine(self, left: Any, right: Any) -> Any:
-        assert self._combine is not None  # asked for only where there is one
-        return self._combine(left, right)
-
-    def chunks(self, chunks: Any) -> list[Chunk]:
-        """Read what the user passed as chunks."""
-        return chunk_list(self._operation, chunks, self._engine.shipped)
-
-    def held_key(self, chunk: HeldChunk) -> str:
-        """A name for a chunk's content; that of tensors is computed once while they are in use."""
-        if not chunk.constant:
-            return f"{digest_of(chunk.leaves)} {chunk.structure!r}"
-        place = tuple(map(id, chunk.leaves))
-        known = self._digests.get(place)
-        if known is None:  # the leaves are held too: while they live no others have their ids
-            known = chunk.leaves, f"{digest_of(chunk.leaves)} {chunk.structure!r}"
-        self._used_digests[place] = known
-        return known[1]
-
-    def end(self) -> None:
-        """End a step: what it has not used is forgotten."""
-        self._digests, self._used_digests = self._used_digests, {}
-        self._engine.end_step()
-
-    def lost_too_often(self) -> WorkerError:
-        """The error after very many repetitions."""
-        return WorkerError(
-            f"{self._operation}: workers were lost {_MOST_REPEATS} times during one step, and with"
-            " them what they held. Look at the workers' logs."
-        )
+        key = structure, parts_of(structure), tuple([spec_of(leaf) for leaf in leaves])
+        with self._lock.here:
+            plan = self._plans.get(key)
+            if plan is None or not plan.unchanged():
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.clear()
+                plan = self._plans[key] = StagingPlan(self.task, structure)
+            return plan
 
 
 class _Step:
@@ -250,57 +180,89 @@ class _Step:
     def __init__(
         self,
         steps: Steps,
-        params: Any,
-        args: tuple[Any, ...],
-        chunks: Any,
+        params: object,
+        args: tuple[object, ...],
+        chunks: object,
         weights: Sequence[float] | None,
     ) -> None:
+        operation, options = steps.task.operation, steps.options
         self._steps, self._engine = steps, steps.engine
-        self._chunks = steps.chunks(chunks)
-        self.plan = steps.plan(params, args)
-        self._caller = steps.caller()
-        operation = self._caller.operation
-        self._inputs = [raw_leaves(operation, tree)[0] for tree in (params, args)]
-        if weights is not None and len(weights) != len(self._chunks):
+        self._chunks = chunk_list(operation, chunks, self._engine.shipped)
+        self._inputs, structure = raw_leaves(operation, (params, args))
+        self.plan = steps.plan(self._inputs, structure)
+        self.count = len(self._chunks)
+        if weights is not None and len(weights) != self.count:
             raise ArgumentError(
-                f"{operation}: there are {len(weights)} weights and {len(self._chunks)} chunks."
+                f"{operation}: there are {len(weights)} weights and {self.count} chunks."
             )
-        self.items = self._made_items(weights)
+        self._items = [
+            Item(
+                index,
+                None if weights is None else weights[index],
+                None if isinstance(chunk, (HeldChunk, RemoteChunk)) else chunk,
+            )
+            for index, chunk in enumerate(self._chunks)
+        ]
+        keys = [item.source.key for item in self._items if item.source is not None]
+        run = blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
+        self._caller = caller(
+            operation, options.allow_strangers, options.keep, run, self._engine.store
+        )
+        self.sent: dict[Hashable, tuple[object, object]] = {}
+        self._sent_inputs: object = None
+        self._tried: Sequence[ChunkProgram] = ()
+        self._losses = 0
+        self._wait()
 
-    def _made_items(self, weights: Sequence[float] | None) -> list[Item]:
-        sources = [
-            None if isinstance(chunk, (HeldChunk, RemoteChunk)) else chunk for chunk in self._chunks
-        ]
-        run = run_key(["" if source is None else source.key for source in sources])
-        return [
-            Item(index, None if weights is None else float(weights[index]), source, run)
-            for index, source in enumerate(sources)
-        ]
+    def _wait(self) -> None:
+        """Begin to count the time of the step, or of the next result."""
+        self._waiting = Waiting(self._caller.operation, self._steps.options.timeout)
 
     # Sending.
 
-    def _data(self, index: int) -> Any:
+    def _share(self, key: Hashable, value: object) -> object:
+        """Send a value, unless this step or the one before has sent it under this key."""
+        known = self.sent.get(key) or self._steps.sent.get(key)
+        if known is None:  # with the value: while it lives no other has its ``id``
+            known = self._engine.carried(value, self._waiting, self._losses), value
+        self.sent[key] = known
+        return known[0]
+
+    def _data(self, index: int) -> object:
         """A chunk as its task receives it; None if the worker loads it."""
         chunk = self._chunks[index]
-        if isinstance(chunk, HeldChunk):
-            value = list(chunk.leaves), chunk.structure
-            return self._engine.share(value, lambda: self._steps.held_key(chunk))
         if isinstance(chunk, RemoteChunk):
-            return self._engine.share_remote(chunk.delayed, chunk.is_bag)
-        return None
+            return self._engine.remote(chunk.delayed, chunk.is_bag)
+        if not isinstance(chunk, HeldChunk):
+            return None
+        value = list(chunk.leaves), chunk.structure
+        if not self._engine.shipped:
+            return value
+        content = tuple(map(id, chunk.leaves)) if chunk.constant else digest_of(chunk.leaves)
+        return self._share((content, chunk.structure), value)
 
-    def _sent(self) -> Sent:
-        """Send what all chunks have in common: what is new of it."""
-        code, share = self._steps.code(self.plan), self._engine.share
-        name = "code " + blake2b(dumps(code), digest_size=16).hexdigest()
-        digests = tuple(self.plan.arrays)
-        params, args = self._inputs
-        return Sent(
-            share(code, lambda: name),
-            (share(params, None), share(args, lambda: digest_of(args) + " arguments")),
-            digests,
-            tuple([share(self.plan.arrays[digest], lambda key=digest: key) for digest in digests]),  # type: ignore[misc]  # a default, bound now
-            combiner(self._caller, code, self.plan.arrays),
+    def _code(self) -> tuple[object, list[object]]:
+        """The programs, and their large constants, as tasks receive them."""
+        code = self.plan.code()
+        self._tried = code.programs
+        arrays = [self._share(digest, self.plan.arrays[digest]) for digest in code.arrays]
+        return self._share(("code", id(code)), code), arrays
+
+    def _start(self, indices: slice, place: str | None = None) -> Future[Outcome]:
+        """Submit the work on some chunks."""
+        if self._sent_inputs is None:
+            self._sent_inputs = self._engine.carried(self._inputs, self._waiting, self._losses)
+        items = self._items[indices]
+        data = [self._data(item.index) for item in items]
+        held = items[0].source is None  # then the data are somewhere already
+        return self._engine.submit(
+            None if held else place,
+            run_chunks,
+            self._caller,
+            items,
+            data,
+            *self._code(),
+            self._sent_inputs,
         )
 
     # Staging.
@@ -309,17 +271,18 @@ class _Step:
         """Stage the function on a chunk, which a worker loads unless it is here."""
         chunk = self._chunks[index]
         if isinstance(chunk, HeldChunk):
-            leaves: list[Value] = list(chunk.leaves)
+            leaves: Sequence[Value] = chunk.leaves
             structure: Structure = chunk.structure
         else:
-            leaves, structure = self._engine.load(
-                self._caller, self.items[index], self._data(index)
+            load = self._engine.submit(
+                None, load_chunk, self._caller, self._items[index], self._data(index)
             )
-        self.plan.stage(index, [*self._inputs[0], *self._inputs[1]], leaves, structure)
+            leaves, structure = self._ended(load, index)
+        self.plan.stage(index, self._inputs, leaves, structure, self._tried)
 
     def _prepare(self) -> None:
         """Stage the function on the first chunk, and on those here that differ from it."""
-        if not self.plan.programs:
+        if self.plan.structure is None:
             self._stage(0)
         for index, chunk in enumerate(self._chunks):
             if isinstance(chunk, HeldChunk) and not self.plan.knows(chunk.structure, chunk.leaves):
@@ -327,59 +290,110 @@ class _Step:
 
     # Running.
 
-    def _repeated(self, attempt: Callable[[], Any]) -> Any:
+    def _ended(self, task: Future[T], index: int) -> T:
+        """Wait for a task that has one chunk, and return its result."""
+        try:
+            return self._engine.result(task, self._waiting)
+        except KilledError as error:
+            raise ChunkError(
+                f"{self._caller.operation}: chunk {index} was lost with each worker that had it,"
+                f" {error}. It may need more memory than a worker has: cut smaller chunks, or look"
+                " at the workers' logs.",
+                index,
+            ) from error
+        finally:
+            if not task.done():
+                self._engine.cancel([task])
+
+    def _repeated(self, attempt: Callable[[], T]) -> T:
         """Attempt something again when what it had sent is lost."""
         for _ in range(_MOST_REPEATS):
             try:
                 return attempt()
             except LostError:
-                self._engine.forget()
-        raise self._steps.lost_too_often()
+                self._forget()
+        raise self._lost_too_often()
 
-    def total(self) -> Partial:
+    def _forget(self) -> None:
+        self.sent, self._steps.sent, self._sent_inputs = {}, {}, None
+        self._losses += 1
+        self._engine.recover(self._waiting)
+
+    def _lost_too_often(self) -> WorkerError:
+        return WorkerError(
+            f"{self._caller.operation}: workers were lost {_MOST_REPEATS} times during one step,"
+            " and with them what they held. Look at the workers' logs."
+        )
+
+    def total(self) -> tuple[Value, ...]:
         """Combine the results of all chunks."""
-
-        def attempt() -> Any:
-            self._prepare()
-            sent = self._sent()
-            data = [self._data(index) for index in range(len(self.items))]
-            return self._engine.total(self._caller, self.items, data, sent)
-
+        self._repeated(self._prepare)
         while True:
-            outcome = self._repeated(attempt)
-            if isinstance(outcome, Partial):
+            outcome = self._repeated(self._attempt)
+            if not isinstance(outcome, Unstaged):
                 return outcome
-            self._repeated(partial(self._stage, outcome.index))
+            for index in outcome.indices:
+                self._repeated(partial(self._stage, index))
 
-    def stream(self) -> Iterator[tuple[int, Partial]]:
+    def _attempt(self) -> Outcome:
+        engine, waiting = self._engine, self._waiting
+        places = engine.places(waiting)
+        groups = aligned_groups(self.count, len(places))
+        tasks: list[Future[Outcome]] = []
+        combine = combiner(self._caller, self.plan.code(), list(self.plan.arrays.values()))
+        try:
+            for number, group in enumerate(groups):
+                # Groups beside each other go to one worker, and to the same one in each step.
+                tasks.append(self._start(group, places[number * len(places) // len(groups)]))
+            return engine.total(tasks, combine, self._caller, *self._code(), waiting)
+        except KilledError:
+            engine.cancel(tasks)
+            # The chunk that kills is not the only one that was lost with its workers.
+            return folded(
+                (self._ended(self._start(slice(k, k + 1)), k) for k in range(self.count)), combine
+            )
+        except BaseException:
+            engine.cancel(tasks)
+            raise
+
+    def stream(self) -> Iterator[tuple[Value, ...]]:
         """Yield the results of the chunks in order."""
         self._repeated(self._prepare)
         done = 0
         for _ in range(_MOST_REPEATS):
             try:
-                sent = self._sent()
-                data = _Late(len(self.items) - done, lambda k, start=done: self._data(start + k))  # type: ignore[misc]  # a default, bound now
-                for _, outcome in self._engine.stream(self._caller, self.items[done:], data, sent):
-                    if isinstance(outcome, Unstaged):
-                        self._stage(outcome.index)
-                        break
-                    yield done, outcome  # type: ignore[misc]  # what is absent was sent
+                for values in self._streamed(done):
                     done += 1
-                else:
-                    return
+                    yield values
+                return
             except LostError:
-                self._engine.forget()
-        raise self._steps.lost_too_often()
+                self._forget()
+        raise self._lost_too_often()
 
+    def _streamed(self, first: int) -> Iterator[tuple[Value, ...]]:
+        """Have a few chunks more under way than there are workers."""
+        running: deque[Future[Outcome]] = deque()
+        later = iter(range(first, self.count))
+        ahead = _AHEAD * len(self._engine.places(self._waiting))
+        try:
+            for index in range(first, self.count):
+                for k in islice(later, ahead - len(running)):
+                    running.append(self._start(slice(k, k + 1)))
+                outcome = self._alone(index, running)
+                while isinstance(outcome, Unstaged):
+                    self._stage(index)
+                    outcome = self._ended(self._start(slice(index, index + 1)), index)
+                running.popleft()
+                yield outcome
+                self._wait()
+        finally:
+            self._engine.cancel(running)
 
-class _Late(Sequence[Any]):
-    """A sequence whose members are made when they are asked for: chunks that are sent late."""
-
-    def __init__(self, length: int, make: Callable[[int], Any]) -> None:
-        self._length, self._make = length, make
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._make(index)
+    def _alone(self, index: int, running: Sequence[Future[Outcome]]) -> Outcome:
+        """Wait for the first of some tasks; where its workers die, run it without the others."""
+        try:
+            return self._engine.result(running[0], self._waiting)
+        except KilledError as error:
+            self._engine.cancel(running)
+            self._ended(self._start(slice(index, index + 1)), index)
+            raise LostError from error

@@ -10,9 +10,7 @@ arguments, a file, rows of an array in a file, or a block of a Dask collection.
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from collections.abc import Iterable
 from importlib.util import find_spec
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
@@ -21,16 +19,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, LeafError, ShapeError, TracerError
-from funcgrad.parallel.sources import (
-    BlockSource,
-    CallableSource,
-    ChunkSource,
-    Hdf5Place,
-    PickledSource,
-    RowSource,
-    SlicedPlace,
-    file_source,
-)
+from funcgrad.parallel.sources import BlockLoader, ChunkSource, file_source, row_loader, source_of
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import DTYPES
 from funcgrad.trace import TracedValue, Value, concrete
@@ -40,18 +29,9 @@ from funcgrad.users_values import operand
 
 @dataclass(frozen=True, slots=True)
 class HeldChunk:
-    """A chunk in the caller's memory.
+    """A chunk in the caller's memory: raw values, and whether they are those of tensors."""
 
-    Attributes
-    ----------
-    leaves : tuple
-        Raw values.
-    structure : Structure
-    constant : bool
-        Whether nobody can write to them.
-    """
-
-    leaves: tuple[Any, ...]
+    leaves: tuple[Value, ...]
     structure: Structure
     constant: bool
 
@@ -60,14 +40,14 @@ class HeldChunk:
 class RemoteChunk:
     """A block of a Dask collection that the workers hold, or are computing."""
 
-    delayed: Any
+    delayed: object
     is_bag: bool
 
 
 Chunk: TypeAlias = "HeldChunk | RemoteChunk | ChunkSource"
 
 
-def raw_leaves(operation: str, tree: Any) -> tuple[list[Value], Structure]:
+def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
     """Flatten data; arrays become contiguous, since products of others have other last bits.
 
     Raises
@@ -81,23 +61,27 @@ def raw_leaves(operation: str, tree: Any) -> tuple[list[Value], Structure]:
     return [_raw(operation, leaf) for leaf in leaves], structure
 
 
-def _raw(operation: str, leaf: Any) -> Value:
-    if type(leaf) is np.ndarray and leaf.dtype in DTYPES:
-        return np.ascontiguousarray(leaf) if leaf.ndim else leaf  # which makes one axis of none
-    value = concrete(operand(leaf, operation))
+def _raw(operation: str, leaf: object) -> Value:
+    is_array = type(leaf) is np.ndarray and leaf.dtype in DTYPES
+    value = leaf if is_array else concrete(operand(leaf, operation))
     if isinstance(value, TracedValue):
         raise TracerError(
             f"{operation}: an argument is followed by a transformation around the call, and workers"
             " need its numbers. Take the derivative inside: what is passed as the loss may be any"
             " function of transformations."
         )
-    return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
+    if (
+        isinstance(value, np.ndarray) and value.ndim
+    ):  # NumPy would give one axis to an array of none
+        return np.ascontiguousarray(value)
+    raw: Value = value
+    return raw
 
 
 # ------------------------------------------------------------------------------- what users pass
 
 
-def chunk_list(operation: str, chunks: Any, shipped: bool) -> list[Chunk]:
+def chunk_list(operation: str, chunks: object, shipped: bool) -> list[Chunk]:
     """Read the argument ``chunks``.
 
     Parameters
@@ -116,7 +100,7 @@ def chunk_list(operation: str, chunks: Any, shipped: bool) -> list[Chunk]:
         A chunk is none of the kinds.
     """
     if hasattr(chunks, "__dask_graph__"):
-        return _blocks(chunks, shipped)
+        return _blocks(operation, chunks, shipped)
     if isinstance(chunks, (str, os.PathLike, dict, np.ndarray, TracedValue)) or not isinstance(
         chunks, Iterable
     ):
@@ -131,12 +115,12 @@ def chunk_list(operation: str, chunks: Any, shipped: bool) -> list[Chunk]:
     return known
 
 
-def _chunk(operation: str, chunk: Any, number: int, shipped: bool) -> Chunk:
+def _chunk(operation: str, chunk: object, number: int, shipped: bool) -> Chunk:
     place = f"{operation}: chunks[{number}]"
     if isinstance(chunk, (str, os.PathLike)):
-        return file_source(os.fspath(chunk), place)
+        return file_source(os.fspath(chunk), place, shipped)
     if callable(chunk) and not isinstance(chunk, TracedValue):
-        return _function_source(chunk, place, shipped)
+        return source_of(chunk, place, shipped)
     try:
         leaves, structure = raw_leaves(operation, chunk)
     except LeafError as error:
@@ -144,35 +128,12 @@ def _chunk(operation: str, chunk: Any, number: int, shipped: bool) -> Chunk:
             f"{place}: {str(error).removeprefix(operation + ': ')} A chunk is a pytree of arrays,"
             " the path of a file, or a function without arguments that loads them."
         ) from None
-    constant = all(not isinstance(leaf, np.ndarray) for leaf in trees.leaves(chunk))
+    pairs = zip(trees.leaves(chunk), leaves, strict=True)
+    constant = all(isinstance(leaf, TracedValue) and concrete(leaf) is raw for leaf, raw in pairs)
     return HeldChunk(tuple(leaves), structure, constant)
 
 
-def _function_source(function: Any, place: str, shipped: bool) -> ChunkSource:
-    key = getattr(function, "key", None)
-    if not shipped:
-        return CallableSource(function, str(key or f"{type(function).__name__} {id(function)}"))
-    try:
-        pickled = dumps(function)
-    except Exception as error:  # whatever a user's object raises
-        name = getattr(function, "__qualname__", type(function).__name__)
-        raise ArgumentError(
-            f"{place}: the function {name} cannot be sent to a worker: {error}. Have it open files"
-            " and connections itself, by names that it closes over."
-        ) from error
-    return PickledSource(pickled, str(key or blake2b(pickled, digest_size=16).hexdigest()))
-
-
-def dumps(value: Any) -> bytes:
-    """Pickle a value; functions that cannot be imported by value, if cloudpickle is there."""
-    if find_spec("cloudpickle") is None:
-        return pickle.dumps(value)
-    import cloudpickle
-
-    return cloudpickle.dumps(value)
-
-
-def _blocks(collection: Any, shipped: bool) -> list[Chunk]:
+def _blocks(operation: str, collection: Any, shipped: bool) -> list[Chunk]:
     """The blocks of a Dask array along its first axis, or the partitions of a bag."""
     is_bag = not hasattr(collection, "ndim")
     if not is_bag:
@@ -183,14 +144,7 @@ def _blocks(collection: Any, shipped: bool) -> list[Chunk]:
 
         if futures_of(collection):
             return [RemoteChunk(block, is_bag) for block in blocks]
-    sources: list[Chunk] = []
-    for block in blocks:
-        source = BlockSource(block, is_bag)
-        key = f"dask {block.key}"
-        sources.append(
-            PickledSource(dumps(source), key) if shipped else CallableSource(source, key)
-        )
-    return sources
+    return [source_of(BlockLoader(block, is_bag), operation, shipped) for block in blocks]
 
 
 # ------------------------------------------------------------------------------- slices of arrays
@@ -249,23 +203,10 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
         raise ShapeError(
             f"slices: the arrays have to have one number of rows, and have the shapes {shapes}."
         )
-    (length,) = lengths
-    in_memory = all(isinstance(leaf, (np.ndarray, TracedValue)) for leaf in leaves)
-    places = () if in_memory else tuple([_place(leaf) for leaf in leaves])
+    length = shapes[0][0]
+    bounds = [(start, min(start + step, length)) for start in range(0, length, step)]
+    if not all(isinstance(leaf, (np.ndarray, TracedValue)) for leaf in leaves):
+        return [row_loader(structure, leaves, start, stop) for start, stop in bounds]
     return [
-        trees.unflatten(structure, [leaf[start : start + step] for leaf in leaves])
-        if in_memory
-        else RowSource(structure, places, start, min(start + step, length or 0))
-        for start in range(0, length or 0, step)
+        trees.unflatten(structure, [leaf[start:stop] for leaf in leaves]) for start, stop in bounds
     ]
-
-
-def _place(leaf: Any) -> Hdf5Place | SlicedPlace:
-    if type(leaf).__module__.partition(".")[0] == "h5py":
-        return Hdf5Place(os.path.abspath(leaf.file.filename), leaf.name)
-    return SlicedPlace(leaf)
-
-
-def run_key(keys: Sequence[str]) -> str:
-    """Name the chunks that are worked on together, by the digest of their keys."""
-    return blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()

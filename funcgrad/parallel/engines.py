@@ -1,32 +1,30 @@
 """Engines: an executor with what a step needs of it; here that of executors in general.
 
-An engine carries values to workers (``share``), runs tasks (``one``, ``stream``), and combines the
-results of chunks (``total``). Dask's, in ``dask_engine.py``, does the last in its workers.
+An engine carries values to workers, runs tasks there, waits for them, and combines their results.
+Dask's, in ``dask_engine.py``, does the last in its workers.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import os
-import tempfile
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future
-from contextlib import suppress
-from dataclasses import replace
-from shutil import rmtree
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Future,
+    ThreadPoolExecutor,
+)
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
-from uuid import uuid4
 
 from funcgrad.errors import FuncgradError, WorkerError
-from funcgrad.parallel.folding import GrowingFold
-from funcgrad.parallel.messages import AbsentParcels, Caller, Item, Partial
-from funcgrad.parallel.parcels import Parcel, write_parcel
-from funcgrad.parallel.waiting import wait_until
-from funcgrad.parallel.worker_tasks import Combine, Outcome, load_chunk, run_chunks
-from funcgrad.quick_dataclasses import dataclass
+from funcgrad.parallel.messages import Caller, Outcome, folded
+from funcgrad.parallel.parcels import AbsentError, Parcel
+from funcgrad.parallel.waiting import Waiting
+from funcgrad.parallel.worker_store import ChunkStore
+from funcgrad.parallel.worker_tasks import Combine
 
 T = TypeVar("T")
 _TASKS_PER_WORKER: Final = 8
@@ -34,129 +32,70 @@ _GLANCE: Final = 0.5
 """Seconds between looks at whether tasks were cancelled."""
 
 
-class LostError(Exception):
-    """Values that a step had sent are gone with a worker; the step can be repeated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The values that all chunks of a step have in common, as an engine carries them.
-
-    Attributes
-    ----------
-    code : object
-    inputs : tuple
-        The leaves of the parameters, and of further arguments.
-    digests : tuple of str
-    arrays : tuple
-        Large constants of the programs, under these digests.
-    combine : callable
-        Makes one result of two, in the caller.
-    """
-
-    code: Any
-    inputs: tuple[Any, ...]
-    digests: tuple[str, ...]
-    arrays: tuple[Any, ...]
-    combine: Combine
-
-
-class Engine(Protocol):
-    """An executor, as the functions of this package use it."""
+class AnyExecutor(Protocol):
+    """An object that runs functions elsewhere, as executors and clients of Dask do."""
 
     @property
-    def shipped(self) -> bool:
-        """Whether workers are other processes."""
+    def submit(self) -> Callable[..., Any]:
+        """The method that takes a function and its arguments, and returns a future."""
         ...
 
-    def share(self, value: Any, key: Callable[[], str] | None) -> Any:
-        """Make a value ready to be sent; one with a key of its content is sent once."""
-        ...
 
-    def share_remote(self, delayed: Any, is_bag: bool) -> Any:
-        """Make a block that the workers hold ready to be used."""
-        ...
+class LostError(Exception):
+    """Values that a step had sent are not there for a worker; the step can be repeated."""
 
-    def end_step(self) -> None:
-        """Forget what was shared without a key, and what this step has not used."""
-        ...
 
-    def forget(self) -> None:
-        """Forget all that was shared, since some of it is lost."""
-        ...
-
-    def total(
-        self, caller: Caller, items: Sequence[Item], data: Sequence[Any], sent: Sent
-    ) -> Outcome:
-        """Run the program on chunks, and combine the results in the fixed tree."""
-        ...
-
-    def load(self, caller: Caller, item: Item, data: Any) -> Any:
-        """Load a chunk in a worker; return its leaves and its structure."""
-        ...
-
-    def stream(
-        self, caller: Caller, items: Sequence[Item], data: Sequence[Any], sent: Sent
-    ) -> Iterator[tuple[int, Outcome]]:
-        """Run the program on chunks; yield positions and results in their order."""
-        ...
+class KilledError(Exception):
+    """A task was lost with each worker that had it."""
 
 
 class ExecutorEngine:
     """Threads, processes and what else has the interface of ``concurrent.futures.Executor``.
 
-    To threads values are passed as they are. To processes they go as parcels: files, which are
-    written once. Chunks go to them in aligned groups of 1, 2, 4 …, about eight for a worker, whose
-    results are combined before they travel.
+    To threads values are passed as they are, to others as parcels.
+
+    Attributes
+    ----------
+    shipped : bool
+        Whether workers are other processes.
+    store : ChunkStore or None
+        Where workers that are threads keep chunks.
     """
 
-    def __init__(self, operation: str, executor: Any, shipped: bool, timeout: float | None) -> None:
-        self._operation, self._executor, self._timeout = operation, executor, timeout
-        self.shipped = shipped
-        self._parcels: dict[str, Parcel] = {}
-        self._used: set[str] = set()
-        self._folder = tempfile.mkdtemp(prefix="funcgrad-parallel-") if shipped else ""
-        if shipped:
-            weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
+    def __init__(self, operation: str, executor: AnyExecutor) -> None:
+        self._operation, self._executor = operation, executor
+        self.shipped = not isinstance(executor, ThreadPoolExecutor)
+        self.store = None if self.shipped else ChunkStore()
+        self._reads_files = True
 
     # What is sent.
 
-    def share(self, value: Any, key: Callable[[], str] | None) -> Any:
-        """Write a parcel, or pass the value to threads as it is."""
-        if not self.shipped:
-            return value
-        name = uuid4().hex if key is None else key()
-        self._used.add(name)
-        if name not in self._parcels:
-            path = os.path.join(self._folder, name)
-            write_parcel(path, value)
-            self._parcels[name] = Parcel(name, path)
-        if key is None:
-            self._used.discard(name)
-        return self._parcels[name]
+    def carried(self, value: object, waiting: Waiting, losses: int) -> object:
+        """Make a value ready to be an argument of tasks; it is there while the result lives."""
+        return Parcel(value, self._reads_files) if self.shipped else value
 
-    def share_remote(self, delayed: Any, is_bag: bool) -> Any:
-        """Compute a block of Dask's here, since the workers cannot."""
+    def remote(self, delayed: object, is_bag: bool) -> object:
+        """Make a block that a cluster of Dask's holds an argument of tasks."""
         raise WorkerError(
             f"{self._operation}: the Dask collection is held by a cluster's workers. Pass that"
             " cluster's client as the executor, or a collection that is not persisted."
         )
 
-    def end_step(self) -> None:
-        """Remove the files that the step has not used, and those of its parameters."""
-        for name in self._parcels.keys() - self._used:
-            with suppress(OSError):  # elsewhere than on POSIX a file that is mapped stays
-                os.unlink(self._parcels[name].path)
-            del self._parcels[name]
-        self._used = set()
-
-    def forget(self) -> None:
-        """Do nothing: files are not lost."""
+    def recover(self, waiting: Waiting) -> None:
+        """Get ready to repeat a step."""
 
     # Tasks.
 
-    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Submit a task.
+    def places(self, waiting: Waiting) -> Sequence[str | None]:
+        """The workers, one for each thread; None where there is no choice between them."""
+        for name in ("_max_workers", "num_workers"):
+            number = getattr(self._executor, name, None)
+            if isinstance(number, int) and number > 0:
+                return [None] * number
+        return [None] * (os.cpu_count() or 1)
+
+    def submit(self, place: str | None, function: Callable[..., T], *args: object) -> Future[T]:
+        """Submit a task, to one worker rather than to others.
 
         Raises
         ------
@@ -164,9 +103,10 @@ class ExecutorEngine:
             The executor takes no more tasks.
         """
         try:
-            return self._executor.submit(function, *args)  # type: ignore[no-any-return]
+            future: Future[T] = self._executor.submit(function, *args)
         except RuntimeError as error:  # shut down, or broken
             raise self._broken(error) from error
+        return future
 
     def _broken(self, error: BaseException) -> WorkerError:
         return WorkerError(
@@ -175,146 +115,95 @@ class ExecutorEngine:
             " with a new executor. Dask's replaces workers that die."
         )
 
-    def _result(self, future: Future[T]) -> T:
-        try:
-            return future.result()
-        except FuncgradError:
-            raise
-        except (BrokenExecutor, CancelledError) as error:
-            raise self._broken(error) from error
-        except Exception as error:  # as when a worker lacks a module
-            raise WorkerError(
-                f"{self._operation}: a task failed outside of the function,"
-                f" {type(error).__name__}: {error}. Each worker needs funcgrad, and the modules"
-                " that chunks are loaded with."
-            ) from error
+    def result(self, task: Future[T], waiting: Waiting) -> T:
+        """Wait for a task, and return its result.
 
-    def _wait(self, futures: Sequence[Future[Any]]) -> set[Future[Any]]:
-        """Wait for the first of some tasks."""
-        done: set[Future[Any]] = set()
+        Raises
+        ------
+        LostError
+            Something that the task needs is not there.
+        KilledError
+            The task kills its workers.
+        ChunkError, WorkerError
+            It failed.
+        """
+        self._ended([task], waiting)
+        return self._value(task)
+
+    def _ended(self, tasks: Sequence[Future[Any]], waiting: Waiting) -> list[Future[Any]]:
+        """Wait for the first of some tasks; list those that have ended."""
+        ended: list[Future[Any]] = []
 
         def poll(seconds: float) -> bool:
             end = monotonic() + seconds
-            while not done and (left := end - monotonic()) >= 0:
-                concurrent.futures.wait(futures, min(left, _GLANCE), FIRST_COMPLETED)
+            while not ended and (left := end - monotonic()) >= 0:
+                concurrent.futures.wait(tasks, min(left, _GLANCE), FIRST_COMPLETED)
                 # Those too that a shutdown has cancelled, which nobody waits for successfully.
-                done.update([future for future in futures if future.done()])
-            return bool(done)
+                ended.extend([task for task in tasks if task.done()])
+            return bool(ended)
 
-        wait_until(poll, lambda: f"{len(futures)} tasks", self._operation, self._timeout)
-        return done
+        waiting.until(poll, lambda: f"{len(tasks)} tasks")
+        return ended
 
-    def _one(self, function: Callable[..., T], *args: Any) -> T:
-        future = self.submit(function, *args)
+    def _value(self, task: Future[T]) -> T:
         try:
-            self._wait([future])
-            return self._result(future)
-        finally:
-            future.cancel()
+            return task.result()
+        except FuncgradError:
+            raise
+        except AbsentError as error:
+            self._reads_files = False
+            raise LostError from error
+        except (BrokenExecutor, CancelledError) as error:
+            raise self._broken(error) from error
+        except Exception as error:
+            raise self._failed(error) from error
 
-    def load(self, caller: Caller, item: Item, data: Any) -> Any:
-        """Load a chunk in a worker."""
-        loaded = self._one(load_chunk, caller, item, data)
-        if isinstance(loaded, AbsentParcels):
-            loaded = self._one(load_chunk, caller, item, *self._filled([data], loaded))
-        return loaded
-
-    def _filled(self, values: Sequence[Any], absent: AbsentParcels) -> list[Any]:
-        """Put the bytes into parcels that a worker could not read."""
-        filled = []
-        for value in values:
-            if isinstance(value, Parcel) and value.key in absent.keys:
-                with open(value.path, "rb") as file:
-                    value = replace(value, content=file.read())
-            filled.append(value)
-        return filled
-
-    def _start(
-        self,
-        caller: Caller,
-        items: Sequence[Item],
-        data: Sequence[Any],
-        sent: Sent,
-        absent: AbsentParcels | None = None,
-    ) -> Future[Outcome]:
-        fill = self._filled if absent is not None else lambda values, _: list(values)
-        missing: Any = absent
-        started: Future[Outcome] = self.submit(
-            run_chunks,
-            caller,
-            items,
-            fill(data, missing),
-            *fill([sent.code], missing),
-            fill(sent.inputs, missing),
-            sent.digests,
-            fill(sent.arrays, missing),
+    def _failed(self, error: Exception) -> WorkerError:
+        """The error for a task that failed by itself, as when a worker lacks a module."""
+        return WorkerError(
+            f"{self._operation}: a task failed outside of the function, {type(error).__name__}:"
+            f" {error}. Each worker needs funcgrad, and the modules that chunks are loaded with."
         )
-        return started
 
     def total(
-        self, caller: Caller, items: Sequence[Item], data: Sequence[Any], sent: Sent
+        self,
+        tasks: list[Future[Outcome]],
+        combine: Combine,
+        caller: Caller,
+        code: object,
+        arrays: Sequence[object],
+        waiting: Waiting,
     ) -> Outcome:
-        """Run groups of chunks, and combine their results here as they come."""
-        groups = aligned_groups(len(items), self._workers())
-        fold: GrowingFold[Partial] = GrowingFold(len(groups), sent.combine)
-        pending: dict[Future[Outcome], int] = {}
-        try:
-            for number, group in enumerate(groups):
-                pending[self._start(caller, items[group], data[group], sent)] = number
-            while pending:
-                for future in self._wait(list(pending)):
-                    number = pending.pop(future)
-                    outcome: Outcome = self._result(future)
-                    if isinstance(outcome, AbsentParcels):
-                        group = groups[number]
-                        again = self._start(caller, items[group], data[group], sent, outcome)
-                        pending[again] = number
-                    elif isinstance(outcome, Partial):
-                        fold.put(number, outcome)
-                    else:
-                        return outcome
-            return fold.total
-        finally:
-            for future in pending:
-                future.cancel()
+        """Combine the results of tasks in the fixed tree; here, as soon as they come.
 
-    def _workers(self) -> int:
-        """How many workers there are, as far as the executor says so."""
-        for name in ("_max_workers", "num_workers"):
-            number = getattr(self._executor, name, None)
-            if isinstance(number, int) and number > 0:
-                return number
-        return os.cpu_count() or 1
+        Parameters
+        ----------
+        tasks : list of Future
+            It is emptied, so that each result is dropped once it is combined; what is in it at the
+            end is to be cancelled if something failed.
+        combine : callable
+            Makes one result of two.
+        caller, code, arrays : object
+            What workers need to combine results.
+        waiting : Waiting
+        """
+        count, results = len(tasks), dict[int, Outcome]()
+        numbers = {task: number for number, task in enumerate(tasks)}
 
-    def stream(
-        self, caller: Caller, items: Sequence[Item], data: Sequence[Any], sent: Sent
-    ) -> Iterator[tuple[int, Outcome]]:
-        """Have a few chunks more under way than there are workers; yield results in order."""
-        ahead = 2 * self._workers() + 1
-        running: deque[tuple[int, Future[Outcome]]] = deque()
-        waiting = deque(range(len(items)))
-        try:
-            while waiting or running:
-                while waiting and len(running) < ahead:
-                    k = waiting.popleft()
-                    running.append((k, self._start(caller, [items[k]], [data[k]], sent)))
-                position, future = running.popleft()
-                outcome = self._waited(future)
-                if isinstance(outcome, AbsentParcels):
-                    again = [items[position]], [data[position]], sent, outcome
-                    outcome = self._waited(self._start(caller, *again))
-                yield position, outcome
-        finally:
-            for _, future in running:
-                future.cancel()
+        def ordered() -> Iterator[Outcome]:
+            for number in range(count):
+                while number not in results:
+                    for task in self._ended(tasks, waiting):
+                        tasks.remove(task)
+                        results[numbers.pop(task)] = self._value(task)
+                yield results.pop(number)
 
-    def _waited(self, future: Future[T]) -> T:
-        try:
-            self._wait([future])
-        except BaseException:
-            future.cancel()
-            raise
-        return self._result(future)
+        return folded(ordered(), combine)
+
+    def cancel(self, tasks: Sequence[Future[Any]]) -> None:
+        """Leave nothing running, as far as the executor can."""
+        for task in tasks:
+            task.cancel()
 
 
 def aligned_groups(count: int, workers: int) -> list[slice]:
@@ -326,10 +215,3 @@ def aligned_groups(count: int, workers: int) -> list[slice]:
     share = max(1, count // (_TASKS_PER_WORKER * workers))
     size = 1 << (share.bit_length() - 1)
     return [slice(k, k + size) for k in range(0, count, size)]
-
-
-def in_process(executor: Executor) -> bool:
-    """Whether an executor's workers are threads of this interpreter."""
-    interpreters: Any = getattr(concurrent.futures, "InterpreterPoolExecutor", ())
-    threads = concurrent.futures.ThreadPoolExecutor
-    return isinstance(executor, threads) and not isinstance(executor, interpreters)

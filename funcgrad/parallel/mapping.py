@@ -18,26 +18,26 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import MissingPackageError
 from funcgrad.foreign_names import answering
-from funcgrad.parallel.chunk_steps import Steps, options
+from funcgrad.parallel.chunk_steps import Options, Steps
 from funcgrad.parallel.chunks import slices
+from funcgrad.parallel.engines import AnyExecutor
+from funcgrad.parallel.plans import Task
 from funcgrad.tensor import wrap
+from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.batch import vmap
 from funcgrad.users_values import freeze
 
 
-def _tensors(tree: Any) -> Any:
-    def tensor(leaf: Any) -> Any:
-        array = np.asarray(leaf)
-        return wrap(freeze(array) if array.ndim else array[()])
-
-    return trees.map(tensor, tree)
+def _tensor(value: Value) -> Any:
+    array = np.asarray(value)
+    return wrap(freeze(array) if array.ndim else array[()])
 
 
 @answering
 def map(
     f: Callable[..., Any],
-    executor: Any,
+    executor: AnyExecutor,
     batch_size: SupportsIndex | None = None,
     *,
     progress: bool = False,
@@ -88,7 +88,6 @@ def map(
     [13.]
     """
     operation = "parallel.map"
-    settings = options(operation, executor, None, keep, timeout, allow_strangers)
     check_function(operation, f)
     if batch_size is not None:
         slices(np.zeros(0), batch_size)  # which refuses a wrong one
@@ -98,7 +97,8 @@ def map(
             return f(chunk, *args)
         return vmap(lambda x: f(x, *args))(chunk)
 
-    steps = Steps(operation, work, (f,), settings, alike=False)
+    options = Options(executor, keep, timeout, allow_strangers)
+    steps = Steps(Task(operation, work, (f,), alike=False), options)
     bar = _bar() if progress else None
 
     def mapped(xs: Any, *args: Any) -> Generator[Any, None, None]:
@@ -107,11 +107,11 @@ def map(
             return
         shown = None
         try:
-            for _, result, count in steps.results((), args, chunks):
+            for result, count in steps.results((), args, chunks):
                 if bar is not None:
                     shown = bar(total=count) if shown is None else shown
                     shown.update()
-                yield _tensors(result)
+                yield trees.map(_tensor, result)
         finally:
             if shown is not None:
                 shown.close()
@@ -133,7 +133,7 @@ def _bar() -> Any:
 def reduce(
     f: Callable[..., Any],
     combine: Callable[[Any, Any], Any],
-    executor: Any,
+    executor: AnyExecutor,
     *,
     keep: int | None = None,
     timeout: float | None = None,
@@ -183,18 +183,16 @@ def reduce(
     {'greatest': Tensor(7.0), 'least': Tensor(1.0)}
     """
     operation = "parallel.reduce"
-    settings = options(operation, executor, None, keep, timeout, allow_strangers)
     check_function(operation, combine)
 
     def work(params: Any, args: Any, chunk: Any) -> Any:
         return f(chunk, *args)
 
-    steps = Steps(operation, work, (f, combine), settings, combine)
+    options = Options(executor, keep, timeout, allow_strangers)
+    steps = Steps(Task(operation, work, (f, combine), combine=combine), options)
 
     def reduced(chunks: Any, *args: Any) -> Any:
-        partial, plan, _ = steps.total((), args, chunks, None)
-        structure = plan.structure
-        assert structure is not None  # the plan is staged when there is a result
-        return _tensors(trees.unflatten(structure, partial.values))
+        values, plan, _ = steps.total((), args, chunks)
+        return plan.result([_tensor(value) for value in values])
 
     return update_wrapper(reduced, f, updated=())

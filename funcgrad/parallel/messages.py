@@ -1,17 +1,23 @@
-"""Records that travel between the caller and the workers.
+"""Records that travel between the caller and the workers, and the tree in which results combine.
 
 The caller sends ``StepCode`` once a worker, parameters once a step, and items: a chunk's index,
-weight and where its data come from. A worker answers with a ``Partial``, or with what it
-lacks: a program for data of this kind (``Unstaged``), or arrays (``AbsentParcels``).
+weight and where its data come from. A worker answers with the combined results of its chunks, or
+with the chunks that it lacks a program for (``Unstaged``).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
 
+from funcgrad.parallel.sources import ChunkSource
+from funcgrad.parallel.worker_store import ChunkStore
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
+from funcgrad.trace import Value
 from funcgrad.trees import Structure
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,10 @@ class Caller:
         The digest of the caller's answer to the numeric probe; empty where any answer will do.
     keep : int or None
         How many bytes of loaded chunks a worker may keep; None means a fourth of its memory.
+    run : str
+        A name for all chunks that are worked on together; those of other runs make room.
+    store : ChunkStore or None
+        Where threads keep chunks; other workers have a store for their process.
     """
 
     operation: str
@@ -37,29 +47,20 @@ class Caller:
     backend: str
     probe: str
     keep: int | None
+    run: str
+    store: ChunkStore | None
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkProgram:
-    """A program for chunks of one kind.
+    """A program for chunks of one kind, of this structure and with these leaves.
 
-    Attributes
-    ----------
-    structure : Structure
-        The chunk's pytree.
-    specs : tuple of Spec
-        The chunk's leaves.
-    fingerprint : str
-    text : str
-        The program as JSON. Its inputs are the leaves of the parameters, of further arguments and
-        of the chunk, then its large constants.
-    arrays : tuple of str
-        The digests of these constants.
+    Its text is JSON. Its inputs are the leaves of the parameters, of further arguments and of the
+    chunk, then large constants, by their digests in ``arrays``.
     """
 
     structure: Structure
     specs: tuple[Spec, ...]
-    fingerprint: str
     text: str
     arrays: tuple[str, ...]
 
@@ -73,61 +74,54 @@ class StepCode:
     programs : tuple of ChunkProgram
     combine : ChunkProgram or None
         From the leaves of two results to those of one; None for a sum.
+    arrays : tuple of str
+        The digests of all large constants.
     dtype : str or None
         The dtype of sums; None for that of the results.
     """
 
     programs: tuple[ChunkProgram, ...]
-    combine: ChunkProgram | None = None
-    dtype: str | None = None
+    combine: ChunkProgram | None
+    arrays: tuple[str, ...]
+    dtype: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A chunk to be worked on.
-
-    Attributes
-    ----------
-    index : int
-    weight : float or None
-        A factor for the results.
-    source : object or None
-        Has a ``key`` and a method ``load``; None where the data travel beside the item.
-    run : str
-        A name for all chunks that are worked on together; those of others make room.
-    """
+    """A chunk to be worked on; its source is None where the data travel beside it."""
 
     index: int
     weight: float | None
-    source: Any
-    run: str
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """The combined results of some chunks.
-
-    Attributes
-    ----------
-    values : tuple
-        Arrays, one for each output of the program.
-    places : tuple of pairs
-        The indices of the chunks, with the names of the workers that had them.
-    """
-
-    values: tuple[Any, ...]
-    places: tuple[tuple[int, str], ...]
+    source: ChunkSource | None
 
 
 @dataclass(frozen=True, slots=True)
 class Unstaged:
-    """There is no program yet for a chunk's structure, shapes, or path through control flow."""
+    """Chunks whose structure, shapes, or path through control flow no program has yet."""
 
-    index: int
+    indices: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AbsentParcels:
-    """A worker cannot read the files of these parcels, as on another machine."""
+Outcome: TypeAlias = "tuple[Value, ...] | Unstaged"
 
-    keys: tuple[str, ...]
+
+def folded(values: Iterable[T], combine: Callable[[T, T], T]) -> T:
+    """Combine results in the fixed binary tree, which depends on their number alone.
+
+    Neighbours are combined level by level, a last one without a neighbour stays as it is. So
+    workers may combine aligned groups of 2, 4, 8 … chunks before anything travels.
+
+    >>> folded("abcdefg", lambda left, right: f"({left}{right})")
+    '(((ab)(cd))((ef)g))'
+    """
+    groups: list[tuple[int, T]] = []  # of 8, 4, 1 results, say, like the digits of their number
+    for value in values:
+        size = 1
+        while groups and groups[-1][0] == size:
+            value = combine(groups.pop()[1], value)
+            size *= 2
+        groups.append((size, value))
+    total = groups.pop()[1]
+    while groups:
+        total = combine(groups.pop()[1], total)
+    return total

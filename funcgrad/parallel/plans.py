@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, ShapeError, TreeError
-from funcgrad.parallel.messages import ChunkProgram
+from funcgrad.parallel.messages import ChunkProgram, StepCode
+from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.extract import extract
 from funcgrad.programs.program import Program
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec, spec_of
 from funcgrad.staging.capture import Capture
 from funcgrad.tensor import wrap
@@ -24,9 +26,40 @@ from funcgrad.trace import Value
 from funcgrad.transforms.stage import stage
 from funcgrad.trees import Structure
 
+Work: TypeAlias = Callable[[Any, Any, Any], Any]
+"""What is computed of a chunk: ``(params, args, chunk) -> pytree``."""
 _LARGE: Final = 1024
 """Constants of more bytes travel as arrays, once a worker, whatever programs have them."""
 _MOST_PROGRAMS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A function of this package, as the user has chosen it.
+
+    Attributes
+    ----------
+    operation : str
+        The function that the user called.
+    work : callable
+        ``(params, args, chunk) -> pytree``.
+    roots : tuple of callable
+        The user's functions in it; when something that they read from outside of their arguments
+        has changed, a plan is no longer valid.
+    dtype : str or None
+        The dtype of sums.
+    combine : callable or None
+        Makes one result of two; a sum if there is none.
+    alike : bool
+        Whether the results of all chunks are combined, and so have the same shapes.
+    """
+
+    operation: str
+    work: Work
+    roots: tuple[Callable[..., Any], ...]
+    dtype: str | None = None
+    combine: Callable[[Any, Any], Any] | None = None
+    alike: bool = True
 
 
 def digest_of(arrays: Sequence[Value]) -> str:
@@ -39,85 +72,67 @@ def digest_of(arrays: Sequence[Value]) -> str:
     return digest.hexdigest()
 
 
-def _chunk_program(
-    program: Program, structure: Structure, specs: tuple[Spec, ...], arrays: dict[str, Any]
-) -> ChunkProgram:
-    """Make a program ready to travel; its large constants become inputs, and go to ``arrays``."""
-    first = len(program.inputs)
-    large = [
-        first + number
-        for number, constant in enumerate(program.constants)
-        if isinstance(constant.value, np.ndarray) and constant.value.nbytes > _LARGE
-    ]
-    values = [program.constants[variable - first].value for variable in large]
-    digests = [digest_of([value]) for value in values]
-    arrays.update(zip(digests, values, strict=True))
-    sources = [*range(first), *large]
-    bare = extract(program, sources, program.outputs, program.guards)
-    return ChunkProgram(structure, specs, bare.fingerprint(), bare.to_json(), tuple(digests))
-
-
 class StagingPlan:
     """The programs of a function for parameters of one kind.
 
     Parameters
     ----------
-    operation : str
-        The function that the user called.
-    f : callable
-        ``(params, args, chunk) -> pytree``.
-    roots : sequence of object
-        The user's functions that ``f`` calls; when something that they read from outside of their
-        arguments has changed, the plan is no longer valid.
+    task : Task
     inputs : Structure
         That of ``(params, args)``.
-    alike : bool
-        Whether the results of all chunks have the same shapes, as those of sums.
+
+    Attributes
+    ----------
+    arrays : dict
+        The large constants of the programs, by their digests.
+    structure : Structure or None
+        That of the results, once a program is there.
+    specs : tuple of Spec
+        The specs of combined results.
     """
 
-    def __init__(
-        self,
-        operation: str,
-        f: Callable[[Any, Any, Any], Any],
-        roots: Sequence[Any],
-        inputs: Structure,
-        alike: bool,
-    ) -> None:
-        self._operation, self._f, self._alike = operation, f, alike
-        self._roots = roots
-        self._structure = inputs
+    def __init__(self, task: Task, inputs: Structure) -> None:
+        self._task, self._inputs = task, inputs
+        self._lock = ProcessLock()
         self._captures: list[Capture] = []
         self._programs: tuple[ChunkProgram, ...] = ()
-        self._chunk_structure: Structure | None = None
-        self._combination: ChunkProgram | None = None
+        self._code: StepCode | None = None
         self.arrays: dict[str, Any] = {}
         self.structure: Structure | None = None
         self.specs: tuple[Spec, ...] = ()
 
-    @property
-    def programs(self) -> tuple[ChunkProgram, ...]:
-        """The programs so far."""
-        return self._programs
-
-    def combination(self, make: Callable[[], ChunkProgram]) -> ChunkProgram:
-        """The program that combines two results, made once they are known."""
-        if self._combination is None:
-            self._combination = make()
-        return self._combination
-
     def unchanged(self) -> bool:
-        """Whether what the user's functions read from outside is what it was."""
-        return all(capture.unchanged() for capture in self._captures)
+        """Whether what the user's functions read from outside is what it was, for all we know."""
+        return all(capture.complete and capture.unchanged() for capture in self._captures)
 
     def knows(self, structure: Structure, leaves: Sequence[Value]) -> bool:
         """Whether there is a program for such a chunk, at least for one path."""
         specs = tuple([spec_of(leaf) for leaf in leaves])
         return any(p.structure == structure and p.specs == specs for p in self._programs)
 
+    def code(self) -> StepCode:
+        """All that workers need to run the plan; another object when a program was added."""
+        if self._code is None:
+            combine = None if self._task.combine is None else self._combination(self._task.combine)
+            self._code = StepCode(self._programs, combine, tuple(self.arrays), self._task.dtype)
+        return self._code
+
+    def result(self, leaves: Sequence[Any]) -> Any:
+        """The tree of results that has these leaves."""
+        assert self.structure is not None  # the function is staged when there is a result
+        return trees.unflatten(self.structure, leaves)
+
     def stage(
-        self, index: int, inputs: Sequence[Value], leaves: Sequence[Value], structure: Structure
+        self,
+        index: int,
+        inputs: Sequence[Value],
+        leaves: Sequence[Value],
+        structure: Structure,
+        tried: Sequence[ChunkProgram],
     ) -> None:
         """Stage the function on a chunk, for these leaves of ``(params, args)``.
+
+        The programs that were tried on the chunk do not fit.
 
         Raises
         ------
@@ -128,108 +143,128 @@ class StagingPlan:
         ArgumentError
             The function takes too many paths, or cannot be staged.
         """
-        if self._chunk_structure not in (None, structure):
-            raise TreeError(
-                f"{self._operation}: chunk {index} is {structure}, and the chunks before it are"
-                f" {self._chunk_structure}. All chunks have to have one structure."
-            )
+        operation = self._task.operation
+        for program in self._programs[:1]:
+            if program.structure != structure:
+                raise TreeError(
+                    f"{operation}: chunk {index} is {structure}, and the chunks before it are"
+                    f" {program.structure}. All chunks have to have one structure."
+                )
         if len(self._programs) >= _MOST_PROGRAMS:
             raise ArgumentError(
-                f"{self._operation}: the function has taken {_MOST_PROGRAMS} different paths, or"
-                " met chunks of as many shapes. Choose with fnp.where instead of `if`, and cut the"
+                f"{operation}: the function has taken {_MOST_PROGRAMS} different paths, or met"
+                " chunks of as many shapes. Choose with fnp.where instead of `if`, and cut the"
                 " data into chunks of one shape."
             )
         results: list[Structure] = []
-        values = [*inputs, *leaves]
 
-        def flat(*flat_leaves: Any) -> tuple[Any, ...]:
-            count = len(inputs)
-            params, args = trees.unflatten(self._structure, flat_leaves[:count])
-            result = self._f(params, args, trees.unflatten(structure, flat_leaves[count:]))
-            out_leaves, out_structure = trees.flatten(result)
+        def flat(*values: Any) -> tuple[Any, ...]:
+            params, args = trees.unflatten(self._inputs, values[: len(inputs)])
+            chunk = trees.unflatten(structure, values[len(inputs) :])
+            out_leaves, out_structure = trees.flatten(self._task.work(params, args, chunk))
             results.append(out_structure)
             return tuple(out_leaves)
 
-        capture = Capture(*self._roots)
-
         def staging() -> Program:
-            return stage(self._operation, flat, tuple([wrap(value) for value in values]), {})
+            return stage(operation, flat, tuple([wrap(value) for value in [*inputs, *leaves]]), {})
 
+        capture = Capture(*self._task.roots)
         try:
             program = capture.run(staging) or staging()
         except Exception as error:
-            error.add_note(f"This happened while {self._operation} staged it for chunk {index}.")
+            error.add_note(f"This happened while {operation} staged it for chunk {index}.")
             raise
         if capture.drew():
             raise ArgumentError(
-                f"{self._operation}: the function draws random numbers from a generator outside of"
-                " its arguments. Use fg.random with a key that is an argument."
+                f"{operation}: the function draws random numbers from a generator outside of its"
+                " arguments. Use fg.random with a key that is an argument."
             )
-        self._check(index, program, results[-1])
-        self._captures.append(capture)
-        self._chunk_structure, self.structure = structure, results[-1]
-        self.specs = program.output_specs
+        self._check(index, program.output_specs, results[-1])
         specs = tuple([spec_of(leaf) for leaf in leaves])
-        made = _chunk_program(program, structure, specs, self.arrays)
-        if made in self._programs:
+        made = self._chunk_program(program, structure, specs)
+        if made in tried:
             raise ArgumentError(
-                f"{self._operation}: chunk {index} has other numbers each time that it is loaded,"
-                " and the function takes another path for them. Load the same data every time."
+                f"{operation}: chunk {index} has other numbers each time that it is loaded, and the"
+                " function takes another path for them. Load the same data every time."
             )
-        self._programs = (*self._programs, made)
+        with self._lock.here:
+            if made not in self._programs:  # else another thread has staged it meanwhile
+                self._captures.append(capture)
+                self._programs, self._code = (*self._programs, made), None
 
-    def _check(self, index: int, program: Program, result: Structure) -> None:
+    def _check(self, index: int, specs: tuple[Spec, ...], result: Structure) -> None:
+        """Check that results are like those of the chunks before."""
         if self.structure is None:
-            return
+            self.structure, self.specs = result, specs
+        operation, task = self._task.operation, self._task
         if result != self.structure:
             raise TreeError(
-                f"{self._operation}: for chunk {index} the function returns {result}, and for the"
-                f" chunks before it {self.structure}."
+                f"{operation}: for chunk {index} the function returns {result}, and for the chunks"
+                f" before it {self.structure}."
             )
-        shapes, before = [
-            [spec.shape for spec in specs] for specs in (program.output_specs, self.specs)
+        dtypes = [np.result_type(a.dtype, b.dtype) for a, b in zip(self.specs, specs, strict=True)]
+        promoted = tuple([Spec(a.shape, t) for a, t in zip(self.specs, dtypes, strict=True)])
+        same = [spec.shape for spec in specs] == [spec.shape for spec in self.specs]
+        if task.combine is not None:
+            same = same and dtypes == [spec.dtype for spec in specs] == [
+                s.dtype for s in self.specs
+            ]
+        if task.alike and not same:
+            texts = [[str(spec) for spec in side] for side in (specs, self.specs)]
+            raise ShapeError(
+                f"{operation}: the results for chunk {index} are {', '.join(texts[0])}, and those"
+                f" before it {', '.join(texts[1])}; they cannot be combined. Return sums over the"
+                " rows of a chunk."
+            )
+        self.specs = promoted
+
+    def _chunk_program(
+        self, program: Program, structure: Structure, specs: tuple[Spec, ...]
+    ) -> ChunkProgram:
+        """Make a program ready to travel; its large constants become inputs."""
+        first = len(program.inputs)
+        large = [
+            first + number
+            for number, constant in enumerate(program.constants)
+            if isinstance(constant.value, np.ndarray) and constant.value.nbytes > _LARGE
         ]
-        if self._alike and shapes != before:
-            raise ShapeError(
-                f"{self._operation}: the results for chunk {index} have the shapes {shapes}, and"
-                f" those before it {before}; they cannot be combined. Return sums over the rows of"
-                " a chunk."
+        values = [program.constants[variable - first].value for variable in large]
+        digests = [digest_of([value]) for value in values]
+        self.arrays.update(zip(digests, values, strict=True))
+        bare = extract(program, [*range(first), *large], program.outputs, program.guards)
+        return ChunkProgram(structure, specs, bare.to_json(), tuple(digests))
+
+    def _combination(self, combine: Callable[[Any, Any], Any]) -> ChunkProgram:
+        """Stage the function that makes one result of two.
+
+        Raises
+        ------
+        TreeError, ShapeError
+            It does not return what it takes.
+        ArgumentError
+            It looks at numbers.
+        """
+        structure, operation = self.structure, self._task.operation
+        assert structure is not None  # the function is staged before results are combined
+        count = structure.num_leaves
+
+        def flat(*leaves: Any) -> tuple[Any, ...]:
+            pair = [trees.unflatten(structure, half) for half in (leaves[:count], leaves[count:])]
+            name = f"{operation}: combine's result"
+            return tuple(trees.flatten_like(structure, combine(*pair), name))
+
+        examples = [np.ones(spec.shape, spec.dtype)[()] for spec in self.specs] * 2
+        program = stage(operation, flat, tuple(map(wrap, examples)), {})
+        if program.guards:
+            raise ArgumentError(
+                f"{operation}: combine looks at a number, by `if` or the like. Choose with"
+                " fnp.where, since all results are combined by one program."
             )
-
-
-def combination(
-    operation: str, combine: Callable[[Any, Any], Any], plan: StagingPlan, arrays: dict[str, Any]
-) -> ChunkProgram:
-    """Stage the function that makes one result of two.
-
-    Raises
-    ------
-    TreeError, ShapeError
-        It does not return what it takes.
-    ArgumentError
-        It looks at numbers.
-    """
-    structure = plan.structure
-    assert structure is not None  # a result is there before it is combined with another
-    count = structure.num_leaves
-
-    def flat(*leaves: Any) -> tuple[Any, ...]:
-        pair = [trees.unflatten(structure, half) for half in (leaves[:count], leaves[count:])]
-        name = f"{operation}: combine's result"
-        return tuple(trees.flatten_like(structure, combine(*pair), name))
-
-    examples = [np.ones(spec.shape, spec.dtype)[()] for spec in plan.specs] * 2
-    program = stage(operation, flat, tuple(map(wrap, examples)), {})
-    if program.guards:
-        raise ArgumentError(
-            f"{operation}: combine looks at a number, by `if` or the like. Choose with fnp.where,"
-            " since all results are combined by one program."
-        )
-    for old, new in zip(plan.specs, program.output_specs, strict=True):
-        if (old.shape, old.dtype) != (new.shape, new.dtype):
-            raise ShapeError(
-                f"{operation}: combine makes {new} of two results of {old}. It has to return what"
-                " it takes, so that its result can be combined again."
-            )
-    specs = tuple([spec_of(example) for example in examples])
-    return _chunk_program(program, trees.of_leaves(2 * count), specs, arrays)
+        for old, new in zip(self.specs, program.output_specs, strict=True):
+            if (old.shape, old.dtype) != (new.shape, new.dtype):
+                raise ShapeError(
+                    f"{operation}: combine makes {new} of two results of {old}. It has to return"
+                    " what it takes, so that its result can be combined again."
+                )
+        specs = tuple([spec_of(example) for example in examples])
+        return self._chunk_program(program, trees.of_leaves(2 * count), specs)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -23,7 +22,7 @@ from funcgrad.backends.choice import chosen_backend
 from funcgrad.errors import WorkerError
 from funcgrad.parallel.blas_threads import one_thread
 from funcgrad.parallel.messages import Caller
-from funcgrad.parallel.worker_store import STORE
+from funcgrad.parallel.worker_store import MEMORY, ChunkStore
 
 
 def _answer() -> str:
@@ -41,38 +40,41 @@ def _versions(backend: str) -> tuple[tuple[str, str], ...]:
     """The versions of what computes here; of llvmlite where it compiles."""
     package: Any = sys.modules["funcgrad"]  # importing it here would be a cycle
     known = (("funcgrad", package.__version__), ("NumPy", np.__version__))
-    return (
-        known if backend == "numpy" else (*known, ("llvmlite", STORE.answer("llvmlite", _llvmlite)))
-    )
+    return known if backend == "numpy" else (*known, ("llvmlite", MEMORY.recall("llvmlite", _llvm)))
 
 
-def _llvmlite() -> str:
+def _llvm() -> str:
     try:
         return version("llvmlite")
     except PackageNotFoundError:
         return "none"
 
 
-def caller(operation: str, allow_strangers: bool, keep: int | None) -> Caller:
+def caller(
+    operation: str, allow_strangers: bool, keep: int | None, run: str, store: ChunkStore | None
+) -> Caller:
     """Describe this process, for workers to compare with."""
     backend = chosen_backend(None, operation).name
-    probe = "" if allow_strangers else STORE.answer("probe", _answer)
-    return Caller(operation, _versions(backend), backend, probe, keep)
+    probe = "" if allow_strangers else MEMORY.recall("probe", _answer)
+    return Caller(operation, _versions(backend), backend, probe, keep, run, store)
+
+
+def dask_worker() -> Any:
+    """The worker of Dask that runs this task, or None."""
+    distributed: Any = sys.modules.get("distributed")
+    try:
+        return None if distributed is None else distributed.get_worker()
+    except ValueError:  # this is no worker of Dask's
+        return None
 
 
 def worker_name() -> str:
     """The address of this worker: Dask's, or the machine's name and the process."""
-    distributed: Any = sys.modules.get("distributed")
-    if distributed is not None:
-        try:
-            address: str = distributed.get_worker().address
-            return address
-        except ValueError:  # this is no worker of Dask's
-            pass
-    return f"{socket.gethostname()}:{os.getpid()}"
+    worker = dask_worker()
+    return f"{socket.gethostname()}:{os.getpid()}" if worker is None else str(worker.address)
 
 
-def admit(by: Caller, probe: Callable[[], str] = _answer) -> None:
+def admit(by: Caller) -> None:
     """Check that this worker agrees with the caller.
 
     Raises
@@ -82,17 +84,16 @@ def admit(by: Caller, probe: Callable[[], str] = _answer) -> None:
     """
     here = _versions(by.backend)
     if here != by.versions:
-        pairs = zip(by.versions, here, strict=True)
         differing = [
             f"{name} {there} and the worker {other}"
-            for (name, there), (_, other) in pairs
+            for (name, there), (_, other) in zip(by.versions, here, strict=True)
             if there != other
         ]
         raise WorkerError(
             f"{by.operation}: the caller has {', '.join(differing)}, at {worker_name()}."
             " Results could differ: install the same version in both places."
         )
-    if by.probe and STORE.answer("probe", probe) != by.probe:
+    if by.probe and MEMORY.recall("probe", _answer) != by.probe:
         raise WorkerError(
             f"{by.operation}: the worker {worker_name()} computes a product, an exponential or a"
             " logarithm with other last bits than the caller, as another processor or library"

@@ -1,9 +1,8 @@
-"""Where the data of chunks come from: files, rows of arrays in files, functions, blocks of Dask.
+"""Where the data of chunks come from: functions, files, rows of arrays in files, blocks of Dask.
 
 A source is sent in place of data. The worker loads from it, and keeps the data under its key.
 
->>> source = CallableSource(lambda: np.arange(3.0), "three")
->>> source.load()
+>>> source_of(lambda: np.arange(3.0), "here", shipped=False).load()
 array([0., 1., 2.])
 """
 
@@ -11,79 +10,98 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import blake2b
+from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError
 from funcgrad.quick_dataclasses import dataclass
+from funcgrad.trace import TracedValue
+
+Load: TypeAlias = Callable[[], Any]
+"""A function without arguments that returns a pytree of arrays."""
 
 
-class ChunkSource(Protocol):
-    """A place that data are loaded from, by the worker."""
+@dataclass(frozen=True, slots=True)
+class ChunkSource:
+    """A place that data are loaded from, by the worker.
 
-    @property
-    def key(self) -> str:
-        """A text that is the same for the same data; the worker keeps them by it."""
-        ...
+    Attributes
+    ----------
+    key : str
+        A text that is the same for the same data.
+    function : bytes or callable
+        Loads them; pickled where workers are other processes.
+    files : tuple of str
+        The files that it reads, as far as they are known: data are loaded again when one changes.
+    """
+
+    key: str
+    function: bytes | Load
+    files: tuple[str, ...]
 
     def state(self) -> str:
-        """Say in the worker which state of the data is there now."""
-        ...
+        """The key, with the sizes and times of the files that are here now."""
+        facts = [os.stat(file) for file in self.files]
+        return " ".join([self.key, *[f"{fact.st_size} {fact.st_mtime_ns}" for fact in facts]])
 
     def load(self) -> Any:
         """Load the data, a pytree of arrays."""
-        ...
+        known = self.function
+        return pickle.loads(known)() if isinstance(known, bytes) else known()
+
+
+def source_of(function: Load, place: str, shipped: bool) -> ChunkSource:
+    """Make the source of a function.
+
+    Raises
+    ------
+    ArgumentError
+        The function cannot be sent.
+    """
+    key, files = getattr(function, "key", None), getattr(function, "files", ())
+    if not shipped:
+        return ChunkSource(str(key or f"{type(function).__name__} {id(function)}"), function, files)
+    try:
+        pickled = dumps(function)
+    except Exception as error:  # whatever a user's object raises
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise ArgumentError(
+            f"{place}: the function {name} cannot be sent to a worker: {error}. Have it open files"
+            " and connections itself, by names that it closes over."
+        ) from error
+    key = str(key or blake2b(pickled, digest_size=16).hexdigest())
+    return ChunkSource(key, pickled, files)
+
+
+def dumps(value: object) -> bytes:
+    """Pickle a value; functions that cannot be imported by value, if cloudpickle is there."""
+    if find_spec("cloudpickle") is None:
+        return pickle.dumps(value)
+    import cloudpickle
+
+    pickled: bytes = cloudpickle.dumps(value)
+    return pickled
 
 
 @dataclass(frozen=True, slots=True)
-class CallableSource:
-    """A function without arguments, called in the process that has it."""
-
-    function: Callable[[], Any]
-    key: str
-
-    def state(self) -> str:
-        """Say nothing: a function returns the same each time."""
-        return ""
-
-    def load(self) -> Any:
-        """Call the function."""
-        return self.function()
-
-
-@dataclass(frozen=True, slots=True)
-class PickledSource:
-    """A function without arguments, as the bytes that are sent to a worker."""
-
-    pickled: bytes
-    key: str
-
-    def state(self) -> str:
-        """Say nothing: a function returns the same each time."""
-        return ""
-
-    def load(self) -> Any:
-        """Call the function."""
-        return pickle.loads(self.pickled)()
-
-
-@dataclass(frozen=True, slots=True)
-class FileSource:
-    """A file of a format that is read by its ending."""
+class FileLoader:
+    """Reads a file of a format that its ending says; its key is its path."""
 
     key: str
 
-    def state(self) -> str:
-        """The size and the time of the file that is there now; the key is its path."""
-        facts = os.stat(self.key)
-        return f"{facts.st_size} {facts.st_mtime_ns}"
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.key,)
 
-    def load(self) -> Any:
-        """Read the file."""
+    def __call__(self) -> Any:
         return _READERS[os.path.splitext(self.key)[1]](self.key)
 
 
@@ -103,7 +121,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
 )
 
 
-def file_source(path: str, place: str) -> FileSource:
+def file_source(path: str, place: str, shipped: bool) -> ChunkSource:
     """Make the source of a file.
 
     Raises
@@ -111,77 +129,79 @@ def file_source(path: str, place: str) -> FileSource:
     ArgumentError
         The ending says of no format that is read here.
     """
-    ending = os.path.splitext(path)[1]
-    if ending not in _READERS:
+    if os.path.splitext(path)[1] not in _READERS:
         raise ArgumentError(
             f"{place} is the file {path!r}, and the formats that are read are"
             f" {', '.join(sorted(_READERS))}. Pass a function that reads it, such as"
             " functools.partial(read, path)."
         )
-    return FileSource(os.path.abspath(path))
+    return source_of(FileLoader(os.path.abspath(path)), place, shipped)
 
 
 @dataclass(frozen=True, slots=True)
-class Hdf5Place:
-    """A dataset of an HDF5 file, which is opened where it is read."""
-
-    file: str
-    name: str
-
-    def rows(self, start: int, stop: int) -> Any:
-        """Read some rows."""
-        import h5py
-
-        with h5py.File(self.file, "r") as file:
-            return file[self.name][start:stop]
-
-
-@dataclass(frozen=True, slots=True)
-class SlicedPlace:
-    """An array-like object that can be sent, such as zarr's, and is read by slices."""
-
-    array: Any
-
-    def rows(self, start: int, stop: int) -> Any:
-        """Read some rows."""
-        return np.asarray(self.array[start:stop])
-
-
-@dataclass(frozen=True, slots=True)
-class RowSource:
-    """Rows of arrays that are not in memory: a function that reads them."""
+class RowLoader:
+    """Reads rows of several arrays, of which some are in files, by a function for each."""
 
     structure: trees.Structure
-    places: tuple[Hdf5Place | SlicedPlace, ...]
-    start: int
-    stop: int
+    readers: tuple[Load, ...]
+    files: tuple[str, ...]
 
     def __call__(self) -> Any:
-        return trees.unflatten(
-            self.structure, [place.rows(self.start, self.stop) for place in self.places]
-        )
+        return trees.unflatten(self.structure, [read() for read in self.readers])
+
+
+def row_loader(
+    structure: trees.Structure, arrays: Iterable[Any], start: int, stop: int
+) -> RowLoader:
+    """The function that reads some rows; HDF5 files are opened by the worker."""
+    readers: list[Load] = []
+    files: list[str] = []
+    for array in arrays:
+        if type(array).__module__.partition(".")[0] == "h5py":
+            files.append(os.path.abspath(array.file.filename))
+            readers.append(partial(_rows_of_hdf5, files[-1], array.name, start, stop))
+        elif isinstance(array, (np.ndarray, TracedValue)):
+            readers.append(partial(np.asarray, array[start:stop]))
+        else:
+            readers.append(partial(_rows, array, start, stop))
+    return RowLoader(structure, tuple(readers), tuple(dict.fromkeys(files)))
+
+
+def _rows_of_hdf5(file: str, name: str, start: int, stop: int) -> Any:
+    import h5py
+
+    with h5py.File(file, "r") as opened:
+        return opened[name][start:stop]
+
+
+def _rows(array: Any, start: int, stop: int) -> Any:
+    return np.asarray(array[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSource:
-    """A block of a Dask array, or a partition of a bag, computed by the worker's own thread."""
+class BlockLoader:
+    """Computes a block of a Dask array, or a partition of a bag, in the worker's own thread."""
 
     delayed: Any
     is_bag: bool
 
+    @property
+    def key(self) -> str:
+        """Dask's name for the block."""
+        return f"dask {self.delayed.key}"
+
     def __call__(self) -> Any:
-        (block,) = _dask_compute(self.delayed)
+        import dask
+
+        (block,) = dask.compute(self.delayed, scheduler="synchronous")
         return stacked(block) if self.is_bag else block
 
 
-def _dask_compute(*delayed: Any) -> Any:
-    """Compute blocks of Dask in this thread."""
-    import dask
-
-    return dask.compute(*delayed, scheduler="synchronous")
-
-
-def stacked(records: Any) -> Any:
+def stacked(records: Iterable[Any]) -> Any:
     """Stack the records of a bag's partition into one tree of arrays."""
-    records = list(records)
-    return trees.map(lambda *leaves: np.stack(leaves), *records) if records else []
+    known = list(records)
+    if not known:
+        raise ArgumentError(
+            "a partition of the bag is empty, and has no arrays: bag.repartition makes fewer."
+        )
+    return trees.map(lambda *leaves: np.stack(leaves), *known)

@@ -1,58 +1,82 @@
 """Waiting with a way out: who waits says for what after ten seconds, and gives up when told to.
 
->>> calls = iter([False, True])
->>> wait_until(lambda seconds: next(calls), lambda: "a bus", "grad", timeout=None, patience=0.0)
+>>> Waiting("grad", timeout=1.0).until(lambda seconds: True, lambda: "a bus")
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from funcgrad.errors import WorkerError
 
-PATIENCE: Final = 10.0
+T = TypeVar("T")
+_PATIENCE: Final = 10.0
 _LOG: Final = logging.getLogger("funcgrad.parallel")
 
 
-def wait_until(
-    poll: Callable[[float], bool],
-    what: Callable[[], str],
-    operation: str,
-    timeout: float | None,
-    patience: float = PATIENCE,
-) -> None:
-    """Poll until something has happened; a message is logged whenever patience ends.
+class Waiting:
+    """The time that a step may take, from now on.
 
     Parameters
     ----------
-    poll : callable
-        Waits for at most some seconds, and returns whether it has happened.
-    what : callable
-        Says what is waited for.
     operation : str
     timeout : float or None
-        After how many seconds to give up.
+        Seconds; the step may take for ever if there is none.
     patience : float
         Seconds between messages.
-
-    Raises
-    ------
-    WorkerError
-        The time is over.
     """
-    began = monotonic()
-    while True:
-        waited = monotonic() - began
-        left = patience if timeout is None else min(patience, timeout - waited)
-        if poll(max(left, 0.0)):
-            return
-        waited = monotonic() - began
-        if timeout is not None and waited >= timeout:
-            raise WorkerError(
-                f"{operation}: nothing has come in {timeout:g} s, while waiting for {what()}. The"
-                " arguments are as they were: look at the workers, and call it again."
+
+    def __init__(self, operation: str, timeout: float | None, patience: float = _PATIENCE) -> None:
+        self._operation, self._timeout, self._patience = operation, timeout, patience
+        self._began = monotonic()
+
+    def until(self, poll: Callable[[float], bool], what: Callable[[], str]) -> None:
+        """Poll until something has happened.
+
+        Parameters
+        ----------
+        poll : callable
+            Waits for at most some seconds, and returns whether it has happened.
+        what : callable
+            Says what is waited for.
+
+        Raises
+        ------
+        WorkerError
+            The time of the step is over.
+        """
+        began, timeout = monotonic(), self._timeout
+        while True:
+            left = self._patience
+            if timeout is not None:
+                left = min(left, max(0.0, self._began + timeout - monotonic()))
+            if poll(left):
+                return
+            if timeout is not None and monotonic() - self._began >= timeout:
+                raise WorkerError(
+                    f"{self._operation}: the step has not ended in {timeout:g} s, and waits for"
+                    f" {what()}. The arguments are as they were: look at the workers, and call it"
+                    " again."
+                )
+            _LOG.warning(
+                "%s: for %.0f s waiting for %s", self._operation, monotonic() - began, what()
             )
-        _LOG.warning("%s: for %.0f s waiting for %s", operation, waited, what())
+
+
+def in_thread(function: Callable[[], T]) -> Future[T]:
+    """Call what may never return in a thread that nobody has to wait for."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future

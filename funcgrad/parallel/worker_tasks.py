@@ -1,15 +1,14 @@
 """Tasks of workers: functions of values alone, which any executor may call again anywhere.
 
 ``run_chunks`` loads chunks, runs the staged program on each, and combines the results in the fixed
-tree; ``combine_partials`` goes on with the results of several calls.
+tree; ``combine_outcomes`` goes on with the results of two calls.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,26 +20,26 @@ from funcgrad.errors import ChunkError
 from funcgrad.parallel import probes
 from funcgrad.parallel.blas_threads import one_thread
 from funcgrad.parallel.chunks import raw_leaves
-from funcgrad.parallel.folding import GrowingFold, folded
 from funcgrad.parallel.messages import (
-    AbsentParcels,
     Caller,
     ChunkProgram,
     Item,
-    Partial,
+    Outcome,
     StepCode,
     Unstaged,
+    folded,
 )
 from funcgrad.parallel.parcels import AbsentError, opened
-from funcgrad.parallel.worker_store import STORE
+from funcgrad.parallel.worker_store import CHUNKS, MEMORY
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from funcgrad.shape import spec_of
 from funcgrad.staging.entry import write_attempt
-from funcgrad.trace import concrete
+from funcgrad.trace import Value, concrete
+from funcgrad.trees import Structure
 
-Outcome: TypeAlias = "Partial | Unstaged | AbsentParcels"
-Combine: TypeAlias = Callable[[Partial, Partial], Partial]
+Combine: TypeAlias = Callable[[Outcome, Outcome], Outcome]
+Loaded: TypeAlias = tuple[Sequence[Value], Structure]
 _SHARE: Final = 4
 """Loaded chunks may take this part of a worker's memory."""
 
@@ -48,13 +47,25 @@ _SHARE: Final = 4
 def run_chunks(
     caller: Caller,
     items: Sequence[Item],
-    data: Sequence[Any],
-    code: Any,
-    inputs: Sequence[Any],
-    digests: Sequence[str],
-    arrays: Sequence[Any],
+    data: Sequence[object],
+    code: object,
+    arrays: Sequence[object],
+    inputs: object,
 ) -> Outcome:
     """Run the program on chunks, and combine the results.
+
+    Parameters
+    ----------
+    caller : Caller
+    items : sequence of Item
+    data : sequence
+        Chunks; None where the item has a source.
+    code : StepCode
+    arrays : sequence of numpy.ndarray
+        The large constants of the code.
+    inputs : sequence of values
+        The leaves of the parameters and of further arguments.
+        All of these may be parcels.
 
     Raises
     ------
@@ -62,109 +73,93 @@ def run_chunks(
         This worker does not agree with the caller.
     ChunkError
         A chunk cannot be loaded, or the program failed on it.
+    AbsentError
+        The file of a parcel cannot be read here.
     """
     probes.admit(caller)
-    try:
-        code, *inputs = opened([code, *inputs])
-        constants = dict(zip(digests, opened(arrays), strict=True))
-        chunks = [None if x is None else opened([x])[0] for x in data]
-    except AbsentError as error:
-        return AbsentParcels(error.args)
-    values = [value for leaves in inputs for value in leaves]
-    fold = GrowingFold(len(items), combiner(caller, code, constants))
+    step, values, *constants = opened([code, inputs, *arrays])
+
+    def outcomes() -> Iterator[Outcome]:
+        for item, chunk in zip(items, data, strict=True):
+            leaves, structure = _loaded(caller, item, chunk)
+            yield _run_chunk(caller, item, structure, [*values, *leaves], step, constants)
+
     with one_thread():
-        for position, (item, chunk) in enumerate(zip(items, chunks, strict=True)):
-            outcome = _run_chunk(caller, item, chunk, code, values, constants)
-            if not isinstance(outcome, Partial):
-                return outcome
-            fold.put(position, outcome)
-        return fold.total
+        return folded(outcomes(), combiner(caller, step, constants))
 
 
-def combine_partials(
-    caller: Caller,
-    partials: Sequence[Outcome],
-    code: Any,
-    digests: Sequence[str],
-    arrays: Sequence[Any],
+def combine_outcomes(
+    caller: Caller, left: Outcome, right: Outcome, code: StepCode, arrays: Sequence[Value]
 ) -> Outcome:
-    """Combine results of neighbours; if one of them lacks something, the answer is that."""
-    whole = [outcome for outcome in partials if isinstance(outcome, Partial)]
-    if len(whole) < len(partials):
-        return next(outcome for outcome in partials if not isinstance(outcome, Partial))
-    return folded(whole, combiner(caller, code, dict(zip(digests, arrays, strict=True))))
+    """Combine the results of neighbours."""
+    with one_thread():
+        return combiner(caller, code, arrays)(left, right)
 
 
-def load_chunk(caller: Caller, item: Item, data: Any) -> Any:
+def load_chunk(caller: Caller, item: Item, data: object) -> Loaded:
     """Load a chunk for the caller, who stages the function on it: its leaves and structure."""
     probes.admit(caller)
-    try:
-        leaves, structure = _loaded(caller, item, None if data is None else opened([data])[0])
-    except AbsentError as error:
-        return AbsentParcels(error.args)
-    except Exception as error:
-        raise _failure(caller, item, "cannot be loaded", error) from error
-    return leaves, structure
+    return _loaded(caller, item, data)
 
 
 # --------------------------------------------------------------------------------------- one chunk
 
 
-def _run_chunk(
-    caller: Caller,
-    item: Item,
-    chunk: Any,
-    code: StepCode,
-    inputs: Sequence[Any],
-    constants: Mapping[str, Any],
-) -> Partial | Unstaged:
+def _loaded(caller: Caller, item: Item, data: object) -> Loaded:
+    """The leaves and the structure of a chunk, from what was sent, or from its source."""
+    source = item.source
     try:
-        leaves, structure = _loaded(caller, item, chunk)
+        if source is None:
+            (chunk,) = opened([data])
+            return chunk if type(chunk) is tuple else raw_leaves(caller.operation, chunk)
+
+        def load() -> Any:
+            # The source as well: while it lives no other has its ``id``.
+            return *raw_leaves(caller.operation, source.load()), source
+
+        limit = MEMORY.recall("limit", _memory_share) if caller.keep is None else caller.keep
+        store = CHUNKS if caller.store is None else caller.store
+        leaves, structure, _ = store.chunk(source.state(), caller.run, limit, load)
+    except AbsentError:
+        raise
     except Exception as error:
         raise _failure(caller, item, "cannot be loaded", error) from error
-    specs = tuple([spec_of(leaf) for leaf in leaves])
-    try:
-        for program in code.programs:
-            if program.structure == structure and program.specs == specs:
-                arrays = [constants[digest] for digest in program.arrays]
-                outs = _attempt(program, caller.backend)(*inputs, *leaves, *arrays, ())
-                if outs is not MISS:
-                    values = [_scaled(concrete(out), item.weight, code.dtype) for out in outs]
-                    return Partial(tuple(values), ((item.index, probes.worker_name()),))
-    except Exception as error:
-        raise _failure(caller, item, "has numbers that the function refuses", error) from error
-    return Unstaged(item.index)
-
-
-def _loaded(caller: Caller, item: Item, data: Any) -> Any:
-    """The leaves and the structure of a chunk, from what was sent, or from its source."""
-    if item.source is None:
-        return data if type(data) is tuple else raw_leaves(caller.operation, data)
-
-    def load() -> Any:
-        # The source as well: while it lives no other has its ``id``.
-        return *raw_leaves(caller.operation, item.source.load()), item.source
-
-    limit = STORE.answer("limit", _memory_share) if caller.keep is None else caller.keep
-    key = f"{item.source.key} {item.source.state()}"
-    return STORE.chunk(key, item.run, limit, load)[:2]
+    return leaves, structure
 
 
 def _memory_share() -> int:
     """A part of the memory that this worker may use: Dask's limit, or that of a processor."""
-    distributed: Any = sys.modules.get("distributed")
-    if distributed is not None:
-        try:
-            limit = distributed.get_worker().memory_manager.memory_limit
-            if limit:
-                return int(limit) // _SHARE
-        except ValueError:  # this is no worker of Dask's
-            pass
+    worker = probes.dask_worker()
+    limit = None if worker is None else worker.memory_manager.memory_limit
+    if limit:
+        return int(limit) // _SHARE
     try:
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # as on Windows
         pages = 2**32
     return pages // (os.cpu_count() or 1) // _SHARE
+
+
+def _run_chunk(
+    caller: Caller,
+    item: Item,
+    structure: Structure,
+    values: Sequence[Value],
+    code: StepCode,
+    constants: Sequence[Value],
+) -> Outcome:
+    by_digest = dict(zip(code.arrays, constants, strict=True))
+    try:
+        for program in code.programs:
+            count = len(program.specs)
+            specs = tuple([spec_of(leaf) for leaf in values[len(values) - count :]])
+            if program.structure == structure and program.specs == specs:
+                outs = _attempt(program, caller.backend, by_digest)(*values)
+                if outs is not MISS:
+                    return tuple([_scaled(concrete(out), item.weight, code.dtype) for out in outs])
+    except Exception as error:
+        raise _failure(caller, item, "has numbers that the function refuses", error) from error
+    return Unstaged((item.index,))
 
 
 def _failure(caller: Caller, item: Item, what: str, error: Exception) -> ChunkError:
@@ -176,43 +171,50 @@ def _failure(caller: Caller, item: Item, what: str, error: Exception) -> ChunkEr
     )
 
 
-def _scaled(value: Any, weight: float | None, dtype: str | None) -> Any:
+def _scaled(value: Value, weight: float | None, dtype: str | None) -> Value:
     """A result as an array of the dtype of sums, times the weight of its chunk."""
     array = np.asarray(value)
     if dtype is not None:
         array = array.astype(np.result_type(array.dtype, dtype), copy=False)
-    return array[()] if weight is None else array * array.dtype.type(weight)
+    if weight is not None:  # in float64: small dtypes cannot have every weight
+        with np.errstate(all="ignore"):
+            array = np.asarray(array * np.float64(weight)).astype(array.dtype)
+    raw: Value = array[()]
+    return raw
 
 
 # ---------------------------------------------------------------------------------------- programs
 
 
-def combiner(caller: Caller, code: StepCode, constants: Mapping[str, Any]) -> Combine:
-    """The function that makes one result of two."""
-    program = code.combine
-    if program is None:
-        return _sum
-    attempt = _attempt(program, caller.backend)
-    arrays = [constants[digest] for digest in program.arrays]
+def combiner(caller: Caller, code: StepCode, constants: Sequence[Value]) -> Combine:
+    """The function that makes one result of two; of chunks without a program it makes a list."""
+    attempt: Callable[..., Any] = _sums
+    if code.combine is not None:
+        by_digest = dict(zip(code.arrays, constants, strict=True))
+        attempt = _attempt(code.combine, caller.backend, by_digest)
 
-    def combine(left: Partial, right: Partial) -> Partial:
-        outs = attempt(*left.values, *right.values, *arrays, ())
-        return Partial(
-            tuple([np.asarray(concrete(out))[()] for out in outs]), left.places + right.places
-        )
+    def combine(left: Outcome, right: Outcome) -> Outcome:
+        if isinstance(left, Unstaged) or isinstance(right, Unstaged):
+            missing = [side.indices for side in (left, right) if isinstance(side, Unstaged)]
+            return Unstaged(sum(missing, ()))
+        return tuple([np.asarray(concrete(out))[()] for out in attempt(*left, *right)])
 
     return combine
 
 
-def _sum(left: Partial, right: Partial) -> Partial:
+def _sums(*values: Value) -> list[Value]:
+    half = len(values) // 2
     with np.errstate(all="ignore"):
-        sums = [np.add(x, y) for x, y in zip(left.values, right.values, strict=True)]
-    return Partial(tuple(sums), left.places + right.places)
+        return [np.add(x, y) for x, y in zip(values[:half], values[half:], strict=True)]
 
 
-def _attempt(program: ChunkProgram, backend: str) -> Callable[..., Any]:
-    """The compiled program: from raw inputs and a last ``()`` to its outputs, or MISS."""
-    return STORE.program((program.fingerprint, backend), lambda: _compiled(program.text, backend))
+def _attempt(
+    program: ChunkProgram, backend: str, by_digest: Mapping[str, Value]
+) -> Callable[..., Any]:
+    """The compiled program: from raw inputs to its outputs, or MISS."""
+    run = MEMORY.recall((program.text, backend), lambda: _compiled(program.text, backend))
+    constants = [by_digest[digest] for digest in program.arrays]
+    return lambda *values: run(*values, *constants, ())
 
 
 def _compiled(text: str, name: str) -> Callable[..., Any]:

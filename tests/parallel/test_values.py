@@ -312,13 +312,11 @@ def test_programs_are_staged_once(threads):
 
 
 def test_the_tree_of_the_tests_is_that_of_the_package():
-    from funcgrad.parallel.folding import GrowingFold, folded
+    from funcgrad.parallel.messages import folded
 
     for count in (1, 2, 3, 5, 8, 11, 16, 31):
         values = [np.array(0.1 * k) for k in range(count)]
         expected = tree_sum(values).tobytes()
         assert np.asarray(folded(values, np.add)).tobytes() == expected
-        fold: GrowingFold[Any] = GrowingFold(count, np.add)
-        for k in np.random.default_rng(count).permutation(count):
-            fold.put(int(k), values[k])
-        assert np.asarray(fold.total).tobytes() == expected
+        pairs = [folded(values[k : k + 4], np.add) for k in range(0, count, 4)]
+        assert np.asarray(folded(pairs, np.add)).tobytes() == expected
