@@ -23,12 +23,11 @@ from numpy.typing import DTypeLike
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.foreign_names import answering
-from funcgrad.parallel.chunk_steps import Options, Steps, dtype_of_sums
+from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.engines import AnyExecutor
-from funcgrad.parallel.plans import Task, Work
-from funcgrad.shape import Spec, shape_of
+from funcgrad.parallel.plans import Job
+from funcgrad.shape import shape_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value
 from funcgrad.transforms import jacobian as jacobians
 from funcgrad.transforms import reverse
 from funcgrad.users_values import freeze
@@ -55,36 +54,26 @@ def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] |
     return weights
 
 
-def _divided(value: Value, spec: Spec, divisor: float | None) -> Any:
-    """A sum as a tensor, divided by a number that a small dtype need not have."""
-    total = np.asarray(value)
-    wide = np.float64 if total.dtype.kind == "f" else total.dtype.type
-    with np.errstate(all="ignore"):
-        if divisor is not None:
-            total = np.asarray(total / wide(divisor))
-        total = total.astype(spec.dtype, copy=False)
-    return wrap(freeze(total) if total.ndim else total[()])
-
-
-def _summed(
-    operation: str,
-    loss: Callable[..., Any],
-    work: Work,
-    reduce: str | Iterable[float],
-    dtype: DTypeLike | None,
-    options: Options,
-) -> Callable[..., Any]:
+def _summed(job: Job, reduce: str | Iterable[float]) -> Callable[..., Any]:
     """The function from parameters, chunks and further arguments to the sum or mean of works."""
-    weights = _weights(operation, reduce)
-    steps = Steps(Task(operation, work, (loss,), dtype_of_sums(operation, dtype)), options)
+    weights = _weights(job.operation, reduce)
+    steps = Steps(job)
 
-    def summed(params: Any, chunks: Any, *args: Any) -> Any:
-        values, plan, count = steps.total(params, args, chunks, weights)
-        divisor = fsum(weights) if weights is not None else count if reduce == "mean" else None
-        pairs = zip(values, plan.specs, strict=True)
-        return plan.result([_divided(value, spec, divisor) for value, spec in pairs])
+    def summed(params: object, chunks: object, *args: object) -> Any:
+        step, leaves = steps.step(params, args, chunks, weights), []
+        values, divisor = step.total(), step.count if reduce == "mean" else None
+        if weights is not None:
+            divisor = fsum(weights)
+        for value, spec in zip(values, step.plan.specs, strict=True):
+            total = np.asarray(value)
+            # In float64, which has every divisor, while float16 ends at 65504.
+            wide = np.float64 if total.dtype.kind == "f" else total.dtype.type
+            with np.errstate(all="ignore"):
+                quotient = total if divisor is None else np.asarray(total / wide(divisor))
+                leaves.append(wrap(freeze(quotient.astype(spec.dtype, copy=False))[()]))
+        return step.plan.result(leaves)
 
-    return update_wrapper(summed, loss, updated=())
+    return update_wrapper(summed, job.roots[0], updated=())
 
 
 @answering
@@ -158,12 +147,13 @@ def value_and_grad(
     ...     fg.parallel.value_and_grad(loss, executor)(2.0, chunks)
     (Tensor(17.5), Tensor(-35.0))
     """
-
-    def work(params: Any, args: Any, chunk: Any) -> Any:
-        return reverse.value_and_grad(loss)(params, chunk, *args)
-
-    options = Options(executor, keep, timeout, allow_strangers)
-    return _summed("parallel.value_and_grad", loss, work, reduce, dtype, options)
+    job = Job(
+        "parallel.value_and_grad",
+        lambda params, args, chunk: reverse.value_and_grad(loss)(params, chunk, *args),
+        (loss,),
+        *(executor, keep, timeout, allow_strangers, dtype),
+    )
+    return _summed(job, reduce)
 
 
 @answering
@@ -205,12 +195,13 @@ def grad(
     ...     fg.parallel.grad(lambda w, x: w * w * x, executor, "sum")(3.0, [1.0, 2.0])
     Tensor(18.0)
     """
-
-    def work(params: Any, args: Any, chunk: Any) -> Any:
-        return reverse.grad(loss)(params, chunk, *args)
-
-    options = Options(executor, keep, timeout, allow_strangers)
-    return _summed("parallel.grad", loss, work, reduce, dtype, options)
+    job = Job(
+        "parallel.grad",
+        lambda params, args, chunk: reverse.grad(loss)(params, chunk, *args),
+        (loss,),
+        *(executor, keep, timeout, allow_strangers, dtype),
+    )
+    return _summed(job, reduce)
 
 
 @answering
@@ -253,15 +244,17 @@ def hvp(
     ...     fg.parallel.hvp(lambda w, x: w**3 * x, executor, "sum")(2.0, 1.0, [1.0, 2.0])
     Tensor(36.0)
     """
+    job = Job(
+        "parallel.hvp",
+        lambda pair, args, chunk: jacobians.hvp(
+            lambda params: loss(params, chunk, *args), pair[:1], pair[1:]
+        ),
+        (loss,),
+        *(executor, keep, timeout, allow_strangers, dtype),
+    )
+    summed = _summed(job, reduce)
 
-    def work(pair: Any, args: Any, chunk: Any) -> Any:
-        params, tangents = pair
-        return jacobians.hvp(lambda inner: loss(inner, chunk, *args), (params,), (tangents,))
-
-    options = Options(executor, keep, timeout, allow_strangers)
-    summed = _summed("parallel.hvp", loss, work, reduce, dtype, options)
-
-    def product(params: Any, tangents: Any, chunks: Any, *args: Any) -> Any:
+    def product(params: object, tangents: object, chunks: object, *args: object) -> Any:
         return summed((params, tangents), chunks, *args)
 
     return update_wrapper(product, loss, updated=())
@@ -312,17 +305,16 @@ def jacobian(
     ...     fg.parallel.jacobian(lambda w, x: w * x**2, executor)(2.0, chunks)
     Tensor([0., 1., 4.])
     """
-    operation = "parallel.jacobian"
 
-    def size(tree: Any) -> int:
+    def size(tree: object) -> int:
         return sum(int(np.prod(shape_of(leaf))) for leaf in trees.leaves(tree))
 
-    def work(params: Any, args: Any, chunk: Any) -> Any:
-        def inner(params: Any) -> Any:
+    def work(params: object, args: tuple[object, ...], chunk: object) -> Any:
+        def inner(params: object) -> Any:
             out = f(params, chunk, *args)
             if not all(map(shape_of, trees.leaves(out))):
                 raise ShapeError(
-                    f"{operation}: the function returns a number for a chunk. It has to return"
+                    "parallel.jacobian: the function returns a number for a chunk. It has to return"
                     " arrays with a row for each row of the chunk."
                 )
             return out
@@ -331,11 +323,12 @@ def jacobian(
         mode = jacobians.jacfwd if size(params) <= outputs else jacobians.jacrev
         return mode(inner)(params)
 
-    options = Options(executor, keep, timeout, allow_strangers)
-    steps = Steps(Task(operation, work, (f,), alike=False), options)
+    options = executor, keep, timeout, allow_strangers
+    steps = Steps(Job("parallel.jacobian", work, (f,), *options, alike=False))
 
-    def rows(params: Any, chunks: Any, *args: Any) -> Any:
-        blocks = [block for block, _ in steps.results(params, args, chunks)]
+    def rows(params: object, chunks: object, *args: object) -> Any:
+        step = steps.step(params, args, chunks)
+        blocks = [step.plan.result(values) for values in step.stream()]
         return trees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *blocks)
 
     return update_wrapper(rows, f, updated=())

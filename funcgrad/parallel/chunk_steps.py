@@ -12,11 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from hashlib import blake2b
-from itertools import islice
 from typing import Any, Final, TypeVar
-
-import numpy as np
-from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, ChunkError, WorkerError
 from funcgrad.parallel.chunks import HeldChunk, RemoteChunk, chunk_list, raw_leaves
@@ -28,16 +24,14 @@ from funcgrad.parallel.engines import (
     aligned_groups,
 )
 from funcgrad.parallel.messages import ChunkProgram, Item, Outcome, Unstaged, folded
-from funcgrad.parallel.plans import StagingPlan, Task, digest_of
+from funcgrad.parallel.plans import Job, StagingPlan, digest_of
 from funcgrad.parallel.probes import caller
 from funcgrad.parallel.waiting import Waiting
 from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
 from funcgrad.process_locks import ProcessLock
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import spec_of
 from funcgrad.staging.static_arguments import parts_of
 from funcgrad.trace import Value
-from funcgrad.transforms.arguments import check_function
 from funcgrad.trees import Structure
 
 T = TypeVar("T")
@@ -45,54 +39,6 @@ _MOST_PLANS: Final = 16
 _MOST_REPEATS: Final = 1000
 _AHEAD: Final = 3
 """Results that are streamed are computed this many for each worker ahead of their use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options that the functions of this package share."""
-
-    executor: AnyExecutor
-    keep: int | None
-    timeout: float | None
-    allow_strangers: bool
-
-    def checked(self, operation: str) -> Options:
-        """Return the options, if they are allowed.
-
-        Raises
-        ------
-        ArgumentError
-            One of them is not.
-        """
-        keep, timeout = self.keep, self.timeout
-        if keep is not None and (type(keep) is not int or keep < 0):
-            raise ArgumentError(f"{operation}: keep has to be a number of bytes, got {keep!r}.")
-        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
-            raise ArgumentError(
-                f"{operation}: timeout has to be a number of seconds, got {timeout!r}."
-            )
-        return self
-
-
-def dtype_of_sums(operation: str, dtype: DTypeLike | None) -> str | None:
-    """Check the option ``dtype``.
-
-    Raises
-    ------
-    ArgumentError
-        It is none for sums.
-    """
-    if dtype is None:
-        return None
-    try:
-        name = np.dtype(dtype).name
-    except (TypeError, ValueError):
-        name = ""
-    if name not in ("float32", "float64", "complex64", "complex128"):
-        raise ArgumentError(
-            f"{operation}: dtype={dtype!r} is no dtype for sums: 'float64' or None."
-        )
-    return name
 
 
 def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
@@ -122,45 +68,25 @@ def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
 class Steps:
     """The steps of one function on one executor, and what the next one takes over from them.
 
-    Attributes
-    ----------
-    task : Task
-    options : Options
-    engine : ExecutorEngine
-    sent : dict
-        What the newest step has sent, by keys of the content, with the values themselves.
+    That is ``sent``: what the newest step has sent, by keys of the content, with the values.
     """
 
-    def __init__(self, task: Task, options: Options) -> None:
-        for root in task.roots:
-            check_function(task.operation, root)
-        self.task, self.options = task, options.checked(task.operation)
-        self.engine = _engine_of(task.operation, options.executor)
+    def __init__(self, job: Job) -> None:
+        job.check()
+        self.job, self.engine = job, _engine_of(job.operation, job.executor)
         self.sent: dict[Hashable, tuple[object, object]] = {}
         self._lock = ProcessLock()
         self._plans: dict[Hashable, StagingPlan] = {}
 
-    def total(
+    def step(
         self,
         params: object,
         args: tuple[object, ...],
         chunks: object,
         weights: Sequence[float] | None = None,
-    ) -> tuple[tuple[Value, ...], StagingPlan, int]:
-        """Combine the results of all chunks; also return their number."""
-        step = _Step(self, params, args, chunks, weights)
-        values = step.total()
-        self.sent = step.sent
-        return values, step.plan, step.count
-
-    def results(
-        self, params: object, args: tuple[object, ...], chunks: object
-    ) -> Iterator[tuple[Any, int]]:
-        """Yield the tree of results of each chunk in order, and how many come."""
-        step = _Step(self, params, args, chunks, None)
-        for values in step.stream():
-            yield step.plan.result(values), step.count
-        self.sent = step.sent
+    ) -> Step:
+        """Begin a step."""
+        return Step(self, params, args, chunks, weights)
 
     def plan(self, leaves: Sequence[Value], structure: Structure) -> StagingPlan:
         """The plan for parameters of this kind; a new one when something outside has changed."""
@@ -170,11 +96,11 @@ class Steps:
             if plan is None or not plan.unchanged():
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()
-                plan = self._plans[key] = StagingPlan(self.task, structure)
+                plan = self._plans[key] = StagingPlan(self.job, structure)
             return plan
 
 
-class _Step:
+class Step:
     """One step: its parameters, its chunks, and the plan that grows while it runs."""
 
     def __init__(
@@ -185,7 +111,7 @@ class _Step:
         chunks: object,
         weights: Sequence[float] | None,
     ) -> None:
-        operation, options = steps.task.operation, steps.options
+        operation, job = steps.job.operation, steps.job
         self._steps, self._engine = steps, steps.engine
         self._chunks = chunk_list(operation, chunks, self._engine.shipped)
         self._inputs, structure = raw_leaves(operation, (params, args))
@@ -205,9 +131,7 @@ class _Step:
         ]
         keys = [item.source.key for item in self._items if item.source is not None]
         run = blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
-        self._caller = caller(
-            operation, options.allow_strangers, options.keep, run, self._engine.store
-        )
+        self._caller = caller(operation, job.allow_strangers, job.keep, run, self._engine.store)
         self.sent: dict[Hashable, tuple[object, object]] = {}
         self._sent_inputs: object = None
         self._tried: Sequence[ChunkProgram] = ()
@@ -216,7 +140,7 @@ class _Step:
 
     def _wait(self) -> None:
         """Begin to count the time of the step, or of the next result."""
-        self._waiting = Waiting(self._caller.operation, self._steps.options.timeout)
+        self._waiting = Waiting(self._caller.operation, self._steps.job.timeout)
 
     # Sending.
 
@@ -311,16 +235,10 @@ class _Step:
             try:
                 return attempt()
             except LostError:
-                self._forget()
-        raise self._lost_too_often()
-
-    def _forget(self) -> None:
-        self.sent, self._steps.sent, self._sent_inputs = {}, {}, None
-        self._losses += 1
-        self._engine.recover(self._waiting)
-
-    def _lost_too_often(self) -> WorkerError:
-        return WorkerError(
+                self.sent, self._steps.sent, self._sent_inputs = {}, {}, None
+                self._losses += 1
+                self._engine.recover(self._waiting)
+        raise WorkerError(
             f"{self._caller.operation}: workers were lost {_MOST_REPEATS} times during one step,"
             " and with them what they held. Look at the workers' logs."
         )
@@ -328,14 +246,13 @@ class _Step:
     def total(self) -> tuple[Value, ...]:
         """Combine the results of all chunks."""
         self._repeated(self._prepare)
-        while True:
-            outcome = self._repeated(self._attempt)
-            if not isinstance(outcome, Unstaged):
-                return outcome
+        while isinstance(outcome := self._repeated(self._combined), Unstaged):
             for index in outcome.indices:
                 self._repeated(partial(self._stage, index))
+        self._steps.sent = self.sent
+        return outcome
 
-    def _attempt(self) -> Outcome:
+    def _combined(self) -> Outcome:
         engine, waiting = self._engine, self._waiting
         places = engine.places(waiting)
         groups = aligned_groups(self.count, len(places))
@@ -345,55 +262,46 @@ class _Step:
             for number, group in enumerate(groups):
                 # Groups beside each other go to one worker, and to the same one in each step.
                 tasks.append(self._start(group, places[number * len(places) // len(groups)]))
-            return engine.total(tasks, combine, self._caller, *self._code(), waiting)
+            return engine.total(tasks, combine, (self._caller, *self._code()), waiting)
         except KilledError:
             engine.cancel(tasks)
-            # The chunk that kills is not the only one that was lost with its workers.
-            return folded(
-                (self._ended(self._start(slice(k, k + 1)), k) for k in range(self.count)), combine
-            )
+            return folded(map(self._alone, range(self.count)), combine)
         except BaseException:
             engine.cancel(tasks)
             raise
 
-    def stream(self) -> Iterator[tuple[Value, ...]]:
-        """Yield the results of the chunks in order."""
-        self._repeated(self._prepare)
-        done = 0
-        for _ in range(_MOST_REPEATS):
-            try:
-                for values in self._streamed(done):
-                    done += 1
-                    yield values
-                return
-            except LostError:
-                self._forget()
-        raise self._lost_too_often()
+    def _alone(self, index: int) -> Outcome:
+        """Run one chunk without others, which would be lost too where it kills its worker."""
+        return self._ended(self._start(slice(index, index + 1)), index)
 
-    def _streamed(self, first: int) -> Iterator[tuple[Value, ...]]:
-        """Have a few chunks more under way than there are workers."""
+    def stream(self) -> Iterator[tuple[Value, ...]]:
+        """Yield the results of the chunks in order, of which a few are computed ahead."""
+        self._repeated(self._prepare)
         running: deque[Future[Outcome]] = deque()
-        later = iter(range(first, self.count))
         ahead = _AHEAD * len(self._engine.places(self._waiting))
         try:
-            for index in range(first, self.count):
-                for k in islice(later, ahead - len(running)):
-                    running.append(self._start(slice(k, k + 1)))
-                outcome = self._alone(index, running)
+            for index in range(self.count):
+                outcome = self._repeated(partial(self._next, index, running, ahead))
                 while isinstance(outcome, Unstaged):
-                    self._stage(index)
-                    outcome = self._ended(self._start(slice(index, index + 1)), index)
-                running.popleft()
+                    self._repeated(partial(self._stage, index))
+                    outcome = self._repeated(partial(self._alone, index))
                 yield outcome
                 self._wait()
+            self._steps.sent = self.sent
         finally:
             self._engine.cancel(running)
 
-    def _alone(self, index: int, running: Sequence[Future[Outcome]]) -> Outcome:
-        """Wait for the first of some tasks; where its workers die, run it without the others."""
+    def _next(self, index: int, running: deque[Future[Outcome]], ahead: int) -> Outcome:
+        """Start tasks for a chunk and those behind it, and wait for the first."""
         try:
-            return self._engine.result(running[0], self._waiting)
-        except KilledError as error:
+            for k in range(index + len(running), min(index + ahead, self.count)):
+                running.append(self._start(slice(k, k + 1)))
+            outcome = self._engine.result(running[0], self._waiting)
+            running.popleft()
+            return outcome
+        except (LostError, KilledError) as error:
             self._engine.cancel(running)
-            self._ended(self._start(slice(index, index + 1)), index)
-            raise LostError from error
+            running.clear()
+            if isinstance(error, LostError):
+                raise
+            return self._alone(index)

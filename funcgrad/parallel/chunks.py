@@ -82,15 +82,7 @@ def _raw(operation: str, leaf: object) -> Value:
 
 
 def chunk_list(operation: str, chunks: object, shipped: bool) -> list[Chunk]:
-    """Read the argument ``chunks``.
-
-    Parameters
-    ----------
-    operation : str
-    chunks : object
-        What the user passed.
-    shipped : bool
-        Whether workers are other processes, so that functions have to be pickled.
+    """Read the argument ``chunks``; functions are pickled where workers are other processes.
 
     Raises
     ------

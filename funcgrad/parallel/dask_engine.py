@@ -19,8 +19,8 @@ from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
 from funcgrad.errors import FuncgradError, WorkerError
-from funcgrad.parallel.engines import AnyExecutor, ExecutorEngine, KilledError, LostError
-from funcgrad.parallel.messages import Caller, Outcome, folded
+from funcgrad.parallel.engines import AnyExecutor, ExecutorEngine, KilledError, LostError, Terms
+from funcgrad.parallel.messages import Outcome, folded
 from funcgrad.parallel.sources import stacked
 from funcgrad.parallel.waiting import Waiting, in_thread
 from funcgrad.parallel.worker_tasks import Combine, combine_outcomes
@@ -176,18 +176,12 @@ class DaskEngine(ExecutorEngine):
             raise self._failed(error) from error
 
     def total(
-        self,
-        tasks: list[Future[Outcome]],
-        combine: Combine,
-        caller: Caller,
-        code: object,
-        arrays: Sequence[object],
-        waiting: Waiting,
+        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Waiting
     ) -> Outcome:
         """Combine the results of tasks by tasks, which wait in the cluster for one another."""
 
         def combined(left: Future[Outcome], right: Future[Outcome]) -> Future[Outcome]:
-            return self.submit(None, combine_outcomes, caller, left, right, code, arrays)
+            return self.submit(None, combine_outcomes, left, right, *terms)
 
         tasks[:] = [folded(tasks, combined)]  # workers drop what only the others would have held
         return self.result(tasks[0], waiting)

@@ -17,7 +17,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from time import monotonic
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.messages import Caller, Outcome, folded
@@ -27,6 +27,8 @@ from funcgrad.parallel.worker_store import ChunkStore
 from funcgrad.parallel.worker_tasks import Combine
 
 T = TypeVar("T")
+Terms: TypeAlias = tuple[Caller, object, list[object]]
+"""What workers need to combine results: the caller, the code and its large constants."""
 _TASKS_PER_WORKER: Final = 8
 _GLANCE: Final = 0.5
 """Seconds between looks at whether tasks were cancelled."""
@@ -52,14 +54,8 @@ class KilledError(Exception):
 class ExecutorEngine:
     """Threads, processes and what else has the interface of ``concurrent.futures.Executor``.
 
-    To threads values are passed as they are, to others as parcels.
-
-    Attributes
-    ----------
-    shipped : bool
-        Whether workers are other processes.
-    store : ChunkStore or None
-        Where workers that are threads keep chunks.
+    Workers are threads, which get values as they are and keep chunks in ``store``; or they are
+    processes, to which values are ``shipped`` as parcels.
     """
 
     def __init__(self, operation: str, executor: AnyExecutor) -> None:
@@ -120,10 +116,8 @@ class ExecutorEngine:
 
         Raises
         ------
-        LostError
-            Something that the task needs is not there.
-        KilledError
-            The task kills its workers.
+        LostError, KilledError
+            Something that the task needs is not there; it kills its workers.
         ChunkError, WorkerError
             It failed.
         """
@@ -166,26 +160,12 @@ class ExecutorEngine:
         )
 
     def total(
-        self,
-        tasks: list[Future[Outcome]],
-        combine: Combine,
-        caller: Caller,
-        code: object,
-        arrays: Sequence[object],
-        waiting: Waiting,
+        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Waiting
     ) -> Outcome:
         """Combine the results of tasks in the fixed tree; here, as soon as they come.
 
-        Parameters
-        ----------
-        tasks : list of Future
-            It is emptied, so that each result is dropped once it is combined; what is in it at the
-            end is to be cancelled if something failed.
-        combine : callable
-            Makes one result of two.
-        caller, code, arrays : object
-            What workers need to combine results.
-        waiting : Waiting
+        The list is emptied, so that each result is dropped once it is combined; what is in it at
+        the end is to be cancelled if something failed.
         """
         count, results = len(tasks), dict[int, Outcome]()
         numbers = {task: number for number, task in enumerate(tasks)}

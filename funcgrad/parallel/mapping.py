@@ -15,13 +15,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad import trees
 from funcgrad.errors import MissingPackageError
 from funcgrad.foreign_names import answering
-from funcgrad.parallel.chunk_steps import Options, Steps
+from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.chunks import slices
 from funcgrad.parallel.engines import AnyExecutor
-from funcgrad.parallel.plans import Task
+from funcgrad.parallel.plans import Job
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
 from funcgrad.transforms.arguments import check_function
@@ -87,31 +86,28 @@ def map(
     [5. 1.]
     [13.]
     """
-    operation = "parallel.map"
-    check_function(operation, f)
+    check_function("parallel.map", f)
     if batch_size is not None:
         slices(np.zeros(0), batch_size)  # which refuses a wrong one
 
-    def work(params: Any, args: Any, chunk: Any) -> Any:
-        if batch_size is None:
-            return f(chunk, *args)
-        return vmap(lambda x: f(x, *args))(chunk)
+    def work(params: object, args: tuple[object, ...], chunk: object) -> Any:
+        return f(chunk, *args) if batch_size is None else vmap(lambda x: f(x, *args))(chunk)
 
-    options = Options(executor, keep, timeout, allow_strangers)
-    steps = Steps(Task(operation, work, (f,), alike=False), options)
+    options = executor, keep, timeout, allow_strangers
+    steps = Steps(Job("parallel.map", work, (f,), *options, alike=False))
     bar = _bar() if progress else None
 
-    def mapped(xs: Any, *args: Any) -> Generator[Any, None, None]:
+    def mapped(xs: object, *args: object) -> Generator[Any, None, None]:
         chunks = xs if batch_size is None else slices(xs, index(batch_size))
         if batch_size is not None and not chunks:
             return
-        shown = None
+        step = steps.step((), args, chunks)
+        shown = None if bar is None else bar(total=step.count)
         try:
-            for result, count in steps.results((), args, chunks):
-                if bar is not None:
-                    shown = bar(total=count) if shown is None else shown
+            for values in step.stream():
+                if shown is not None:
                     shown.update()
-                yield trees.map(_tensor, result)
+                yield step.plan.result([_tensor(value) for value in values])
         finally:
             if shown is not None:
                 shown.close()
@@ -182,17 +178,18 @@ def reduce(
     ...     fg.parallel.reduce(extremes, widest, executor)(chunks)
     {'greatest': Tensor(7.0), 'least': Tensor(1.0)}
     """
-    operation = "parallel.reduce"
-    check_function(operation, combine)
+    job = Job(
+        "parallel.reduce",
+        lambda params, args, chunk: f(chunk, *args),
+        (f, combine),
+        *(executor, keep, timeout, allow_strangers),
+        combine=combine,
+    )
+    steps = Steps(job)
 
-    def work(params: Any, args: Any, chunk: Any) -> Any:
-        return f(chunk, *args)
-
-    options = Options(executor, keep, timeout, allow_strangers)
-    steps = Steps(Task(operation, work, (f, combine), combine=combine), options)
-
-    def reduced(chunks: Any, *args: Any) -> Any:
-        values, plan, _ = steps.total((), args, chunks)
-        return plan.result([_tensor(value) for value in values])
+    def reduced(chunks: object, *args: object) -> Any:
+        step = steps.step((), args, chunks)
+        values = step.total()
+        return step.plan.result([_tensor(value) for value in values])
 
     return update_wrapper(reduced, f, updated=())

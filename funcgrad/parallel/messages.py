@@ -22,33 +22,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The facts that a worker has to agree with, and how it works for this caller.
-
-    Attributes
-    ----------
-    operation : str
-        The function that the user called, for error messages.
-    versions : tuple of pairs
-        Names of packages, with their versions.
-    backend : str
-        The backend that compiles programs.
-    probe : str
-        The digest of the caller's answer to the numeric probe; empty where any answer will do.
-    keep : int or None
-        How many bytes of loaded chunks a worker may keep; None means a fourth of its memory.
-    run : str
-        A name for all chunks that are worked on together; those of other runs make room.
-    store : ChunkStore or None
-        Where threads keep chunks; other workers have a store for their process.
-    """
+    """The facts that a worker has to agree with, and how it works for this caller."""
 
     operation: str
     versions: tuple[tuple[str, str], ...]
     backend: str
     probe: str
+    """The digest of the caller's answer to the numeric probe; empty where any answer will do."""
     keep: int | None
     run: str
+    """A name for all chunks that are worked on together; those of other runs make room."""
     store: ChunkStore | None
+    """Where threads keep chunks; other workers have a store for their process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +52,15 @@ class ChunkProgram:
 
 @dataclass(frozen=True, slots=True)
 class StepCode:
-    """All programs of a function for parameters of one kind.
-
-    Attributes
-    ----------
-    programs : tuple of ChunkProgram
-    combine : ChunkProgram or None
-        From the leaves of two results to those of one; None for a sum.
-    arrays : tuple of str
-        The digests of all large constants.
-    dtype : str or None
-        The dtype of sums; None for that of the results.
-    """
+    """All programs of a function for parameters of one kind, and what combines their results."""
 
     programs: tuple[ChunkProgram, ...]
     combine: ChunkProgram | None
+    """From the leaves of two results to those of one; None for a sum."""
     arrays: tuple[str, ...]
+    """The digests of all large constants."""
     dtype: str | None
+    """The dtype of sums; None for that of the results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,16 @@ JSON, whose operations are funcgrad's, and the arrays that the function closes o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, ShapeError, TreeError
+from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.messages import ChunkProgram, StepCode
 from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.extract import extract
@@ -23,6 +26,7 @@ from funcgrad.shape import Spec, spec_of
 from funcgrad.staging.capture import Capture
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value
+from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.stage import stage
 from funcgrad.trees import Structure
 
@@ -34,32 +38,52 @@ _MOST_PROGRAMS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A function of this package, as the user has chosen it.
+class Job:
+    """A function of this package, as the user has asked for it.
 
-    Attributes
-    ----------
-    operation : str
-        The function that the user called.
-    work : callable
-        ``(params, args, chunk) -> pytree``.
-    roots : tuple of callable
-        The user's functions in it; when something that they read from outside of their arguments
-        has changed, a plan is no longer valid.
-    dtype : str or None
-        The dtype of sums.
-    combine : callable or None
-        Makes one result of two; a sum if there is none.
-    alike : bool
-        Whether the results of all chunks are combined, and so have the same shapes.
+    ``roots`` are the user's functions in the work on a chunk; when something that they read from
+    outside of their arguments has changed, a plan is no longer valid. ``alike`` says whether the
+    results of all chunks are combined, and so have the same shapes: by ``combine``, else by a sum,
+    in ``dtype`` if there is one. The other options are those of ``value_and_grad``.
     """
 
     operation: str
     work: Work
     roots: tuple[Callable[..., Any], ...]
-    dtype: str | None = None
+    executor: AnyExecutor
+    keep: int | None
+    timeout: float | None
+    allow_strangers: bool
+    dtype: DTypeLike | None = None
     combine: Callable[[Any, Any], Any] | None = None
     alike: bool = True
+
+    def dtype_of_sums(self) -> str | None:
+        """The name of the dtype; empty if there is none of that name."""
+        with suppress(TypeError, ValueError):
+            return None if self.dtype is None else np.dtype(self.dtype).name
+        return ""
+
+    def check(self) -> None:
+        """Check functions and options.
+
+        Raises
+        ------
+        FunctionError, ArgumentError
+            One of them is none, or not allowed.
+        """
+        for root in self.roots:
+            check_function(self.operation, root)
+        keep, timeout, about = self.keep, self.timeout, f"{self.operation}: "
+        if self.dtype_of_sums() not in (None, "float32", "float64", "complex64", "complex128"):
+            about += f"dtype={self.dtype!r} is no dtype for sums: 'float64' or None."
+        elif keep is not None and (type(keep) is not int or keep < 0):
+            about += f"keep has to be a number of bytes, got {keep!r}."
+        elif timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+            about += f"timeout has to be a number of seconds, got {timeout!r}."
+        else:
+            return
+        raise ArgumentError(about)
 
 
 def digest_of(arrays: Sequence[Value]) -> str:
@@ -73,26 +97,14 @@ def digest_of(arrays: Sequence[Value]) -> str:
 
 
 class StagingPlan:
-    """The programs of a function for parameters of one kind.
+    """The programs of a function for one kind of ``(params, args)``, of a structure ``inputs``.
 
-    Parameters
-    ----------
-    task : Task
-    inputs : Structure
-        That of ``(params, args)``.
-
-    Attributes
-    ----------
-    arrays : dict
-        The large constants of the programs, by their digests.
-    structure : Structure or None
-        That of the results, once a program is there.
-    specs : tuple of Spec
-        The specs of combined results.
+    ``arrays`` has their large constants by digest. The structure and the specs of combined results
+    are there once a program is.
     """
 
-    def __init__(self, task: Task, inputs: Structure) -> None:
-        self._task, self._inputs = task, inputs
+    def __init__(self, job: Job, inputs: Structure) -> None:
+        self._job, self._inputs = job, inputs
         self._lock = ProcessLock()
         self._captures: list[Capture] = []
         self._programs: tuple[ChunkProgram, ...] = ()
@@ -113,8 +125,10 @@ class StagingPlan:
     def code(self) -> StepCode:
         """All that workers need to run the plan; another object when a program was added."""
         if self._code is None:
-            combine = None if self._task.combine is None else self._combination(self._task.combine)
-            self._code = StepCode(self._programs, combine, tuple(self.arrays), self._task.dtype)
+            combine = None if self._job.combine is None else self._combination(self._job.combine)
+            self._code = StepCode(
+                self._programs, combine, tuple(self.arrays), self._job.dtype_of_sums()
+            )
         return self._code
 
     def result(self, leaves: Sequence[Any]) -> Any:
@@ -136,14 +150,12 @@ class StagingPlan:
 
         Raises
         ------
-        TreeError
-            The chunk's structure is another than that of the chunks before.
-        ShapeError
-            The results have other shapes than those of the chunks before, and cannot be combined.
+        TreeError, ShapeError
+            The chunk, or its result, is not like those before.
         ArgumentError
             The function takes too many paths, or cannot be staged.
         """
-        operation = self._task.operation
+        operation = self._job.operation
         for program in self._programs[:1]:
             if program.structure != structure:
                 raise TreeError(
@@ -161,14 +173,14 @@ class StagingPlan:
         def flat(*values: Any) -> tuple[Any, ...]:
             params, args = trees.unflatten(self._inputs, values[: len(inputs)])
             chunk = trees.unflatten(structure, values[len(inputs) :])
-            out_leaves, out_structure = trees.flatten(self._task.work(params, args, chunk))
+            out_leaves, out_structure = trees.flatten(self._job.work(params, args, chunk))
             results.append(out_structure)
             return tuple(out_leaves)
 
         def staging() -> Program:
             return stage(operation, flat, tuple([wrap(value) for value in [*inputs, *leaves]]), {})
 
-        capture = Capture(*self._task.roots)
+        capture = Capture(*self._job.roots)
         try:
             program = capture.run(staging) or staging()
         except Exception as error:
@@ -196,7 +208,7 @@ class StagingPlan:
         """Check that results are like those of the chunks before."""
         if self.structure is None:
             self.structure, self.specs = result, specs
-        operation, task = self._task.operation, self._task
+        operation, job = self._job.operation, self._job
         if result != self.structure:
             raise TreeError(
                 f"{operation}: for chunk {index} the function returns {result}, and for the chunks"
@@ -205,11 +217,11 @@ class StagingPlan:
         dtypes = [np.result_type(a.dtype, b.dtype) for a, b in zip(self.specs, specs, strict=True)]
         promoted = tuple([Spec(a.shape, t) for a, t in zip(self.specs, dtypes, strict=True)])
         same = [spec.shape for spec in specs] == [spec.shape for spec in self.specs]
-        if task.combine is not None:
+        if job.combine is not None:
             same = same and dtypes == [spec.dtype for spec in specs] == [
                 s.dtype for s in self.specs
             ]
-        if task.alike and not same:
+        if job.alike and not same:
             texts = [[str(spec) for spec in side] for side in (specs, self.specs)]
             raise ShapeError(
                 f"{operation}: the results for chunk {index} are {', '.join(texts[0])}, and those"
@@ -244,7 +256,7 @@ class StagingPlan:
         ArgumentError
             It looks at numbers.
         """
-        structure, operation = self.structure, self._task.operation
+        structure, operation = self.structure, self._job.operation
         assert structure is not None  # the function is staged before results are combined
         count = structure.num_leaves
 

@@ -32,14 +32,8 @@ Load: TypeAlias = Callable[[], Any]
 class ChunkSource:
     """A place that data are loaded from, by the worker.
 
-    Attributes
-    ----------
-    key : str
-        A text that is the same for the same data.
-    function : bytes or callable
-        Loads them; pickled where workers are other processes.
-    files : tuple of str
-        The files that it reads, as far as they are known: data are loaded again when one changes.
+    The key is the same for the same data. The function is pickled where workers are other
+    processes. The files are those that it reads, as far as they are known.
     """
 
     key: str

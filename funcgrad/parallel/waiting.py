@@ -20,30 +20,14 @@ _LOG: Final = logging.getLogger("funcgrad.parallel")
 
 
 class Waiting:
-    """The time that a step may take, from now on.
-
-    Parameters
-    ----------
-    operation : str
-    timeout : float or None
-        Seconds; the step may take for ever if there is none.
-    patience : float
-        Seconds between messages.
-    """
+    """The time that a step may take, from now on, and the seconds between messages."""
 
     def __init__(self, operation: str, timeout: float | None, patience: float = _PATIENCE) -> None:
         self._operation, self._timeout, self._patience = operation, timeout, patience
         self._began = monotonic()
 
     def until(self, poll: Callable[[float], bool], what: Callable[[], str]) -> None:
-        """Poll until something has happened.
-
-        Parameters
-        ----------
-        poll : callable
-            Waits for at most some seconds, and returns whether it has happened.
-        what : callable
-            Says what is waited for.
+        """Poll until something has happened; ``poll`` waits for at most some seconds.
 
         Raises
         ------

@@ -54,18 +54,8 @@ def run_chunks(
 ) -> Outcome:
     """Run the program on chunks, and combine the results.
 
-    Parameters
-    ----------
-    caller : Caller
-    items : sequence of Item
-    data : sequence
-        Chunks; None where the item has a source.
-    code : StepCode
-    arrays : sequence of numpy.ndarray
-        The large constants of the code.
-    inputs : sequence of values
-        The leaves of the parameters and of further arguments.
-        All of these may be parcels.
+    Chunks are leaves and structures, or None where the item has a source. The code, its large
+    constants, chunks, and ``inputs``, the leaves of parameters and arguments, may be parcels.
 
     Raises
     ------
@@ -89,7 +79,7 @@ def run_chunks(
 
 
 def combine_outcomes(
-    caller: Caller, left: Outcome, right: Outcome, code: StepCode, arrays: Sequence[Value]
+    left: Outcome, right: Outcome, caller: Caller, code: StepCode, arrays: Sequence[Value]
 ) -> Outcome:
     """Combine the results of neighbours."""
     with one_thread():
