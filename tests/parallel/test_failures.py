@@ -156,6 +156,9 @@ def test_results_that_cannot_be_combined(threads):
         parallel.reduce(lambda x: x * 2, lambda a, b: fnp.concatenate([a, b]), threads)(
             [np.ones(2), np.ones(2)]
         )
+    total = parallel.reduce(lambda x: x * 2, lambda a, b: a + b, threads)
+    with pytest.raises(ShapeError, match=r"for chunk 1 are float32\[2\], and .*float64\[2\]"):
+        total([np.ones(2), np.ones(2, np.float32)])
     with pytest.raises(TreeError, match=r"combine's result"):
         parallel.reduce(lambda x: x * 2, lambda a, b: (a, b), threads)([np.ones(2), np.ones(2)])
     with pytest.raises(ArgumentError, match=r"combine looks at a number"):
@@ -267,6 +270,17 @@ def test_a_step_that_takes_too_long_is_given_up(threads):
     f = parallel.grad(loss, threads, timeout=0.1)
     with pytest.raises(WorkerError, match=r"has not ended in 0\.1 s, and waits for 1 tasks"):
         f(params(), [slow])
+
+
+def test_the_time_is_that_of_the_whole_step():
+    def slow(number: int) -> Any:
+        time.sleep(0.15)
+        return rows_of(number)
+
+    with ThreadPoolExecutor(1) as executor:
+        f = parallel.grad(loss, executor, timeout=0.4, keep=0)
+        with pytest.raises(WorkerError, match=r"the step has not ended in 0\.4 s"):
+            f(params(), [partial(slow, number) for number in range(6)])
 
 
 def test_waiting_says_for_what(caplog):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -229,3 +232,54 @@ def test_files_of_parcels_are_removed(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 2
     del f
     assert list(tmp_path.iterdir()) == []
+
+
+def test_processes_hold_no_former_parameters():
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("only Linux lists what a process has mapped")
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+        f = parallel.reduce(lambda c, w: (w * c).sum(), lambda a, b: a + b, pool)
+        for number in range(4):
+            f([np.float64(1.0)], np.full(100_000, float(number)))
+        assert "funcgrad-" not in pool.submit(maps.read_text).result()
+
+
+def test_a_file_of_hdf5_that_changed_is_read_again(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path, held = tmp_path / "rows.h5", np.arange(60_000.0)
+
+    def write(factor: float, rows: int) -> None:
+        with h5py.File(path, "w") as file:
+            file["x"] = np.full(rows, factor)
+
+    write(1.0, len(held))
+    with h5py.File(path, "r") as file:
+        chunks = parallel.slices({"x": file["x"], "y": held}, 9_000)
+    assert len(pickle.dumps(chunks[-1])) < 60_000  # its rows of the array in memory, not all
+    total = parallel.reduce(lambda c: (c["x"] * c["y"]).sum(), lambda a, b: a + b, threads())
+    first = float(total(chunks))
+    write(2.0, len(held) + 1)  # another size: another time is not sure to be seen
+    assert float(total(chunks)) == 2 * first == 2 * held.sum()
+
+
+def threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2)
+
+
+def test_chunks_that_threads_keep_go_with_the_function():
+    loaded: list[Any] = []
+
+    def load() -> Any:
+        rows = rows_of(0)
+        loaded.append(weakref.ref(rows["x"]))
+        return rows
+
+    f = parallel.grad(loss, threads())
+    f(params(), [load])
+    f(params(), [load])
+    assert len(loaded) == 1
+    assert loaded[0]() is not None
+    del f
+    gc.collect()
+    assert loaded[0]() is None

@@ -311,6 +311,46 @@ def test_programs_are_staged_once(threads):
     assert next(calls) == 1
 
 
+def test_streams_of_one_function_do_not_meet(processes):
+    double = parallel.map(lambda x: 2 * x, processes)
+    outer = double([np.full(2, float(k)) for k in range(12)])
+    results = [next(outer)]
+    for _ in range(3):
+        assert [x.shape for x in double([np.ones(4)] * 2)] == [(4,), (4,)]
+    results += list(outer)
+    assert [float(x[0]) for x in results] == [2.0 * k for k in range(12)]
+
+
+def test_a_function_that_reads_more_than_can_be_watched_is_staged_at_each_step(threads):
+    values: list[Any] = [1.0, *[[] for _ in range(10_001)]]
+    f = parallel.grad(lambda w, x: w * x * values[0], threads)
+    assert float(f(1.0, [1.0])) == 1.0
+    values[0] = 5.0
+    assert float(f(1.0, [1.0])) == 5.0
+
+
+def test_small_dtypes_have_weights_and_numbers_of_chunks_beyond_them(threads):
+    w, chunks = np.float16(1.0), [np.float16(1.0), np.float16(2.0)]
+    f = parallel.value_and_grad(lambda w, x: w * x, threads, [1e5, 3e5], dtype="float64")
+    assert [float(x) for x in f(w, chunks)] == [1.75, 1.75]
+
+
+def test_losses_of_unequal_dtypes_are_promoted(threads):
+    chunks = [np.ones(3, dtype) for dtype in (np.float32, np.float64, np.float32)]
+    for order in (chunks, chunks[1:], chunks[:2]):
+        value, gradient = parallel.value_and_grad(lambda w, x: (w * x).sum(), threads)(
+            np.float32(0.1), order
+        )
+        assert (value.dtype, gradient.dtype) == (np.float64, np.float32)
+
+
+def test_static_parts_that_are_equal_but_not_alike(threads):
+    f = parallel.map(lambda x, options: x * next(iter(options)), threads)
+    for key in (2, 2.0):
+        (result,) = f([np.ones(1, np.int64)], {key: 0.0})
+        assert result.dtype == np.result_type(np.int64, type(key))
+
+
 def test_the_tree_of_the_tests_is_that_of_the_package():
     from funcgrad.parallel.messages import folded
 
