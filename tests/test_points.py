@@ -120,6 +120,14 @@ class Model:
     count: int
 
 
+def test_simple_numbers_are_where_the_function_is_finite():
+    def f(x, y):
+        return fnp.exp(0.8092 / x**2) + abs(y)  # infinite at x = 0.03
+
+    point = away_from_kinks(f, 0.034, 0.0)
+    assert np.isfinite(f(*point))
+
+
 def test_trees_keep_their_kinds():
     def f(model, options):
         return fnp.sum(abs(model.weight)) * model.count + options["rate"] + abs(options["shift"][0])

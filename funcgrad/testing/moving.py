@@ -363,7 +363,9 @@ class Mover:
         for digits in (2, 3):
             point = [x.round(digits) for x in stop.point]
             run = self.run(point)
-            if run.error is None and not self.near(run, self._steep_margins(point, run, 0.1)):
+            if run.error is not None or not _is_finite(run):
+                continue
+            if not self.near(run, self._steep_margins(point, run, 0.1)):
                 return point
         return stop.point
 

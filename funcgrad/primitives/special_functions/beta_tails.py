@@ -75,7 +75,7 @@ def _to_x(_: Value, a: Value, b: Value, x: Value, powers: Powers) -> Value:
     return total
 
 
-_BELOW_THE_MEAN = Kinks(domain=lambda a, b, x, **_: (a, b, x, a - x * (a + b)))
+_BELOW_THE_MEAN = Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x, a - x * (a + b)))
 
 _TRIPLES = combined(
     lambda: [
