@@ -187,7 +187,8 @@ class _Twofold(Trace):
     def argument(self, value: ArrayLike, path: str) -> Twofold:
         """Follow an argument, also of a function inside."""
         raw = value._value if isinstance(value, Tensor) else value
-        return self._beside(value, _widened(raw), "")
+        exact = np.asarray(raw)[()] if type(raw) in (float, complex) else raw
+        return self._beside(value, _widened(exact), "")
 
     def _beside(self, value: Value, precise: Raw, line: str) -> Twofold:
         followed: Twofold = Twofold.around(self, value)
@@ -295,7 +296,7 @@ def _right(value: Raw, exact: Raw) -> float:
         worst = float(np.max(error))
     if worst == 0:
         return _most(value)
-    return float(np.clip(-np.log10(min(worst, 1.0)), 0.0, _most(value)))
+    return float(np.clip(-np.log10(min(worst, 1.0)), 0.0, _most(value))) + 0.0  # never -0.0
 
 
 def _by_line(losses: Sequence[tuple[Primitive, float, float, Context]]) -> tuple[Loss, ...]:

@@ -37,6 +37,17 @@ def test_a_cancellation_is_named_and_counted(dtype: Any, x: float) -> None:
     assert "subtract at test_lost_digits.py" in repr(lost)
 
 
+@pytest.mark.parametrize("kind", [float, complex, np.float64])
+def test_an_argument_of_pythons_is_followed_too(kind: type[Any]) -> None:
+    def f(x: Any) -> Any:
+        return (1 - fnp.cos(x)) / x**2
+
+    (loss,) = debug.digits(f)(kind(1e-4)).losses
+    assert loss.operation == "subtract"
+    assert 7 < loss.digits < 9
+    assert "-0.0" not in repr(debug.digits(lambda x: fg.jvp(f, (x,), (1 + 0 * x,))[1])(kind(1e-4)))
+
+
 def test_a_stable_function_loses_nothing() -> None:
     lost = debug.digits(lambda x: 1.0 / (fnp.sqrt(x + 1.0) + fnp.sqrt(x)))(np.float32(1e5))
     assert lost.losses == ()
