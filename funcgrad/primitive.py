@@ -83,7 +83,7 @@ class Partials:
         of an elementwise operation is elementwise itself. A factor reads at most shape and dtype of
         parameters whose names begin with an underscore, so reverse mode need not store them.
     selects : bool
-        Whether the factors are masks or ``Selection``s.
+        Whether each factor is a mask or a ``Selection``.
     reduces : bool
         Whether the operation sums over its parameter ``axis``.
     """

@@ -1,0 +1,1 @@
+"""Parts of the site that are made from the package, and from what is installed beside it."""

@@ -1,0 +1,25 @@
+"""What an example draws: files beside it, which the gallery shows.
+
+Examples draw to files without ``pyplot``, which the gallery's scraper for Matplotlib would look at.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sphinx_gallery.scrapers import figure_rst
+
+
+def drawn(
+    block: tuple[str, str, int], block_vars: dict[str, Any], gallery_conf: dict[str, Any]
+) -> str:
+    """Move the pictures that a block of an example wrote to the gallery's, and show them."""
+    source, names = Path(block_vars["src_file"]), block_vars["image_path_iterator"]
+    pictures = []
+    for path in sorted(source.parent.glob("*.png")):
+        pictures.append(next(names))
+        shutil.move(path, pictures[-1])
+    text: str = figure_rst(pictures, gallery_conf["src_dir"])
+    return text

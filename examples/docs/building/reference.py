@@ -1,0 +1,272 @@
+"""The pages of the reference, from the public names: a Sphinx extension that writes them.
+
+A module of many names has one page for each file that defines some of them. Each exception has a
+page of its own, ``errors/<name>``. What has gone is removed; a page that says the same is left
+alone, so that Sphinx reads it once.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from sys import modules
+from textwrap import indent
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from examples.docs.building.public_names import Entry, entries, public_modules
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+FOLDERS = ("reference", "errors")
+"""Folders of the site's source that hold nothing else than these pages."""
+
+MOST_ON_ONE_PAGE = 60
+"""A module of more names is divided."""
+
+INTRODUCTION = """
+Reference
+=========
+
+Every public name, from the docstrings. NumPy's and SciPy's functions have their names, their
+arguments and their defaults; an entry says what differs, and what the derivative is where a
+function is not smooth.
+
+.. toctree::
+   :hidden:
+
+{documents}
+
+.. list-table::
+   :widths: 30 70
+
+{rows}
+"""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Have Sphinx write the pages before it looks for pages."""
+    app.connect("builder-inited", lambda app: write(Path(app.srcdir)))
+    app.connect("autodoc-process-docstring", _escape, priority=1)  # before numpydoc reads them
+    return {"parallel_read_safe": True}
+
+
+def _escape(
+    _app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]
+) -> None:
+    """Escape what docstrings mean as it stands, up to their examples: ``*args``, ``|x|``."""
+    end = lines.index("Examples") if "Examples" in lines else len(lines)
+    lines[:end] = escaped("\n".join(lines[:end])).split("\n")
+
+
+def escaped(text: str) -> str:
+    """Escape stars and bars outside of literals, which would begin emphases and substitutions."""
+    parts = text.split("``")
+    parts[::2] = [re.sub(r"(?<![\\\w*])\*(?=\w)|\|(?=\S)", r"\\\g<0>", part) for part in parts[::2]]
+    return "``".join(parts)
+
+
+def write(folder: Path) -> None:
+    """Write the pages into the folders of the site's source, and remove those that have gone."""
+    texts = {folder / f"{document}.rst": text for document, text in pages().items()}
+    for name in FOLDERS:
+        for path in (folder / name).rglob("*.rst"):
+            if path not in texts:
+                path.unlink()
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def pages() -> dict[str, str]:
+    """The texts of all pages, by their documents' names."""
+    made = {}
+    for path, module in public_modules().items():
+        made |= _pages_of(path, module)
+    documents = [f"reference/{path}" for path in public_modules()]
+    made["reference/index"] = INTRODUCTION.format(
+        documents=indent("\n".join(f"/{document}" for document in documents), "   "),
+        rows="\n".join(
+            f"   * - :doc:`{path} </reference/{path}>`\n     - {_sentence(module)}"
+            for path, module in public_modules().items()
+        ),
+    ).lstrip()
+    return made
+
+
+# -------------------------------------------------------------------------------------------- pages
+
+
+def _pages_of(path: str, module: ModuleType) -> dict[str, str]:
+    """The page of a module, and those that it is divided into."""
+    names, document = entries(module, path), f"reference/{path}"
+    head = f"{_title(path)}\n.. automodule:: {path}\n   :no-members:\n"
+    if path == "funcgrad.errors":
+        made = {f"errors/{entry.name}": _title(entry.name) + _described(entry) for entry in names}
+        return {document: head + _toctree(made) + _table(names), **made}
+    if len(names) <= MOST_ON_ONE_PAGE:
+        return {document: head + _table(names) + _all_described(names)}
+    files = defaultdict(list)
+    for entry in names:
+        files[_file(entry, path)].append(entry)
+    made = {
+        f"{document}/{file}": _title(f"{path}: {file.replace('_', ' ')}")
+        + _table(group)
+        + _all_described(group)
+        for file, group in sorted(files.items())
+    }
+    tables = "".join(
+        f"\n.. rubric:: :doc:`{file.replace('_', ' ')} </{document}/{file}>`\n{_table(group)}"
+        for file, group in sorted(files.items())
+    )
+    return {document: head + _toctree(made) + tables, **made}
+
+
+def _file(entry: Entry, path: str) -> str:
+    """The word under which a name stands in a module that is divided."""
+    if entry.is_alias and not entry.canonical.startswith(f"{path}."):
+        return "others"
+    return entry.file or "dtypes_and_constants"
+
+
+def _title(text: str) -> str:
+    return f"{text}\n{'=' * len(text)}\n"
+
+
+def _toctree(documents: Iterable[str]) -> str:
+    return "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   /{name}\n" for name in documents)
+
+
+def _table(names: list[Entry]) -> str:
+    """The names with the first sentences of their docstrings."""
+    if not names:
+        return ""
+    rows = "".join(
+        f"   * - :py:obj:`{entry.name} <{entry.path}>`\n     - {_summary(entry)}\n"
+        for entry in names
+    )
+    return f"\n.. list-table::\n   :widths: 25 75\n\n{rows}"
+
+
+def _summary(entry: Entry) -> str:
+    if entry.is_alias:
+        return f":py:obj:`{entry.canonical}`"
+    if entry.kind == "data":
+        return _meaning(entry)
+    if not _is_ours(entry.value):
+        return f"The same as :py:obj:`{_foreign_path(entry.value)}`."
+    return _sentence(entry.value)
+
+
+def _sentence(value: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return escaped(" ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split()))
+
+
+# ------------------------------------------------------------------------------------------ entries
+
+
+def _all_described(names: list[Entry]) -> str:
+    """The entries of names, and those of the classes that values among them are of."""
+    kinds = {type(entry.value) for entry in names if entry.kind == "data"}
+    described = {entry.value for entry in names if entry.kind == "class"}
+    unnamed = sorted(
+        (kind for kind in kinds - described if _is_ours(kind)), key=lambda kind: kind.__name__
+    )
+    return "".join(map(_described, names)) + "".join(map(_class_of_values, unnamed))
+
+
+def _described(entry: Entry) -> str:
+    """The entry of a name."""
+    role = {"exception": "exception", "class": "class", "function": "function"}.get(
+        entry.kind, "data"
+    )
+    if entry.is_alias:
+        return f"\n.. py:{role}:: {entry.path}\n\n   Another name of :py:obj:`{entry.canonical}`.\n"
+    if entry.kind == "data":
+        return f"\n.. py:data:: {entry.path}\n\n   {_meaning(entry)}\n"
+    if not _is_ours(entry.value):
+        return f"\n.. py:{role}:: {entry.path}\n\n   {_summary(entry)}\n"
+    members = "   :members:\n" if role in ("class", "exception") else ""
+    return f"\n.. auto{role}:: {entry.path}\n{members}"
+
+
+def _class_of_values(kind: type) -> str:
+    return f"\n.. autoclass:: {kind.__module__}.{kind.__name__}\n   :members:\n"
+
+
+def _is_ours(value: Any) -> bool:
+    home = getattr(value, "__module__", None) or type(value).__module__
+    return str(home).startswith("funcgrad") or isinstance(value, float | None)
+
+
+def _foreign_path(value: Any) -> str:
+    return f"{value.__module__}.{value.__name__}".removeprefix("builtins.")
+
+
+def _meaning(entry: Entry) -> str:
+    """The text for a value: what stands below its assignment, or else what it is."""
+    value, text = entry.value, _text_below(entry)
+    if text:
+        return text
+    if isinstance(value, float | None):
+        return f"The constant ``{value!r}``: :py:obj:`numpy.{entry.name}`."
+    if isinstance(value, type(int | str)):
+        return "``" + str(value).replace("funcgrad.structure.", "") + "``"
+    attribute = _attribute_text(value)
+    return attribute or f"A value of :py:class:`{_path_of(type(value))}`."
+
+
+def _path_of(kind: type) -> str:
+    """The path that a class is described under."""
+    for module, names in (
+        (path, entries(module, path)) for path, module in public_modules().items()
+    ):
+        for entry in names:
+            if entry.value is kind:
+                return f"{module}.{entry.name}"
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def _text_below(entry: Entry) -> str:
+    """The string that follows the assignment of a name in the file of its class."""
+    home = modules.get(type(entry.value).__module__)
+    if home is None or not str(home.__name__).startswith("funcgrad"):
+        return ""
+    return dict(_texts_below(home)).get(entry.name, "")
+
+
+def _texts_below(module: ModuleType) -> Iterator[tuple[str, str]]:
+    body = ast.parse(inspect.getsource(module)).body
+    for node, below in pairwise(body):
+        if isinstance(node, ast.Assign):
+            target = node.targets[0]
+        elif isinstance(node, ast.AnnAssign):
+            target = node.target
+        else:
+            continue
+        is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if isinstance(target, ast.Name) and is_text:
+            yield target.id, " ".join(str(below.value.value).split())
+
+
+def _attribute_text(value: Any) -> str:
+    """What the docstring of an enumeration says of one of its members."""
+    name, lines = getattr(value, "name", None), (inspect.getdoc(type(value)) or "").splitlines()
+    if name not in lines:
+        return ""
+    following = lines[lines.index(name) + 1 :]
+    text = [
+        line.strip()
+        for line in following[
+            : next((k for k, line in enumerate(following) if line[:1].strip()), len(following))
+        ]
+    ]
+    return " ".join(text)

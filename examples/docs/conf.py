@@ -1,0 +1,76 @@
+"""The site's configuration: ``python -m sphinx -W -n examples/docs build/site`` builds it."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+import funcgrad as fg  # noqa: E402 - this package, whichever is installed
+from examples.docs.building import inventories  # noqa: E402 - the same
+
+project = "funcgrad"
+author = "The funcgrad developers"
+copyright = author
+version = release = fg.__version__
+language = "en"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "examples.docs.building.reference",
+]
+suppress_warnings = ["toc.empty_glob"]  # pages of the layout that are yet to come
+exclude_patterns = ["building", "**.ipynb", "gallery/*.py"]
+nitpicky = True
+nitpick_ignore = [("py:obj", "errno")]  # an attribute of OSError, which numpydoc refers to
+
+# --------------------------------------------------------------------------------------- references
+
+intersphinx_mapping = inventories.write(HERE / "reference" / "inventories")
+default_role = "code"
+
+autodoc_typehints = "none"  # the docstrings say the types
+autodoc_member_order = "bysource"
+autosummary_generate = False
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+python_maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
+
+# ------------------------------------------------------------------------------- pages and examples
+
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 60
+nb_merge_streams = True
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+sphinx_gallery_conf = {
+    "examples_dirs": "..",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "image_scrapers": ("examples.docs.building.pictures.drawn",),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "doc_module": ("funcgrad",),
+    "within_subsection_order": "FileNameSortKey",
+}
+
+# -------------------------------------------------------------------------------------------- looks
+
+html_theme = "pydata_sphinx_theme"
+html_title = "funcgrad"
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "show_toc_level": 2,
+}
+html_copy_source = False
+html_show_sourcelink = False
