@@ -4,10 +4,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+MADE = HERE / "made"
 sys.path.insert(0, str(HERE.parents[1]))
 
 import funcgrad as fg  # noqa: E402 - this package, whichever is installed
-from examples.docs.building import inventories  # noqa: E402 - the same
+from examples.docs.building import browser, inventories  # noqa: E402 - the same
 
 project = "funcgrad"
 author = "The funcgrad developers"
@@ -22,16 +23,16 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "jupyterlite_sphinx",
     "examples.docs.building.reference",
 ]
-suppress_warnings = ["toc.empty_glob"]  # pages of the layout that are yet to come
-exclude_patterns = ["building", "**.ipynb", "gallery/*.py"]
+exclude_patterns = ["building", "made", "**.ipynb", "gallery/*.py"]
 nitpicky = True
 nitpick_ignore = [("py:obj", "errno")]  # an attribute of OSError, which numpydoc refers to
 
 # --------------------------------------------------------------------------------------- references
 
-intersphinx_mapping = inventories.write(HERE / "reference" / "inventories")
+intersphinx_mapping = inventories.write(MADE / "inventories")
 default_role = "code"
 
 autodoc_typehints = "none"  # the docstrings say the types
@@ -58,10 +59,22 @@ sphinx_gallery_conf = {
     "image_scrapers": ("examples.docs.building.pictures.drawn",),
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "jupyterlite": None,
     "show_memory": False,
     "doc_module": ("funcgrad",),
     "within_subsection_order": "FileNameSortKey",
 }
+
+# ------------------------------------------------------------------------- cells that browsers run
+
+html_static_path = ["_static", browser.write(MADE / "browser" / "pypi")]  # live.js takes the wheel
+html_css_files = ["live.css"]
+jupyterlite_dir = str(MADE / "browser")
+jupyterlite_content_dir = str(MADE / "notebooks")
+jupyterlite_bind_ipynb_suffix = False
+global_enable_try_examples = True
+try_examples_global_button_text = "Run in the browser"
+try_examples_preamble = "%pip install -q funcgrad"
 
 # -------------------------------------------------------------------------------------------- looks
 

@@ -30,6 +30,13 @@ FOLDERS = ("reference", "errors")
 MOST_ON_ONE_PAGE = 60
 """A module of more names is divided."""
 
+WORDS = {
+    "complex": "funcgrad.value_and_grad",
+    "nan": "funcgrad.debug.nans",
+    "seed": "funcgrad.random.key",
+}
+"""Words that users search for, and the names that they mean."""
+
 INTRODUCTION = """
 Reference
 =========
@@ -195,7 +202,16 @@ def _described(entry: Entry) -> str:
     if not _is_ours(entry.value):
         return f"\n.. py:{role}:: {entry.path}\n\n   {_summary(entry)}\n"
     members = "   :members:\n" if role in ("class", "exception") else ""
-    return f"\n.. auto{role}:: {entry.path}\n{members}"
+    return f"{_index(entry)}\n.. auto{role}:: {entry.path}\n{members}"
+
+
+def _index(entry: Entry) -> str:
+    """The words by which the search finds an entry first: its short path, and words of other
+    libraries."""
+    short = entry.path.replace("funcgrad", "fg", 1)
+    words = [short, *(word for word, path in WORDS.items() if path == entry.path)]
+    lines = "".join(f"   ! single: {word}\n" for word in words)
+    return f"\n.. index::\n{lines}   :name: {short}\n"
 
 
 def _class_of_values(kind: type) -> str:
