@@ -168,6 +168,15 @@ def chosen_places(shape: Shape, *index_shapes: Shape, operand: int, axis: int = 
         The position of the first of the index arrays among the operands.
     axis : int
         The first of these axes.
+
+    Returns
+    -------
+    Places
+
+    Examples
+    --------
+    >>> chosen_places((4, 5), (3,), operand=1).shape
+    (3, 5)
     """
     count, chosen = len(index_shapes), np.broadcast_shapes(*index_shapes)
     steps, behind = dense_strides(shape), len(shape) - axis - len(index_shapes)

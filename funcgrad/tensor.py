@@ -435,6 +435,12 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
         is copied; one that cannot (a view of a tensor, or of ``bytes``) is shared.
     dtype : dtype, optional
         By default NumPy's choice: float64 for Python floats, int64 for integers.
+    **foreign
+        There are none: options of other libraries are answered by what to write instead.
+
+    Returns
+    -------
+    Tensor
 
     Raises
     ------

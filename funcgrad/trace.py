@@ -288,6 +288,13 @@ def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any
     -------
     value
         A raw value if no argument was a tracer, else the result of the trace.
+
+    Examples
+    --------
+    >>> from funcgrad import extend
+    >>> cube = extend.elementwise("cube", lambda x: x**3, partials=(lambda _, x: 3 * x**2,))
+    >>> extend.bind(cube, (2.0,), {})
+    8.0
     """
     trace = None
     wrapped = False

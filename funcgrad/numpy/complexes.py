@@ -67,6 +67,11 @@ def angle(z: ArrayLike, deg: bool = False) -> Tensor:
     deg : bool, optional
         Whether to return degrees rather than radians.
 
+    Returns
+    -------
+    Tensor
+        Angles from -pi to pi, or from -180 to 180, in the shape of ``z``.
+
     Examples
     --------
     >>> import funcgrad.numpy as fnp
@@ -135,6 +140,11 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Tensor:
         Concrete, or differentiated: the dtype of the result depends on its numbers.
     tol : float
         The tolerance: above 1 in units of the dtype's precision, else absolute.
+
+    Returns
+    -------
+    Tensor
+        In the shape of ``a``.
 
     Examples
     --------

@@ -86,6 +86,10 @@ def asarray(
     copy : bool, optional
         Ignored: writable memory is copied, read-only memory is shared.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> asarray([1.0, 2.0])
@@ -171,6 +175,13 @@ def astype(
     dtype : dtype
     copy : bool
         Ignored: tensors cannot be written to.
+    device : {"cpu"}, optional
+        The only device.
+
+    Returns
+    -------
+    Tensor
+        In the shape of ``x``.
 
     Examples
     --------

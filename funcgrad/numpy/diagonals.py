@@ -54,6 +54,10 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     axis1, axis2 : int
         The axes of the rows and the columns.
 
+    Returns
+    -------
+    Tensor, shape (..., k)
+
     Examples
     --------
     >>> diagonal([[1.0, 2.0], [3.0, 4.0]])
@@ -285,6 +289,11 @@ def mask_indices(
     mask_func : callable
         A function of a matrix and ``k``, such as ``triu``.
     k : number
+
+    Returns
+    -------
+    tuple of Tensor
+        The rows and the columns.
 
     Examples
     --------

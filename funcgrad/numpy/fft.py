@@ -153,6 +153,10 @@ def irfft(
     norm : {"backward", "ortho", "forward"}, optional
         See ``fft``.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> irfft([6.0, -1.5 + 0.8660254j], n=3)

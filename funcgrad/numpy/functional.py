@@ -37,6 +37,8 @@ def apply_along_axis(
         and are converted to the dtype of the first.
     axis : int
     arr : array_like
+    *args, **kwargs : object
+        Further arguments of ``func1d``.
 
     Returns
     -------
@@ -84,6 +86,11 @@ def apply_over_axes(
         It returns an array with the axis, or without it; then the axis is restored, with size 1.
     a : array_like
     axes : int or sequence of int
+
+    Returns
+    -------
+    Tensor
+        The axes keep their number.
 
     Raises
     ------

@@ -171,6 +171,8 @@ def histogram2d(
     x, y : array_like, shape (n,)
     bins : int, array_like, or two of these
         For both axes, or for each.
+    range, density, weights
+        See ``histogram``; a range is a pair of pairs.
 
     Returns
     -------

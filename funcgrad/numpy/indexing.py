@@ -50,6 +50,10 @@ def take(
     mode : {"raise", "wrap", "clip"}
         How to treat positions out of bounds: an error, modulo the size, or the nearest end.
 
+    Returns
+    -------
+    Tensor
+
     Raises
     ------
     AxisError
@@ -85,6 +89,10 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | No
         broadcast.
     axis : int, optional
         None means along all elements as one axis.
+
+    Returns
+    -------
+    Tensor
 
     Raises
     ------
@@ -179,6 +187,11 @@ def choose(
         A sequence of arrays, or an array of them along axis 0. Their dtypes are promoted.
     mode : {"raise", "wrap", "clip"}
         How to treat integers that name no array: an error, modulo the number, or the nearest one.
+
+    Returns
+    -------
+    Tensor
+        In the shape to which ``a`` and the choices broadcast.
 
     Raises
     ------
@@ -378,6 +391,10 @@ def ravel_multi_index(
         modulo the size, or the nearest end.
     order : {"C", "F"}
         "F" means counted column by column.
+
+    Returns
+    -------
+    Tensor of int64
 
     Examples
     --------

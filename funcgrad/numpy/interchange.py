@@ -31,6 +31,10 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     copy : bool, optional
         False makes a necessary copy an error.
 
+    Returns
+    -------
+    Tensor
+
     Raises
     ------
     LeafError

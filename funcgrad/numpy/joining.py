@@ -63,6 +63,10 @@ def concatenate(
         None means all elements of all arrays on one axis.
     dtype : dtype, optional
 
+    Returns
+    -------
+    Tensor
+
     Raises
     ------
     ShapeError

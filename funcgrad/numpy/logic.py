@@ -211,6 +211,11 @@ def isclose(
     equal_nan : bool, optional
         Whether two NaN are close.
 
+    Returns
+    -------
+    Tensor of bool
+        In the shape to which ``a`` and ``b`` broadcast.
+
     Examples
     --------
     >>> import funcgrad.numpy as fnp
@@ -252,6 +257,10 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Tensor
     a1, a2 : array_like
     equal_nan : bool, optional
         Whether two NaN are equal.
+
+    Returns
+    -------
+    Tensor of bool, shape ()
 
     Examples
     --------

@@ -60,6 +60,10 @@ def reshape(
     copy : bool, optional
         Ignored: tensors cannot be written to.
 
+    Returns
+    -------
+    Tensor
+
     Raises
     ------
     ShapeError
@@ -259,6 +263,10 @@ def permute_dims(a: ArrayLike, axes: AxisLike = None) -> Tensor:
     axes : sequence of int
         For each axis of the result, the axis of ``a``.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> permute_dims([[[1.0, 2.0]]], (2, 0, 1)).shape
@@ -414,6 +422,11 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     shift : int or tuple of int
     axis : int or tuple of int, optional
         By default the elements are shifted row by row, as on one axis.
+
+    Returns
+    -------
+    Tensor
+        In the shape of ``a``.
 
     Examples
     --------

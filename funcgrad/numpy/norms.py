@@ -333,7 +333,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     Returns
     -------
     Tensor, shape (...)
-        inf for singular matrices, where the derivative is 0.
+        Infinite for singular matrices, where the derivative is 0.
 
     Raises
     ------

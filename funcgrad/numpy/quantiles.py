@@ -79,6 +79,11 @@ def quantile(
         Weights of the elements, or of the positions along the axes; not negative, and without a
         derivative. Only for the method "inverted_cdf".
 
+    Returns
+    -------
+    Tensor
+        The axes of ``q`` come first.
+
     Raises
     ------
     ArgumentError

@@ -53,6 +53,12 @@ def arange(
     start, stop, step : number
         Concrete, since the length depends on them; differentiable in ``start`` and ``step``.
     dtype : dtype, optional
+    device : {"cpu"}, optional
+        The only device.
+
+    Returns
+    -------
+    Tensor, shape (n,)
 
     Examples
     --------
@@ -100,6 +106,8 @@ def linspace(
         By default float64, or wider if the bounds are; integers are rounded down.
     axis : int
         The place of the numbers' axis in the result.
+    device : {"cpu"}, optional
+        The only device.
 
     Returns
     -------
@@ -201,6 +209,11 @@ def meshgrid(
         Whether to keep size 1 along axes on which a result is constant.
     copy : bool
         Ignored.
+
+    Returns
+    -------
+    tuple of Tensor
+        An array for each axis.
 
     Examples
     --------

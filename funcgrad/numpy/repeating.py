@@ -58,6 +58,10 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
     axis : int, optional
         By default the elements are taken row by row, as one axis.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> repeat([[1.0, 2.0]], [2, 1], axis=1)
@@ -97,6 +101,10 @@ def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
     A : array_like
     reps : int or sequence of int
         For the last axes, if there are fewer than axes; for new axes in front, if there are more.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -156,10 +164,13 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
     mode : {"constant", "edge", "reflect", "symmetric", "wrap", "empty"}
         What to add: a constant (also "empty"), the last element, the elements reflected without or
         with the last, or those of the other end.
-    constant_values : array_like
-        With mode "constant": a number, (before, behind), or a pair for each axis; differentiable.
-    reflect_type : {"even"}
-        For the modes "reflect" and "symmetric"; "odd" is not supported.
+    **kwargs : array_like or str
+        ``constant_values``, with mode "constant": a number, (before, behind), or a pair for each
+        axis; differentiable. ``reflect_type``, with "reflect" and "symmetric": "even" alone.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -286,6 +297,10 @@ def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) ->
     axis : int, optional
         By default the elements are taken row by row, as one axis.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> delete([1.0, 2.0, 3.0], [0, 2])
@@ -314,6 +329,10 @@ def insert(
         Values, which broadcast to the inserted slices and are cast to the dtype of ``arr``.
     axis : int, optional
         By default the elements are taken row by row, as one axis.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------

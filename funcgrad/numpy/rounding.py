@@ -74,6 +74,11 @@ def round(a: ArrayLike, decimals: SupportsIndex = 0) -> Tensor:
     decimals : int, optional
         Negative numbers count positions before the decimal point.
 
+    Returns
+    -------
+    Tensor
+        In the shape of ``a``.
+
     Examples
     --------
     >>> import funcgrad.numpy as fnp

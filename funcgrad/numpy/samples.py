@@ -56,7 +56,7 @@ def interp(
     Returns
     -------
     Tensor
-        float64 or complex128, of the shape of ``x``.
+        In float64 or complex128, of the shape of ``x``.
 
     Raises
     ------

@@ -151,6 +151,11 @@ def clip(
     a_min, a_max : array_like or None, optional
         NumPy's older names for the bounds.
 
+    Returns
+    -------
+    Tensor
+        In the shape to which the array and the bounds broadcast.
+
     Raises
     ------
     ArgumentError
@@ -295,6 +300,11 @@ def select(
         A choice for each condition. Their dtypes are promoted.
     default : array_like, optional
         The value where no condition holds.
+
+    Returns
+    -------
+    Tensor
+        In the shape to which conditions and choices broadcast.
 
     Raises
     ------

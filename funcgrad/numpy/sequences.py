@@ -33,6 +33,10 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Tensor:
         All sums, of which there are n + m - 1; the middle max(n, m) of them; or those without a
         gap, max(n, m) - min(n, m) + 1.
 
+    Returns
+    -------
+    Tensor, shape (k,)
+
     Raises
     ------
     ShapeError
@@ -59,6 +63,10 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Tensor:
         Not empty.
     mode : {"valid", "same", "full"}
         See ``convolve``.
+
+    Returns
+    -------
+    Tensor, shape (k,)
 
     Raises
     ------

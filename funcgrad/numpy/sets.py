@@ -38,9 +38,11 @@ def isin(
     element, test_elements : array_like
         The elements of the set; they may be traced. NaN equals none.
     assume_unique : bool
-        Ignored, as is ``kind``, NumPy's choice of an algorithm.
+        Ignored.
     invert : bool
         Whether to return the opposite.
+    kind : str, optional
+        Ignored: NumPy's choice of an algorithm.
 
     Returns
     -------
@@ -112,6 +114,10 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Te
     assume_unique : bool
         Whether the elements are known to be distinct; the order is that of ``ar1`` then.
 
+    Returns
+    -------
+    Tensor, shape (k,)
+
     Examples
     --------
     >>> setdiff1d([3, 1, 2, 3], [2, 5])
@@ -131,6 +137,10 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ten
     ar1, ar2 : array_like
     assume_unique : bool
         Whether each array's elements are known to be distinct.
+
+    Returns
+    -------
+    Tensor, shape (k,)
 
     Examples
     --------

@@ -57,6 +57,11 @@ def sort(
     stable : bool
         Ignored: sorting is always stable.
 
+    Returns
+    -------
+    Tensor
+        In the shape of ``a``.
+
     Examples
     --------
     >>> sort([2.0, 3.0, 1.0], descending=True)
@@ -159,6 +164,13 @@ def partition(
     a : array_like
     kth : int or sequence of int
     axis : int or None
+    kind : str, optional
+        Ignored: there is one algorithm.
+
+    Returns
+    -------
+    Tensor
+        In the shape of ``a``.
 
     Examples
     --------
@@ -179,6 +191,11 @@ def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     keys : sequence of array_like, or array_like
         Keys of one shape, or the rows of a single array.
     axis : int
+
+    Returns
+    -------
+    Tensor of int64
+        In the shape of a key.
 
     Examples
     --------
@@ -219,6 +236,11 @@ def searchsorted(
     sorter : array_like of integers, optional
         The positions that sort ``a``, if it is not sorted.
 
+    Returns
+    -------
+    Tensor of int64
+        In the shape of ``v``.
+
     Examples
     --------
     >>> searchsorted([1.0, 2.0, 3.0], [0.0, 2.0])
@@ -251,6 +273,11 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
     right : bool
         Whether an interval contains its right bound, instead of its left one.
 
+    Returns
+    -------
+    Tensor of int64
+        In the shape of ``x``.
+
     Raises
     ------
     DtypeError
@@ -278,7 +305,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
 
 
 class UniqueAllResult(NamedTuple):
-    """The results of ``unique_all``."""
+    """The results of ``unique_all``: ``values``, ``indices``, ``inverse_indices``, ``counts``."""
 
     values: Any
     indices: Any
@@ -287,14 +314,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """The results of ``unique_counts``."""
+    """The results of ``unique_counts``: ``values`` and ``counts``."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """The results of ``unique_inverse``."""
+    """The results of ``unique_inverse``: ``values`` and ``inverse_indices``."""
 
     values: Any
     inverse_indices: Any

@@ -96,6 +96,11 @@ def i0(x: ArrayLike) -> Tensor:
     x : array_like
         Real.
 
+    Returns
+    -------
+    Tensor
+        In the shape of ``x``.
+
     Raises
     ------
     DtypeError

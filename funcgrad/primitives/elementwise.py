@@ -114,6 +114,10 @@ def elementwise(
     owns, ulps, basic
         See ``Elementwise``.
 
+    Returns
+    -------
+    Primitive
+
     Examples
     --------
     >>> tanh = elementwise("tanh", np.tanh, partials=(lambda y, x: 1 - y * y,))
@@ -162,7 +166,13 @@ def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., A
 
 
 def reals(low: float, high: float, arity: int = 1) -> Callable[[], Iterator[Sample]]:
-    """Samples of real arguments between two bounds: scalars, 0-d, strided, broadcast, empty."""
+    """Samples of real arguments between two bounds: scalars, 0-d, strided, broadcast, empty.
+
+    Examples
+    --------
+    >>> [np.shape(sample.args[0]) for sample in reals(-1.0, 1.0)()]
+    [(3,), (), (), (2, 2), (0, 2)]
+    """
 
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(11)
@@ -181,7 +191,13 @@ def reals(low: float, high: float, arity: int = 1) -> Callable[[], Iterator[Samp
 def complexes(
     low: float = 0.4, high: float = 1.6, arity: int = 1
 ) -> Callable[[], Iterator[Sample]]:
-    """Samples of complex arguments whose magnitudes lie between two bounds, off the axes."""
+    """Samples of complex arguments whose magnitudes lie between two bounds, off the axes.
+
+    Examples
+    --------
+    >>> [np.shape(sample.args[0]) for sample in complexes(1.0, 2.0)()]
+    [(3,), (), (), (2, 2), (0, 2)]
+    """
 
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(13)
@@ -214,6 +230,11 @@ def edges(*points: Raw, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
     """A sample of given points, each a number or a tuple of one for each argument.
 
     By default points where finite differences do not apply: kinks, ties, infinities, NaN.
+
+    Examples
+    --------
+    >>> [sample.args for sample in edges(0.0, np.inf)()]
+    [(array([ 0., inf]),)]
     """
 
     def samples() -> Iterator[Sample]:
@@ -226,7 +247,13 @@ def edges(*points: Raw, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
 def combined(
     *makers: Callable[[], Iterable[Sample]], **params: Hashable
 ) -> Callable[[], Iterator[Sample]]:
-    """The samples of several makers one after the other, all with the same static parameters."""
+    """The samples of several makers one after the other, all with the same static parameters.
+
+    Examples
+    --------
+    >>> [sample.params for sample in combined(edges(0.0), edges(1.0), sharpness=2.0)()]
+    [{'sharpness': 2.0}, {'sharpness': 2.0}]
+    """
 
     def samples() -> Iterator[Sample]:
         for make in makers:

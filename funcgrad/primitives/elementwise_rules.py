@@ -22,7 +22,15 @@ __all__ = ["batch_elementwise", "elementwise_result"]
 def elementwise_result(
     name: str, evaluate: Callable[..., Any], operator: str = ""
 ) -> Callable[..., Spec]:
-    """The rule for the result of an elementwise operation: NumPy itself says the dtype."""
+    """The rule for the result of an elementwise operation: NumPy itself says the dtype.
+
+    Examples
+    --------
+    >>> from funcgrad.shape import spec_of
+    >>> rule = elementwise_result("hypot", np.hypot)
+    >>> rule(spec_of(np.zeros((3, 1))), spec_of(np.zeros(2, np.float32)))
+    Spec(shape=(3, 2), dtype=dtype('float64'), weak=False)
+    """
 
     def result(*specs: Spec, **params: Any) -> Spec:
         shape = broadcast_shapes(name, *[spec.shape for spec in specs])

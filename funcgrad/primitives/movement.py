@@ -75,6 +75,26 @@ def movement(
         ``evaluate`` as text, see ``Primitive``.
     owns : bool
         Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
+
+    Returns
+    -------
+    Primitive
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> from funcgrad import extend
+    >>> backwards = movement(
+    ...     "backwards",
+    ...     lambda x: x[..., ::-1],
+    ...     shape=lambda shape: shape,
+    ...     transpose=lambda cotangent, x: extend.bind(backwards, (cotangent,), {}),
+    ...     batch=lambda shape, size: {},
+    ...     samples=lambda: iter(()),
+    ...     is_view=True,
+    ... )
+    >>> fg.grad(lambda x: extend.apply(backwards, x)[0])(fg.tensor([1.0, 2.0]))
+    Tensor([0., 1.])
     """
 
     def batched(

@@ -95,6 +95,15 @@ def reduction(
         See ``Primitive``.
     fold, owns
         See ``Reduction``, and ``Elementwise``.
+
+    Returns
+    -------
+    Primitive
+
+    >>> import funcgrad as fg
+    >>> total = reduction("total", np.sum, factor=lambda *_, **__: fg.extend.SAME)
+    >>> fg.extend.apply(total, [1.0, 2.0], axis=(0,), keepdims=False)
+    Tensor(3.0)
     """
 
     def result(x: Spec, axis: Axes, keepdims: bool, **params: Hashable) -> Spec:

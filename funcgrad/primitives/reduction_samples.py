@@ -30,6 +30,16 @@ def numbers(
         Whether equal numbers, infinities and NaN make the operation not differentiable.
     **params
         Further parameters of the operation.
+
+    Returns
+    -------
+    callable
+        Without arguments: it yields the samples.
+
+    Examples
+    --------
+    >>> {len(sample.params["axis"]) for sample in numbers()()}
+    {0, 1, 2}
     """
 
     def samples() -> Iterator[Sample]:

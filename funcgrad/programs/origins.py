@@ -19,6 +19,11 @@ def operations_line() -> str:
 
     Inside a program, such as a jitted function's, it is the line that was staged. Lines of the
     calling transformation do not count.
+
+    Examples
+    --------
+    >>> operations_line()  # no transformation runs
+    ''
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):

@@ -52,8 +52,8 @@ def uniform(
     key : key
     shape : int or tuple of int
     dtype : dtype
-        float16, float32 or float64. The numbers of [0, 1) are multiples of 2**-11, 2**-24 and
-        2**-53.
+        One of float16, float32 and float64. The numbers of [0, 1) are multiples of 2**-11, 2**-24
+        and 2**-53.
     minval, maxval : array_like
         Bounds, which broadcast to ``shape``. Unless they are the default, rounding may make a
         number equal to ``maxval``.

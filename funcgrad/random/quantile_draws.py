@@ -229,7 +229,7 @@ def pareto(
     ----------
     key : key
     b : array_like
-        Above 0; the numbers are differentiable in it. (NumPy's generators subtract 1.)
+        Above 0; the numbers are differentiable in it. NumPy's generators subtract 1.
     shape, dtype
         As for ``laplace``; by default the shape to which the parameters broadcast.
     scale : array_like

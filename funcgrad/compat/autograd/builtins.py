@@ -24,7 +24,14 @@ SequenceBox = (tuple, list)
 
 
 def type(x: object) -> builtins.type:
-    """Return the type of a value; of a traced one, that of the array or number in its place."""
+    """Return the type of a value; of a traced one, that of the array or number in its place.
+
+    Examples
+    --------
+    >>> from funcgrad.compat.autograd import grad
+    >>> grad(lambda x: x * (type(x) is float))(2.0)
+    np.float64(1.0)
+    """
     if not builtins.isinstance(x, Tensor):
         return builtins.type(x)
     if x.ndim:
@@ -34,5 +41,12 @@ def type(x: object) -> builtins.type:
 
 
 def isinstance(x: object, class_or_tuple: Any) -> bool:
-    """Whether a value, or the array or number that a traced one stands for, is of a class."""
+    """Whether a value, or the array or number that a traced one stands for, is of a class.
+
+    Examples
+    --------
+    >>> from funcgrad.compat.autograd import grad
+    >>> grad(lambda x: x * isinstance(x, float))(2.0)
+    np.float64(1.0)
+    """
     return issubclass(type(x), class_or_tuple) or builtins.isinstance(x, class_or_tuple)

@@ -125,8 +125,18 @@ def solveh_banded(
     ab : array_like, shape (..., u + 1, n)
         The diagonals from the main one upwards, ``ab[u + i - j, j]``, or downwards, ``ab[i - j,
         j]``. The imaginary parts of the main one are not read.
+    b : array_like, shape (..., n) or (..., n, k)
+    overwrite_ab, overwrite_b, check_finite : bool
+        Ignored.
     lower : bool
         Whether these are the diagonals below.
+    failed : {"raise", "nan"}
+        See ``solve_banded``.
+
+    Returns
+    -------
+    Tensor
+        In the shape of ``b``.
 
     Examples
     --------

@@ -180,6 +180,10 @@ def tanm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
     failed : {"raise", "nan"}
         Treatment of a matrix with a singular cosine: an error, or NaN for it alone.
 
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+
     Raises
     ------
     MatrixError
@@ -236,6 +240,10 @@ def tanhm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
         Treatment of a matrix with a singular cosine: an error, or NaN for it alone.
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
 
     Raises
     ------

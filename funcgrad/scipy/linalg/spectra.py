@@ -252,6 +252,11 @@ def eigh_tridiagonal(
     failed : {"raise", "nan"}
         See ``eigh``.
 
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+        The eigenvalues; and the eigenvectors in columns, unless ``eigvals_only``.
+
     Examples
     --------
     >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)

@@ -100,7 +100,7 @@ def homogeneous(degree: float) -> Callable[..., None]:
     Parameters
     ----------
     degree : float
-        k. All inexact arguments are scaled together.
+        The exponent k. All inexact arguments are scaled together.
 
     Returns
     -------

@@ -233,6 +233,10 @@ def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
         Of leaves; by default tensors of float64, of up to two axes.
     max_leaves : int
 
+    Returns
+    -------
+    Strategy
+
     Raises
     ------
     ArgumentError
@@ -274,6 +278,10 @@ def like(tree: Pytree, elements: Drawn = None) -> Strategy:
         Its leaves that are neither floating nor complex stay as they are.
     elements : pair of numbers, or strategy, optional
         See ``tensors``.
+
+    Returns
+    -------
+    Strategy
 
     Examples
     --------

@@ -29,6 +29,10 @@ def orthogonal(n: int, dtype: DTypeLike = np.float64) -> Strategy:
     n : int
     dtype : dtype
 
+    Returns
+    -------
+    Strategy
+
     Raises
     ------
     ArgumentError
@@ -56,6 +60,10 @@ def spd(n: int, condition: float = 1e6, dtype: DTypeLike = np.float64) -> Strate
     condition : float
         The greatest ratio of two eigenvalues; for float32 choose 1e3.
     dtype : dtype
+
+    Returns
+    -------
+    Strategy
 
     Raises
     ------
@@ -97,6 +105,10 @@ def low_rank(shape: tuple[int, int], rank: int, dtype: DTypeLike = np.float64) -
     rank : int
     dtype : dtype
 
+    Returns
+    -------
+    Strategy
+
     Raises
     ------
     ArgumentError
@@ -137,6 +149,10 @@ def clustered_spectrum(
     gap : float
         The distance of neighbours in a cluster; 0 for equal ones.
     dtype : dtype
+
+    Returns
+    -------
+    Strategy
 
     Raises
     ------

@@ -1,0 +1,93 @@
+r"""Docstrings as the site shows them: with the parameters and the result of every function.
+
+Most functions of arrays have one sentence and an example: what they take and return is in their
+signature, as ``help`` shows it. From there come the sections ``Parameters`` and ``Returns``.
+
+>>> print("\n".join(completed(fg.stop_gradient, ["Nothing."])[2:5]))
+Parameters
+----------
+x : pytree
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import funcgrad as fg
+
+assert fg  # the example's
+
+WORDS = {
+    r"ArrayLike|AnyNumber": "array_like",
+    r"DTypeLike": "dtype",
+    r"Pytree|Tree|State|Primal": "pytree",
+    r"ShapeLike": "int or tuple of int",
+    r"AxisLike": "int, tuple of int or None",
+    r"SupportsIndex": "int",
+    r"(?:Parametric)?Function\[.*\]|Callable\[.*\]|Callable": "callable",
+    r"Any|object": "object",
+}
+"""Annotations, in the words of docstrings."""
+
+
+def completed(value: Any, lines: list[str]) -> list[str]:
+    """Add the sections of parameters and results that a function's docstring has not.
+
+    Parameters
+    ----------
+    value : object
+    lines : list of str
+        Its docstring.
+
+    Returns
+    -------
+    list of str
+    """
+    sections = list(_sections(lines))
+    if not inspect.isroutine(value) or "Parameters" in (name for name, _ in sections):
+        return lines
+    added = list(_parameters(value))
+    if "Returns" not in (name for name, _ in sections):
+        added += _returns(value)
+    place = sections[0][1] if sections else len(lines)
+    return [*lines[:place], "", *added, *lines[place:]]
+
+
+def _sections(lines: list[str]) -> Iterator[tuple[str, int]]:
+    """The sections' names, and the lines on which they begin."""
+    for number, line in enumerate(lines[1:]):
+        if line and set(line.strip()) == {"-"}:
+            yield lines[number].strip(), number
+
+
+def _parameters(value: Any) -> Iterator[str]:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    parameters = inspect.signature(value).parameters.values()
+    if parameters:
+        yield from ("Parameters", "----------")
+    for parameter in parameters:
+        name = stars.get(parameter.kind, "") + parameter.name
+        yield f"{name} : {_words(parameter.annotation)}"
+    yield ""
+
+
+def _returns(value: Any) -> list[str]:
+    annotation = inspect.signature(value).return_annotation
+    if annotation in (inspect.Signature.empty, None, "None"):
+        return []
+    return ["Returns", "-------", _words(annotation), ""]
+
+
+def _words(annotation: Any) -> str:
+    """An annotation in the words of docstrings."""
+    if annotation is inspect.Parameter.empty:
+        return "object"
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    for pattern, word in WORDS.items():
+        text = re.sub(rf"\b(?:{pattern})", word, text)
+    is_optional = text.endswith(" | None")
+    text = text.removesuffix(" | None").replace(" | ", " or ")
+    return f"{text}, optional" if is_optional else text
