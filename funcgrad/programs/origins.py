@@ -22,8 +22,17 @@ def operations_line() -> str:
 
     Examples
     --------
-    >>> operations_line()  # no transformation runs
-    ''
+    >>> import funcgrad as fg
+    >>> @fg.custom_jvp
+    ... def twice(x):
+    ...     return 2 * x
+    >>> @twice.defjvp
+    ... def rule(primals, tangents):
+    ...     print(operations_line().startswith("<doctest"))
+    ...     return twice(*primals), 2 * tangents[0]
+    >>> fg.jvp(twice, (1.0,), (1.0,))
+    True
+    (Tensor(2.0), Tensor(2.0))
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):

@@ -19,6 +19,7 @@ from textwrap import indent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from examples.docs.building.docstrings import completed
 from examples.docs.building.public_names import Entry, entries, public_modules
 
 if TYPE_CHECKING:
@@ -60,14 +61,15 @@ function is not smooth.
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have Sphinx write the pages before it looks for pages."""
     app.connect("builder-inited", lambda app: write(Path(app.srcdir)))
-    app.connect("autodoc-process-docstring", _escape, priority=1)  # before numpydoc reads them
+    app.connect("autodoc-process-docstring", _prepare, priority=1)  # before numpydoc reads it
     return {"parallel_read_safe": True}
 
 
-def _escape(
-    _app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]
+def _prepare(
+    _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Escape what docstrings mean as it stands, up to their examples: ``*args``, ``|x|``."""
+    """Complete a docstring; escape what means itself before the examples: ``*args``, ``|x|``."""
+    lines[:] = completed(value, lines)
     end = lines.index("Examples") if "Examples" in lines else len(lines)
     lines[:end] = escaped("\n".join(lines[:end])).split("\n")
 
