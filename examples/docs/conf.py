@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 HERE = Path(__file__).parent
 MADE = HERE / "made"
@@ -9,6 +10,9 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 import funcgrad as fg  # noqa: E402 - this package, whichever is installed
 from examples.docs.building import browser, inventories  # noqa: E402 - the same
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "funcgrad"
 author = "The funcgrad developers"
@@ -87,3 +91,13 @@ html_theme_options = {
 }
 html_copy_source = False
 html_show_sourcelink = False
+
+
+def setup(app: "Sphinx") -> None:
+    """Say that pages are of Python, which colours their cells also where nothing is executed."""
+    app.connect("source-read", _name_language)
+
+
+def _name_language(_app: "Sphinx", _document: str, source: list[str]) -> None:
+    kernel = "kernelspec:\n  name: python3\n"
+    source[0] = source[0].replace(kernel, f"{kernel}  language: python\n", 1)

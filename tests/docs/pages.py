@@ -96,9 +96,11 @@ def run(text: str, path: Path) -> dict[str, Any]:
 def _run_cell(cell: Cell, text: str, path: Path, namespace: dict[str, Any]) -> None:
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.code, str(path))
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
         exec(compile(tree, str(path), "exec"), namespace)
-        if last is not None:
+        if isinstance(last, ast.Expr):
             _show(eval(compile(ast.Expression(last.value), str(path), "eval"), namespace))
     except Exception as error:
         if "raises-exception" not in cell.tags:
