@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import zlib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import funcgrad as fg
-from examples.docs.building import inventories, reference
+from examples.docs.building import docstrings, inventories, public_names, reference
 from examples.docs.building.public_names import all_entries, entries, public_modules
 
 PAGES = reference.pages()
@@ -53,6 +55,12 @@ def test_pages_that_have_gone_are_removed_and_others_are_left_alone(tmp_path: Pa
     reference.write(tmp_path)
     assert not gone.exists()
     assert page.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("module", [docstrings, public_names])
+def test_examples_of_the_generator(module: ModuleType) -> None:
+    assert doctest.testmod(module).attempted > 0
+    assert doctest.testmod(module).failed == 0
 
 
 def test_stars_and_bars_are_escaped_outside_of_literals() -> None:

@@ -3,6 +3,7 @@ r"""Docstrings as the site shows them: with the parameters and the result of eve
 Most functions of arrays have one sentence and an example: what they take and return is in their
 signature, as ``help`` shows it. From there come the sections ``Parameters`` and ``Returns``.
 
+>>> import funcgrad as fg
 >>> print("\n".join(completed(fg.stop_gradient, ["Nothing."])[2:5]))
 Parameters
 ----------
@@ -15,10 +16,6 @@ import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
-
-import funcgrad as fg
-
-assert fg  # the example's
 
 WORDS = {
     r"ArrayLike|AnyNumber": "array_like",

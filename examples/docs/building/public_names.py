@@ -83,10 +83,11 @@ def public_modules() -> dict[str, ModuleType]:
     return dict(sorted(modules.items()))
 
 
-def entries(module: ModuleType, path: str = "") -> list[Entry]:
+@cache
+def entries(module: ModuleType, path: str = "") -> tuple[Entry, ...]:
     """The public names of a module, as records."""
     path = path or module.__name__
-    return [_entry(path, name, getattr(module, name)) for name in names_of(module)]
+    return tuple([_entry(path, name, getattr(module, name)) for name in names_of(module)])
 
 
 def all_entries() -> Iterator[Entry]:

@@ -11,7 +11,8 @@ import ast
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from sys import modules
@@ -20,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from examples.docs.building.docstrings import completed
-from examples.docs.building.public_names import Entry, entries, public_modules
+from examples.docs.building.public_names import Entry, all_entries, entries, public_modules
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -153,7 +154,7 @@ def _toctree(documents: Iterable[str]) -> str:
     return "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   /{name}\n" for name in documents)
 
 
-def _table(names: list[Entry]) -> str:
+def _table(names: Sequence[Entry]) -> str:
     """The names with the first sentences of their docstrings."""
     if not names:
         return ""
@@ -182,7 +183,7 @@ def _sentence(value: Any) -> str:
 # ------------------------------------------------------------------------------------------ entries
 
 
-def _all_described(names: list[Entry]) -> str:
+def _all_described(names: Sequence[Entry]) -> str:
     """The entries of names, and those of the classes that values among them are of."""
     kinds = {type(entry.value) for entry in names if entry.kind == "data"}
     described = {entry.value for entry in names if entry.kind == "class"}
@@ -242,15 +243,11 @@ def _meaning(entry: Entry) -> str:
     return attribute or f"A value of :py:class:`{_path_of(type(value))}`."
 
 
+@cache
 def _path_of(kind: type) -> str:
     """The path that a class is described under."""
-    for module, names in (
-        (path, entries(module, path)) for path, module in public_modules().items()
-    ):
-        for entry in names:
-            if entry.value is kind:
-                return f"{module}.{entry.name}"
-    return f"{kind.__module__}.{kind.__name__}"
+    paths = (entry.path for entry in all_entries() if entry.value is kind)
+    return next(paths, f"{kind.__module__}.{kind.__name__}")
 
 
 def _text_below(entry: Entry) -> str:
