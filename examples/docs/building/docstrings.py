@@ -4,10 +4,10 @@ Most functions of arrays have one sentence and an example: what they take and re
 signature, as ``help`` shows it. From there come the sections ``Parameters`` and ``Returns``.
 
 >>> import funcgrad as fg
->>> print("\n".join(completed(fg.stop_gradient, ["Nothing."])[2:5]))
+>>> print("\n".join(completed(fg.numpy.sin, ["The sine."])[2:5]))
 Parameters
 ----------
-x : pytree
+x : array_like
 """
 
 from __future__ import annotations
@@ -18,14 +18,22 @@ from collections.abc import Iterator
 from typing import Any
 
 WORDS = {
+    r"(?:builtins|collections\.abc|funcgrad\.trees|np|typing)\.(\w+)": r"\1",
     r"ArrayLike|AnyNumber": "array_like",
     r"DTypeLike": "dtype",
     r"Pytree|Tree|State|Primal": "pytree",
     r"ShapeLike": "int or tuple of int",
     r"AxisLike": "int, tuple of int or None",
     r"SupportsIndex": "int",
-    r"(?:Parametric)?Function\[.*\]|Callable\[.*\]|Callable": "callable",
-    r"Any|object": "object",
+    r"(?:Parametric)?Function\[.*\]|Callable\[.*\]|Function|Callable": "callable",
+    r"Any|object|T": "object",
+    r"Raw|Value": "array_like",
+    r"Shape": "tuple of int",
+    r"Sizes": "int or sequence of int",
+    r"Sequence\[(\w+)\]": r"sequence of \1",
+    r"Iterable\[(\w+)\]": r"iterable of \1",
+    r"list\[(\w+)\]": r"list of \1",
+    r"tuple\[(\w+), \.\.\.\]": r"tuple of \1",
 }
 """Annotations, in the words of docstrings."""
 
@@ -84,7 +92,7 @@ def _words(annotation: Any) -> str:
         return "object"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     for pattern, word in WORDS.items():
-        text = re.sub(rf"\b(?:{pattern})", word, text)
+        text = re.sub(rf"\b(?:{pattern})(?!\w)", word, text)
     is_optional = text.endswith(" | None")
     text = text.removesuffix(" | None").replace(" | ", " or ")
     return f"{text}, optional" if is_optional else text

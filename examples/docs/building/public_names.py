@@ -1,7 +1,7 @@
 """The public names of the package: from the modules' ``__all__`` to records, one for each name.
 
 >>> [entry.path for entry in entries(funcgrad.tree)][:2]
-['funcgrad.tree.all', 'funcgrad.tree.any']
+['funcgrad.tree.all', 'funcgrad.tree.at']
 """
 
 from __future__ import annotations
