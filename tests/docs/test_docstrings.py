@@ -44,9 +44,14 @@ SHOWN_ELSEWHERE = {
 ENTRIES = [entry for entry in all_entries() if not entry.is_alias and entry.file]
 
 
+def text_of(value: Any) -> str:
+    """The docstring, without its indentation."""
+    return inspect.getdoc(value) or ""
+
+
 def findings(value: Any) -> Iterator[str]:
     """What numpydoc finds in the docstring that the site shows."""
-    lines = completed(value, inspect.getdoc(value).splitlines())
+    lines = completed(value, text_of(value).splitlines())
     document = docscrape_sphinx.get_doc_object(value, doc="\n".join(lines))
     for code, message in validation.validate(document)["errors"]:
         is_class = code == "PR01" and inspect.isclass(value) and "Parameters" not in lines
@@ -76,7 +81,7 @@ def test_nothing_is_found_in_a_docstring(path: str) -> None:
 @pytest.mark.parametrize("path", public_modules())
 def test_a_function_has_an_example(path: str) -> None:
     functions = [entry for entry in ENTRIES if entry.module == path and entry.kind == "function"]
-    lacking = {entry.name for entry in functions if ">>> " not in inspect.getdoc(entry.value)}
+    lacking = {entry.name for entry in functions if ">>> " not in text_of(entry.value)}
     assert lacking <= SHOWN_ELSEWHERE
 
 
@@ -88,7 +93,7 @@ def test_the_fields_of_a_class_are_described(path: str) -> None:
 
 def undescribed(entry: Entry) -> Iterator[str]:
     """The public fields of a record that its docstring does not name."""
-    cls, text = entry.value, inspect.getdoc(entry.value)
+    cls, text = entry.value, text_of(entry.value)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     names = getattr(cls, "_fields", None) or [field.name for field in fields if field.init]
     for name in names:
@@ -107,12 +112,14 @@ def planted(x: fg.Tensor, y: float = 1.0) -> fg.Tensor:
     Examples
     --------
     >>> planted(1.0)
+    2.0
 
     Returns
     -------
     Tensor
         the sum
     """
+    return x + y
 
 
 def test_planted_slips_are_found() -> None:

@@ -69,12 +69,11 @@ def _sections(lines: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _parameters(value: Any) -> Iterator[str]:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     parameters = inspect.signature(value).parameters.values()
     if parameters:
         yield from ("Parameters", "----------")
     for parameter in parameters:
-        name = stars.get(parameter.kind, "") + parameter.name
+        name = str(parameter).split(":")[0].split("=")[0]  # with its stars
         yield f"{name} : {_words(parameter.annotation)}"
     yield ""
 

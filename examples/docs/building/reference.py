@@ -97,7 +97,7 @@ def write(folder: Path) -> None:
 
 def pages() -> dict[str, str]:
     """The texts of all pages, by their documents' names."""
-    made = {}
+    made: dict[str, str] = {}
     for path, module in public_modules().items():
         made |= _pages_of(path, module)
     documents = [f"reference/{path}" for path in public_modules()]
@@ -260,16 +260,13 @@ def _text_below(entry: Entry) -> str:
 
 def _texts_below(module: ModuleType) -> Iterator[tuple[str, str]]:
     body = ast.parse(inspect.getsource(module)).body
-    for node, below in pairwise(body):
-        if isinstance(node, ast.Assign):
-            target = node.targets[0]
-        elif isinstance(node, ast.AnnAssign):
-            target = node.target
-        else:
-            continue
-        is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-        if isinstance(target, ast.Name) and is_text:
-            yield target.id, " ".join(str(below.value.value).split())
+    for pair in pairwise(body):
+        match pair:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield name, " ".join(text.split())
 
 
 def _attribute_text(value: Any) -> str:
