@@ -28,8 +28,10 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "jupyterlite_sphinx",
+    "examples.docs.building.package_pages",
     "examples.docs.building.reference",
 ]
+suppress_warnings = ["myst-nb.lexer"]  # cells that are not executed have no lexer
 exclude_patterns = ["building", "made", "**.ipynb", "gallery/*.py"]
 nitpicky = True
 nitpick_ignore = [("py:obj", "errno")]  # an attribute of OSError, which numpydoc refers to
