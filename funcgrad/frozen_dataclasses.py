@@ -66,10 +66,21 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
         made: Any = dataclasses.dataclass(frozen=True, **options)(cls)
         if options.get("slots"):  # with which Python's methods raise a TypeError for unknown names
             made.__setattr__, made.__delattr__ = set_attribute, delete_attribute
+        if not hasattr(made, "_repr_html_"):
+            made._repr_html_ = _html
         return made
     if not is_frozen_dataclass(cls):
         raise TreeError(f"dataclass {cls.__qualname__} is not frozen: use @pytree, not @dataclass")
     return cls
+
+
+def _html(tree: Any) -> str:
+    """HTML for notebooks: the leaves of a model or a state, with their shapes."""
+    from funcgrad.html_text import tree_table
+    from funcgrad.trees import key_path_text, leaves_with_path
+
+    leaves = [(key_path_text(path).lstrip("."), leaf) for path, leaf in leaves_with_path(tree)]
+    return tree_table(type(tree).__name__, leaves)
 
 
 def is_frozen_dataclass(kind: type[Any]) -> bool:

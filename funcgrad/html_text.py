@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 from inspect import signature
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,12 @@ _MOST: Final = 10
 """The most rows and columns that are shown; of longer axes, the first and the last."""
 
 _MOST_LETTERS: Final = 2000
+
+_MOST_LINES: Final = 200
+"""The most lines of a program that are shown."""
+
+_MOST_LEAVES: Final = 50
+"""The most leaves of a tree that are shown."""
 
 
 def array_table(array: np.ndarray[Any, Any], name: str) -> str:
@@ -39,11 +46,11 @@ def array_table(array: np.ndarray[Any, Any], name: str) -> str:
     return f"<table><caption>{escape(caption)}</caption>\n{body}</table>"
 
 
-def _positions(size: int) -> Sequence[int | str]:
+def _positions(size: int, most: int = _MOST) -> Sequence[int | str]:
     """The positions along an axis that are shown."""
-    if size <= _MOST:
+    if size <= most:
         return range(size)
-    half = _MOST // 2
+    half = most // 2
     return [*range(half), "…", *range(size - half, size)]
 
 
@@ -65,6 +72,43 @@ def text_block(text: str) -> str:
     """
     shown = text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + " …"
     return f"<pre>{escape(shown)}</pre>"
+
+
+def program_text(text: str, kind: str) -> str:
+    """The listing of a program, line by line, cut off if it is long."""
+    lines = text.splitlines()
+    omitted = len(lines) - _MOST_LINES
+    if omitted > 0:
+        lines[_MOST_LINES:] = [f"  ... {omitted} more lines"]
+    listing = escape("\n".join(lines))
+    return f"<figure><figcaption>{escape(kind)}</figcaption><pre>{listing}</pre></figure>"
+
+
+def tree_table(name: str, leaves: Sequence[tuple[str, Any]]) -> str:
+    """The leaves of a tree as a table: the path, shape and dtype of each, or its number.
+
+    >>> print(tree_table("State", [("count", 3), ("mean", np.zeros((2, 3)))]))
+    <table><caption>State: 7 numbers in 2 leaves</caption>
+    <tr><th scope="col">leaf</th><th scope="col">shape</th><th scope="col">dtype</th></tr>
+    <tr><th scope="row">count</th><td colspan="2">3</td></tr>
+    <tr><th scope="row">mean</th><td>(2, 3)</td><td>float64</td></tr></table>
+    """
+    size = sum(prod(getattr(leaf, "shape", ())) for _, leaf in leaves)
+    headers = [_header(title, "col") for title in ("leaf", "shape", "dtype")]
+    rows = ["".join(headers)]
+    for place in _positions(len(leaves), _MOST_LEAVES):
+        path, leaf = ("…", "…") if isinstance(place, str) else leaves[place]
+        rows.append(_header(escape(path), "row") + _leaf_cells(leaf))
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    caption = escape(f"{name}: {size} numbers in {len(leaves)} leaves")
+    return f"<table><caption>{caption}</caption>\n{body}</table>"
+
+
+def _leaf_cells(leaf: Any) -> str:
+    shape = getattr(leaf, "shape", ())
+    if shape:
+        return f"<td>{shape}</td><td>{leaf.dtype}</td>"
+    return f'<td colspan="2">{escape(str(leaf)[:_MOST_LETTERS])}</td>'
 
 
 def function_table(function: Callable[..., object], kind: str) -> str:

@@ -1,6 +1,7 @@
 """A contract for the linter of imports: files of a package are layers, each file is in one.
 
-Two classes have methods from higher layers: a tensor the array functions, a program its forms.
+Some classes have methods from higher layers: a tensor the array functions, a program its forms,
+a frozen dataclass the walk through its leaves, for notebooks.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -11,6 +12,7 @@ from typing import Any, Final
 from importlinter.contracts.layers import LayersContract
 
 OF_METHODS: Final = (
+    "funcgrad.frozen_dataclasses -> funcgrad.trees",
     "funcgrad.tensor -> funcgrad.dispatch",
     "funcgrad.tensor -> funcgrad.numpy",
     "funcgrad.programs.program -> funcgrad.forms.*",

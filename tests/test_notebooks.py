@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import nn, optim, random
 
 
 class Table(HTMLParser):
@@ -27,7 +29,7 @@ class Table(HTMLParser):
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.open.append(tag)
         self.tags.append(tag)
-        assert tag == "th" or not attrs
+        assert tag in ("td", "th") or not attrs
         self.scopes += [dict(attrs).get("scope")] if tag == "th" else []
 
     def handle_endtag(self, tag: str) -> None:
@@ -121,3 +123,57 @@ def test_long_texts_are_cut_off() -> None:
     f.__doc__ = "word " * 10_000
     assert len(html(fg.jit(f))) < 3000
     assert html(fg.jit(f)).count("word") < 500
+
+
+def test_a_model_and_its_state_are_tables_of_their_leaves() -> None:
+    model = nn.MLP.init(random.key(0), (2, 3, 2))
+    table = Table(html(model))
+    assert table.texts["caption"] == ["MLP: 17 numbers in 4 leaves"]
+    names = ["layers[0].weight", "layers[0].bias", "layers[1].weight", "layers[1].bias"]
+    assert table.texts["th"] == ["leaf", "shape", "dtype", *names]
+    assert table.texts["td"][:4] == ["(2, 3)", "float64", "(3,)", "float64"]
+    assert table.scopes == ["col"] * 3 + ["row"] * 4
+    state = html(optim.adam(0.1).init(model))
+    assert "<caption>AdamState: 36 numbers in 10 leaves</caption>" in state
+    assert '<th scope="row">count</th><td colspan="2">0</td>' in state
+
+
+def test_a_class_of_the_users_has_a_table_unless_it_has_a_form_of_its_own() -> None:
+    @fg.pytree
+    class Named:
+        values: dict[str, Any]
+
+    @fg.pytree(slots=True)
+    class Drawn:
+        x: Any
+
+        def _repr_html_(self) -> str:
+            return "<p>drawn</p>"
+
+    assert "values[&#x27;&lt;a&gt;&#x27;]" in html(Named({"<a>": np.zeros(2)}))
+    assert html(Drawn(1.0)) == "<p>drawn</p>"
+    many = html(Named({str(number): number for number in range(1000)}))
+    assert Table(many).texts["caption"] == ["Named: 1000 numbers in 1000 leaves"]
+    assert "…" in many
+    assert "values[&#x27;999&#x27;]" in many
+    seen = []
+    fg.jit(lambda tree: (seen.append(html(tree)), tree)[1])(Named({"a": np.zeros(2)}))
+    assert "<td>(2,)</td><td>float64</td>" in seen[0]
+
+
+def test_a_program_is_its_listing() -> None:
+    program = fg.program(lambda x: fnp.where(x < 1.0, x, 2.0))(0.0)
+    table = Table(html(program))
+    assert table.texts["figcaption"] == [f"Program, {len(program.equations)} operations"]
+    assert "".join(table.texts["pre"]) == program.to_text()
+
+
+def test_a_long_program_is_cut_off() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(1000):
+            x = x + 1.0
+        return x
+
+    text = fg.program(f)(0.0)._repr_html_()
+    assert text.count("\n") == 200
+    assert f"... {1003 - 200} more lines" in text

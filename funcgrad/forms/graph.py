@@ -216,24 +216,3 @@ def mermaid(graph: Graph) -> str:
 def _entities(line: str) -> str:
     """Escape a line of a label: characters with a meaning in Mermaid become numbered entities."""
     return _SPECIAL.sub(lambda special: f"#{ord(special[0])};", line)
-
-
-# ------------------------------------------------------------------------------------- Markdown
-
-_MOST: Final = 300
-"""The most equations that are drawn: a browser needs seconds for more, and nobody reads them."""
-
-_MOST_LINES: Final = 2000
-"""The most lines of text that are shown: more would keep a browser busy for seconds."""
-
-
-def markdown(program: Program) -> str:
-    """Markdown with a Mermaid graph, which notebooks draw; for a long program, with its text."""
-    if len(program.equations) <= _MOST:
-        return f"```mermaid\n{mermaid(program_graph(program))}\n```"
-    lines = program.to_text().splitlines()
-    omitted = len(lines) - _MOST_LINES
-    if omitted > 0:
-        lines[_MOST_LINES:] = [f"  ... {omitted} more lines"]
-    shown = [_one_line(line) for line in lines]
-    return "\n".join(["````", *shown, "````"])

@@ -328,10 +328,11 @@ class Program:
 
         return mermaid(program_graph(self))
 
-    def _repr_markdown_(self) -> str:
-        from funcgrad.forms.graph import markdown
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: the listing."""
+        from funcgrad.html_text import program_text
 
-        return markdown(self)
+        return program_text(self.to_text(), f"Program, {len(self.equations)} operations")
 
     def to_json(self) -> str:
         """The program as JSON, to be stored in a file and read by ``from_json``.

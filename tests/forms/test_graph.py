@@ -150,40 +150,6 @@ def test_mermaid_escapes_everything() -> None:
     assert read_mermaid(nasty().to_mermaid()) == read_dot(nasty().to_dot())
 
 
-# -------------------------------------------------------------------------------- Markdown
-
-
-def long_program(count: int) -> fg.Program:
-    def f(x: Any, unused: Any) -> Any:
-        for _ in range(count):
-            x = x + 1.0
-        return x, unused
-
-    return fg.program(f)(2.0, 3.0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_markdown_is_the_graph_for_notebooks_to_draw(name: str) -> None:
-    staged = SUBJECTS[name].staged()
-    assert staged._repr_markdown_() == f"```mermaid\n{staged.to_mermaid()}\n```"
-
-
-def test_nothing_ends_a_block_of_markdown_but_its_end() -> None:
-    assert [line for line in nasty()._repr_markdown_().splitlines() if "```" in line] == [
-        "```mermaid",
-        "```",
-    ]
-
-
-def test_markdown_of_many_equations_is_their_text_up_to_a_length() -> None:
-    assert long_program(300)._repr_markdown_().startswith("```mermaid")
-    staged = long_program(301)
-    assert staged._repr_markdown_() == f"````\n{staged.to_text()}\n````"
-    lines = long_program(3000)._repr_markdown_().splitlines()[1:-1]
-    assert len(lines) == 2001
-    assert lines[-1] == f"  ... {3003 - 2000} more lines"
-
-
 def test_a_graph_takes_calls_as_lines_pass_steps() -> None:
     def amount(steps: int) -> int:
         def f(x: Any) -> Any:
