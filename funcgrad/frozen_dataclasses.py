@@ -74,13 +74,11 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
     return cls
 
 
-def _html(tree: Any) -> str:
-    """HTML for notebooks: the leaves of a model or a state, with their shapes."""
-    from funcgrad.html_text import tree_table
-    from funcgrad.trees import key_path_text, leaves_with_path
+def _html(record: object) -> str:
+    """HTML for notebooks: the arrays and the options of a model or a state."""
+    from funcgrad.html_text import record_table
 
-    leaves = [(key_path_text(path).lstrip("."), leaf) for path, leaf in leaves_with_path(tree)]
-    return tree_table(type(tree).__name__, leaves)
+    return record_table(record)
 
 
 def is_frozen_dataclass(kind: type[Any]) -> bool:

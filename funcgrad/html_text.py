@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from html import escape
 from inspect import signature
 from math import prod
@@ -25,8 +26,8 @@ _MOST_LETTERS: Final = 2000
 _MOST_LINES: Final = 200
 """The most lines of a program that are shown."""
 
-_MOST_LEAVES: Final = 50
-"""The most leaves of a tree that are shown."""
+_MOST_PARTS: Final = 50
+"""The most arrays and options of a model that are shown."""
 
 
 def array_table(array: np.ndarray[Any, Any], name: str) -> str:
@@ -84,31 +85,52 @@ def program_text(text: str, kind: str) -> str:
     return f"<figure><figcaption>{escape(kind)}</figcaption><pre>{listing}</pre></figure>"
 
 
-def tree_table(name: str, leaves: Sequence[tuple[str, Any]]) -> str:
-    """The leaves of a tree as a table: the path, shape and dtype of each, or its number.
+def record_table(record: object) -> str:
+    """A model or a state as a table: a row for each array, with its shape, and for each option.
 
-    >>> print(tree_table("State", [("count", 3), ("mean", np.zeros((2, 3)))]))
-    <table><caption>State: 7 numbers in 2 leaves</caption>
-    <tr><th scope="col">leaf</th><th scope="col">shape</th><th scope="col">dtype</th></tr>
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class State:
+    ...     count: int
+    ...     means: list[np.ndarray]
+    >>> print(record_table(State(3, [np.zeros((2, 3))])))
+    <table><caption>State: 6 numbers in 1 array</caption>
+    <tr><th scope="col">field</th><th scope="col">shape</th><th scope="col">dtype</th></tr>
     <tr><th scope="row">count</th><td colspan="2">3</td></tr>
-    <tr><th scope="row">mean</th><td>(2, 3)</td><td>float64</td></tr></table>
+    <tr><th scope="row">means[0]</th><td>(2, 3)</td><td>float64</td></tr></table>
     """
-    size = sum(prod(getattr(leaf, "shape", ())) for _, leaf in leaves)
-    headers = [_header(title, "col") for title in ("leaf", "shape", "dtype")]
-    rows = ["".join(headers)]
-    for place in _positions(len(leaves), _MOST_LEAVES):
-        path, leaf = ("…", "…") if isinstance(place, str) else leaves[place]
-        rows.append(_header(escape(path), "row") + _leaf_cells(leaf))
+    parts = [*_parts("", record)]
+    sizes = [prod(value.shape) for _, value in parts if hasattr(value, "shape")]
+    plural = "s" * (len(sizes) != 1)
+    caption = f"{type(record).__name__}: {sum(sizes)} numbers in {len(sizes)} array{plural}"
+    rows = ["".join(_header(title, "col") for title in ("field", "shape", "dtype"))]
+    for place in _positions(len(parts), _MOST_PARTS):
+        path, value = ("…", "…") if isinstance(place, str) else parts[place]
+        rows.append(_header(escape(path), "row") + _part_cells(value))
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    caption = escape(f"{name}: {size} numbers in {len(leaves)} leaves")
-    return f"<table><caption>{caption}</caption>\n{body}</table>"
+    return f"<table><caption>{escape(caption)}</caption>\n{body}</table>"
 
 
-def _leaf_cells(leaf: Any) -> str:
-    shape = getattr(leaf, "shape", ())
-    if shape:
-        return f"<td>{shape}</td><td>{leaf.dtype}</td>"
-    return f'<td colspan="2">{escape(str(leaf)[:_MOST_LETTERS])}</td>'
+def _parts(path: str, value: object) -> Iterator[tuple[str, Any]]:
+    """The arrays and options in a tree of records, mappings and sequences, after their paths."""
+    if is_dataclass(value):
+        children = {f".{field.name}": getattr(value, field.name) for field in fields(value)}
+    elif isinstance(value, dict):
+        children = {f"[{key!r}]": child for key, child in value.items()}
+    elif isinstance(value, (list, tuple)):
+        children = {f"[{place}]": child for place, child in enumerate(value)}
+    else:
+        yield path.removeprefix("."), value
+        return
+    for step, child in children.items():
+        yield from _parts(path + step, child)
+
+
+def _part_cells(value: Any) -> str:
+    if getattr(value, "shape", ()):
+        return f"<td>{value.shape}</td><td>{value.dtype}</td>"
+    text = getattr(value, "__name__", None) or str(value)
+    return f'<td colspan="2">{escape(text[:_MOST_LETTERS])}</td>'
 
 
 def function_table(function: Callable[..., object], kind: str) -> str:

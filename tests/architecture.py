@@ -36,6 +36,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.dispatch": frozenset({"funcgrad.scipy.special"}),
     # Pictures, which notebooks ask for.
     "funcgrad.conversion": frozenset({"funcgrad.html_text"}),
+    "funcgrad.frozen_dataclasses": frozenset({"funcgrad.html_text"}),
     "funcgrad.staging.jit": frozenset({"funcgrad.html_text"}),
     # Machine code, which needs a package of its own.
     "funcgrad.backends.choice": frozenset(
@@ -54,6 +55,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad.forms.json_text",
             "funcgrad.forms.graph",
             "funcgrad.forms.listing",
+            "funcgrad.html_text",
             "funcgrad.transforms.saved",
         }
     ),

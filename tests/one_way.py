@@ -1,7 +1,6 @@
 """A contract for the linter of imports: files of a package are layers, each file is in one.
 
-Some classes have methods from higher layers: a tensor the array functions, a program its forms,
-a frozen dataclass the walk through its leaves, for notebooks.
+Two classes have methods from higher layers: a tensor the array functions, a program its forms.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -12,7 +11,6 @@ from typing import Any, Final
 from importlinter.contracts.layers import LayersContract
 
 OF_METHODS: Final = (
-    "funcgrad.frozen_dataclasses -> funcgrad.trees",
     "funcgrad.tensor -> funcgrad.dispatch",
     "funcgrad.tensor -> funcgrad.numpy",
     "funcgrad.programs.program -> funcgrad.forms.*",

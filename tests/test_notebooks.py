@@ -125,16 +125,17 @@ def test_long_texts_are_cut_off() -> None:
     assert html(fg.jit(f)).count("word") < 500
 
 
-def test_a_model_and_its_state_are_tables_of_their_leaves() -> None:
+def test_a_model_and_its_state_are_tables_of_their_arrays_and_options() -> None:
     model = nn.MLP.init(random.key(0), (2, 3, 2))
     table = Table(html(model))
-    assert table.texts["caption"] == ["MLP: 17 numbers in 4 leaves"]
+    assert table.texts["caption"] == ["MLP: 17 numbers in 4 arrays"]
     names = ["layers[0].weight", "layers[0].bias", "layers[1].weight", "layers[1].bias"]
-    assert table.texts["th"] == ["leaf", "shape", "dtype", *names]
+    assert table.texts["th"] == ["field", "shape", "dtype", *names, "activation"]
     assert table.texts["td"][:4] == ["(2, 3)", "float64", "(3,)", "float64"]
-    assert table.scopes == ["col"] * 3 + ["row"] * 4
+    assert table.texts["td"][-1] == "relu"
+    assert table.scopes == ["col"] * 3 + ["row"] * 5
     state = html(optim.adam(0.1).init(model))
-    assert "<caption>AdamState: 36 numbers in 10 leaves</caption>" in state
+    assert "<caption>AdamState: 36 numbers in 10 arrays</caption>" in state
     assert '<th scope="row">count</th><td colspan="2">0</td>' in state
 
 
@@ -153,11 +154,16 @@ def test_a_class_of_the_users_has_a_table_unless_it_has_a_form_of_its_own() -> N
     assert "values[&#x27;&lt;a&gt;&#x27;]" in html(Named({"<a>": np.zeros(2)}))
     assert html(Drawn(1.0)) == "<p>drawn</p>"
     many = html(Named({str(number): number for number in range(1000)}))
-    assert Table(many).texts["caption"] == ["Named: 1000 numbers in 1000 leaves"]
+    assert Table(many).texts["caption"] == ["Named: 0 numbers in 0 arrays"]
     assert "…" in many
     assert "values[&#x27;999&#x27;]" in many
     seen = []
-    fg.jit(lambda tree: (seen.append(html(tree)), tree)[1])(Named({"a": np.zeros(2)}))
+
+    def f(tree: Named) -> Any:
+        seen.append(html(tree))
+        return tree.values["a"]
+
+    fg.jit(f)(Named({"a": np.zeros(2)}))
     assert "<td>(2,)</td><td>float64</td>" in seen[0]
 
 
