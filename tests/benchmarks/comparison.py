@@ -303,9 +303,9 @@ def main() -> None:
     lines = [
         "# Comparison",
         "",
-        "Each row but the last four is an experiment, which `python -m tests.benchmarks.comparison`",
-        f"has run in each library on {date.today():%d %B %Y}, with {versions},",
-        f"Python {sys.version.split()[0]} and one processor. Times are the least of five processes.",
+        "Each row but the last four is an experiment. `python -m tests.benchmarks.comparison`",
+        f"ran it in each library on {date.today():%d %B %Y}, with {versions},",
+        f"Python {sys.version.split()[0]}, on one processor. Times are the least of five.",
         "PyTorch's first gradient is that of `torch.func.grad`, without `torch.compile`. The last",
         "four rows are what the manuals say.",
         "",
