@@ -29,14 +29,14 @@ from typing import Any, Final
 import numpy as np
 
 FOLDER: Final = Path(__file__).parents[2] / "examples" / "docs" / "coming_from"
-NUMBERS: Final = Path(__file__).with_suffix(".json")
+STORE: Final = Path(__file__).with_suffix(".json")
 LIBRARIES: Final = ("autograd", "jax", "numpy", "pytorch")
 BEGIN: Final = "<!-- Written by python -m tests.docs.coming_from from here on. -->\n"
 END: Final = "<!-- To here. -->\n"
 
 
 def table(library: str) -> dict[str, Any]:
-    """The file of a library: packages, code that comes before each row, and groups of rows."""
+    """The file of a library: packages, names that snippets use, and groups of rows."""
     return tomllib.loads((FOLDER / f"{library}.toml").read_text(encoding="utf-8"))
 
 
@@ -45,20 +45,20 @@ def rows(library: str) -> Iterator[dict[str, Any]]:
         yield from group
 
 
-def run(code: str, names: Mapping[str, Any]) -> Any:
-    """Run statements, and return the value of the expression at their end."""
-    *statements, last = ast.parse(code).body
-    assert isinstance(last, ast.Expr), code
-    space = dict(names)
-    exec(compile(ast.Module(statements, []), "<row>", "exec"), space)
-    return eval(compile(ast.Expression(last.value), "<row>", "eval"), space)
-
-
-def setting(library: str, side: str) -> dict[str, Any]:
-    """Names that the snippets of a side use."""
+def names(library: str, side: str) -> dict[str, Any]:
+    """The names that the snippets of a side use: ``"their_names"`` or ``"our_names"``."""
     space: dict[str, Any] = {"__name__": __name__}
     exec(compile(table(library)[side], f"<{side}>", "exec"), space)
     return space
+
+
+def run(code: str, space: Mapping[str, Any]) -> Any:
+    """Run statements, and return the value of the expression at their end."""
+    *statements, last = ast.parse(code).body
+    assert isinstance(last, ast.Expr), code
+    inside = dict(space)
+    exec(compile(ast.Module(statements, []), "<row>", "exec"), inside)
+    return eval(compile(ast.Expression(last.value), "<row>", "eval"), inside)
 
 
 def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
@@ -77,79 +77,93 @@ def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
     return [array]
 
 
-def is_installed(library: str) -> bool:
+def versions(library: str) -> dict[str, str] | None:
+    """The installed versions of the library's packages; None if one is not installed."""
     try:
-        return all(importlib.metadata.version(name) for name in table(library)["packages"])
+        return {name: importlib.metadata.version(name) for name in table(library)["packages"]}
     except importlib.metadata.PackageNotFoundError:
-        return False
+        return None
 
 
-def numbers_of(library: str) -> dict[str, Any]:
-    """Run the other library's snippets in this process."""
-    names = setting(library, "their_names")
+def numbers(library: str) -> dict[str, Any]:
+    """Run the other library's snippets; keys are the snippets."""
+    space = names(library, "their_names")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
-            row["theirs"]: [leaf.tolist() for leaf in leaves(run(row["theirs"], names))]
+            row["theirs"]: [leaf.tolist() for leaf in leaves(run(row["theirs"], space))]
             for row in rows(library)
         }
 
 
-def numbers_in_process(library: str) -> dict[str, Any]:
+def numbers_of_a_process(library: str) -> dict[str, Any]:
     """Run them in a process of their own, since libraries have global settings."""
-    command = [sys.executable, "-m", "tests.docs.coming_from", library]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=FOLDER.parents[2])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.docs.coming_from", library],
+        capture_output=True,
+        text=True,
+        cwd=FOLDER.parents[2],
+    )
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(done.stdout.splitlines()[-1]))  # libraries may print, too
+
+
+def stored() -> dict[str, Any]:
+    """For each library, versions of its packages, and the numbers of its snippets."""
+    return dict(json.loads(STORE.read_text(encoding="utf-8")))
 
 
 def line(row: Mapping[str, Any]) -> str:
     """A row of the table in Markdown."""
-    names = [row["see"]] if isinstance(row["see"], str) else row["see"]
-    links = ", ".join(f"{{py:obj}}`~{name}`" for name in names)
-    note = "; ".join(text for text in (links, row.get("note", "")) if text)
-    return f"| {_code(row['theirs'])} | {_code(row['ours'])} | {note} |"
+    public = [row["see"]] if isinstance(row["see"], str) else row["see"]
+    links = ", ".join(f"{{py:obj}}`~{name}`" for name in public)
+    note = f"{links}: {row['note']}" if "note" in row else links
+    return f"| {_cell(row['theirs'])} | {_cell(row['ours'])} | {note} |"
 
 
-def _code(snippet: str) -> str:
-    return "<br>".join(f"`{text}`" for text in snippet.strip().splitlines())
+def _cell(snippet: str) -> str:
+    """Code in a cell of a table; spaces at the beginning of a line would vanish there."""
+    code = [text.replace("    ", "\N{NO-BREAK SPACE}" * 4) for text in snippet.strip().splitlines()]
+    return "<br>".join(f"`{text}`" for text in code)
 
 
 def section(library: str) -> str:
     """The generated part of a page."""
     content = table(library)
+    compared = ", ".join(f"{name} {v}" for name, v in stored()[library]["versions"].items())
     parts = []
     for title, group in content["table"].items():
         lines = "\n".join(line(row) for row in group)
-        head = f"| {content['title']} | funcgrad | names, and what differs |\n|---|---|---|"
+        head = f"| {content['title']} | funcgrad | name in the reference |\n|---|---|---|"
         parts.append(f"### {title}\n\n{head}\n{lines}\n")
-    versions = ", ".join(content["versions"])
     parts.append(
-        f"### Names in the rows\n\nThe rows were compared with {versions}. Before each row of"
-        f" {content['title']} stands\n\n```python\n{content['their_names'].strip()}\n```\n\nand"
-        f" before each row of funcgrad\n\n```python\n{content['our_names'].strip()}\n```\n"
+        "### Names in the rows\n\n"
+        f"The rows were compared with {compared}. Snippets of {content['title']} use\n\n"
+        f"```python\n{content['their_names'].strip()}\n```\n\nand those of funcgrad\n\n"
+        f"```python\n{content['our_names'].strip()}\n```\n"
     )
     return "\n" + "\n".join(parts) + "\n"
 
 
 def page(library: str) -> str:
     """The page with its generated part."""
-    before, _, rest = (FOLDER / f"{library}.md").read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + section(library) + END + rest.partition(END)[2]
+    before, _, after = (FOLDER / f"{library}.md").read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + section(library) + END + after.partition(END)[2]
 
 
 def write() -> None:
-    """Write the pages, and the numbers of the libraries that are installed."""
-    stored = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
+    """Write the numbers of the libraries that are installed, and the pages."""
+    store = stored() if STORE.exists() else {}
+    for library in LIBRARIES:
+        if (installed := versions(library)) is not None:
+            store[library] = {"versions": installed, "numbers": numbers_of_a_process(library)}
+    STORE.write_text(json.dumps(store, indent=1) + "\n", encoding="utf-8")
     for library in LIBRARIES:
         (FOLDER / f"{library}.md").write_text(page(library), encoding="utf-8")
-        if is_installed(library):
-            stored[library] = numbers_in_process(library)
-    NUMBERS.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        print(json.dumps(numbers_of(sys.argv[1])))
+        print(json.dumps(numbers(sys.argv[1])))
     else:
         write()
