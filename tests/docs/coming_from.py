@@ -6,7 +6,7 @@ each library that is installed, the numbers of its snippets to ``coming_from.jso
 
 >>> row = {"theirs": "np.sum(x)", "ours": "fnp.sum(x)", "see": "funcgrad.numpy.sum"}
 >>> print(line(row))
-| `np.sum(x)` | `fnp.sum(x)` | {py:obj}`~funcgrad.numpy.sum` |
+| `np.sum(x)` | `fnp.sum(x)`<br>{py:obj}`~funcgrad.numpy.sum` |
 >>> leaves({"b": 2.0, "a": [1j, None]})
 [array([0., 1.]), array(2.)]
 >>> run("y = x + 1\\ny * 2", {"x": 1.0})
@@ -114,11 +114,11 @@ def stored() -> dict[str, Any]:
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """A row of the table in Markdown."""
+    """A row of the table in Markdown; below our snippet are links, and what differs."""
     public = [row["see"]] if isinstance(row["see"], str) else row["see"]
     links = ", ".join(f"{{py:obj}}`~{name}`" for name in public)
     note = f"{links}: {row['note']}" if "note" in row else links
-    return f"| {_cell(row['theirs'])} | {_cell(row['ours'])} | {note} |"
+    return f"| {_cell(row['theirs'])} | {_cell(row['ours'])}<br>{note} |"
 
 
 def _cell(snippet: str) -> str:
@@ -134,7 +134,7 @@ def section(library: str) -> str:
     parts = []
     for title, group in content["table"].items():
         lines = "\n".join(line(row) for row in group)
-        head = f"| {content['title']} | funcgrad | name in the reference |\n|---|---|---|"
+        head = f"| {content['title']} | funcgrad |\n|---|---|"
         parts.append(f"### {title}\n\n{head}\n{lines}\n")
     parts.append(
         "### Names in the rows\n\n"
