@@ -1,4 +1,4 @@
-"""Tables of names: what a snippet of another library is called here.
+r"""Tables of names: what a snippet of another library is called here.
 
 ``examples/docs/coming_from/*.toml`` have a row for each pair of snippets, which give the same
 numbers. ``python -m tests.docs.coming_from`` writes the tables of the pages beside them, and, for
@@ -9,7 +9,7 @@ each library that is installed, the numbers of its snippets to ``coming_from.jso
 | `np.sum(x)` | `fnp.sum(x)`<br>{py:obj}`~funcgrad.numpy.sum` |
 >>> leaves({"b": 2.0, "a": [1j, None]})
 [array([0., 1.]), array(2.)]
->>> run("y = x + 1\\ny * 2", {"x": 1.0})
+>>> run("y = x + 1\ny * 2", {"x": 1.0})
 4.0
 """
 
@@ -73,7 +73,7 @@ def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
         value = value.detach().resolve_conj()
     array = np.asarray(value)
     if array.dtype.kind == "c":
-        array = np.stack([array.real, array.imag], -1)
+        array = np.stack([np.real(array), np.imag(array)], -1)
     return [array]
 
 
