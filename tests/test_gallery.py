@@ -1,0 +1,28 @@
+"""Examples from the sciences find what a closed form says, or what is published."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from tests.test_examples import load
+
+pytestmark = pytest.mark.slow
+
+
+def is_picture(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curve_fit_has_the_certified_digits(tmp_path, capsys):
+    module = load("curve_fit")
+    result = module.main(["--out", str(tmp_path)])
+    np.testing.assert_allclose(result.parameters, module.CERTIFIED[:, 0], rtol=1e-7)
+    np.testing.assert_allclose(result.deviations, module.CERTIFIED[:, 1], rtol=1e-6)
+    residuals = module.MOBILITY - np.asarray(result.curve(module.LOG_DENSITY))
+    assert np.sum(residuals**2) == pytest.approx(5.6427082397e3, rel=1e-10)  # certified as well
+    assert result.band(np.zeros(1)) == pytest.approx(result.deviations[0])  # the curve is b1 there
+    assert "digits are right" in capsys.readouterr().out
+    assert is_picture(tmp_path / "curve-fit.png")
+    fg.testing.check_grads(lambda curve: curve(module.LOG_DENSITY), (result.curve,), order=2)
