@@ -26,3 +26,18 @@ def test_curve_fit_has_the_certified_digits(tmp_path, capsys):
     assert "digits are right" in capsys.readouterr().out
     assert is_picture(tmp_path / "curve-fit.png")
     fg.testing.check_grads(lambda curve: curve(module.LOG_DENSITY), (result.curve,), order=2)
+
+
+def test_hmc_draws_from_the_posterior_of_eight_schools(tmp_path, capsys):
+    module = load("hmc")
+    chains, answer = module.main(["--chains", "32", "--draws", "300", "--out", str(tmp_path)])
+    assert chains.effects.shape == (32, 300, 8)
+    assert 0.9 < chains.accepted < 1.0
+    means, errors = chains.estimates()
+    assert np.all(errors < 0.1)
+    assert np.all(np.abs(means - answer.means) < 4 * errors)
+    assert answer.means[:2] == pytest.approx([4.4, 3.6], abs=0.05)  # published, by Stan
+    step = np.diff(answer.spreads)
+    assert np.sum(answer.density[1:] * step) == pytest.approx(1.0, abs=1e-2)
+    assert "of the proposals were accepted" in capsys.readouterr().out
+    assert is_picture(tmp_path / "hmc.png")
