@@ -41,3 +41,19 @@ def test_hmc_draws_from_the_posterior_of_eight_schools(tmp_path, capsys):
     assert np.sum(answer.density[1:] * step) == pytest.approx(1.0, abs=1e-2)
     assert "of the proposals were accepted" in capsys.readouterr().out
     assert is_picture(tmp_path / "hmc.png")
+
+
+def test_inverse_ode_finds_what_stan_finds(tmp_path, capsys):
+    module = load("inverse_ode")
+    result = module.main(["--out", str(tmp_path)])
+    assert result.slope < 1e-3
+    distances = np.abs(result.values - module.STAN_MEANS) / module.STAN_DEVIATIONS
+    assert np.all(distances[:6] < 0.3)
+    assert np.all(distances < 1.0)
+    assert result.deviations == pytest.approx(module.STAN_DEVIATIONS, rel=0.3)
+    assert 9 < result.period < 10
+    # At the first year the band is that of the starting populations.
+    expected = result.deviations[4:6] / result.values[4:6]
+    np.testing.assert_allclose(result.band(module.YEARS[:2])[:, 0], expected)
+    assert "a cycle takes 9.6 years" in capsys.readouterr().out
+    assert is_picture(tmp_path / "inverse-ode.png")
