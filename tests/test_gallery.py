@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from tests.test_examples import load
 
 pytestmark = pytest.mark.slow
@@ -57,3 +58,23 @@ def test_inverse_ode_finds_what_stan_finds(tmp_path, capsys):
     np.testing.assert_allclose(result.band(module.YEARS[:2])[:, 0], expected)
     assert "a cycle takes 9.6 years" in capsys.readouterr().out
     assert is_picture(tmp_path / "inverse-ode.png")
+
+
+def test_heat_finds_the_flaw_and_conducts_as_closed_forms_say(tmp_path, capsys):
+    module = load("heat")
+    result = module.main(["--out", str(tmp_path)])
+    assert result.error < 0.03
+    assert result.covered > 0.9
+    assert "the flaw lies at 11.8 cm" in capsys.readouterr().out
+    assert is_picture(tmp_path / "heat.png")
+    # In the end, u is the flux times the resistance up to the cold end.
+    conductivity = module.CONDUCTIVITY
+    end = module.temperatures(fg.tensor(conductivity), step=300.0, steps=300)[-1]
+    resistance = np.cumsum((module.WIDTH / conductivity)[::-1])[::-1]
+    resistance -= module.WIDTH / 2 / conductivity
+    np.testing.assert_allclose(end, module.FLUX * resistance, rtol=1e-6)
+    # As long as the cold end is far, the hot one warms up by 2 q sqrt(t / (π k ρ c)).
+    uniform = module.temperatures(fnp.full(module.CELLS, 40.0), step=1.0, steps=200)[-1]
+    hot = uniform[0] + module.FLUX * module.WIDTH / 2 / 40.0
+    expected = 2 * module.FLUX * np.sqrt(200 / (np.pi * 40.0 * module.CAPACITY))
+    assert float(hot) == pytest.approx(expected, rel=1e-2)
