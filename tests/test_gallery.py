@@ -1,5 +1,6 @@
 """Examples from the sciences find what a closed form says, or what is published."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_heat_finds_the_flaw_and_conducts_as_closed_forms_say(tmp_path, capsys):
     assert is_picture(tmp_path / "heat.png")
     # In the end, u is the flux times the resistance up to the cold end.
     conductivity = module.CONDUCTIVITY
-    end = module.temperatures(fg.tensor(conductivity), step=300.0, steps=300)[-1]
+    end = module.temperatures(fg.tensor(conductivity), step=60.0, steps=1000)[-1]
     resistance = np.cumsum((module.WIDTH / conductivity)[::-1])[::-1]
     resistance -= module.WIDTH / 2 / conductivity
     np.testing.assert_allclose(end, module.FLUX * resistance, rtol=1e-6)
@@ -78,3 +79,25 @@ def test_heat_finds_the_flaw_and_conducts_as_closed_forms_say(tmp_path, capsys):
     hot = uniform[0] + module.FLUX * module.WIDTH / 2 / 40.0
     expected = 2 * module.FLUX * np.sqrt(200 / (np.pi * 40.0 * module.CAPACITY))
     assert float(hot) == pytest.approx(expected, rel=1e-2)
+
+
+def test_ilqr_swings_the_pole_up_and_balances_it_as_riccati_says(tmp_path, capsys):
+    module = load("ilqr")
+    result = module.main(["--iterations", "160", "--out", str(tmp_path)])
+    assert all(later < earlier for earlier, later in pairwise(result.costs))
+    assert result.costs[-1] == pytest.approx(6.5548, abs=1e-3)
+    assert result.slope < 1e-3
+    np.testing.assert_allclose(result.gain, result.riccati_gain, rtol=1e-8)
+    assert "Riccati's differ by" in capsys.readouterr().out
+    assert is_picture(tmp_path / "ilqr.png")
+
+    def energy(state):  # of the cart and the pole, which no force changes
+        _, angle, speed, turning = np.asarray(state)
+        along = module.LENGTH * turning * np.array([np.cos(angle), -np.sin(angle)])
+        kinetic = module.CART * speed**2 + module.POLE * ((speed + along[0]) ** 2 + along[1] ** 2)
+        return kinetic / 2 + module.POLE * module.GRAVITY * module.LENGTH * np.cos(angle)
+
+    state = start = fg.tensor([0.0, 2.0, 0.5, -1.0])
+    for _ in range(20):
+        state = module.move(state, fnp.zeros(1))
+    assert energy(state) == pytest.approx(energy(start), abs=1e-3)
