@@ -93,7 +93,7 @@ class Fit(NamedTuple):
         """The standard deviation of the curve at some places."""
         vector, unravel = fg.tree.ravel(self.curve)
         slopes = np.asarray(fg.jacfwd(lambda v: unravel(v)(x))(vector))
-        return np.sqrt(np.sum((slopes @ self.covariance) * slopes, axis=1))
+        return np.asarray(np.sqrt(np.sum((slopes @ self.covariance) * slopes, axis=1)))
 
 
 def fit(x: np.ndarray, y: np.ndarray, start: Curve) -> Fit:

@@ -213,7 +213,8 @@ def balance() -> tuple[np.ndarray, np.ndarray]:
     (xx, _), (_, uu) = fg.hessian(cost, argnums=(0, 1))(upright, no_force)
 
     def quadratic(state: fg.Tensor, force: fg.Tensor) -> fg.Tensor:
-        return (state @ xx @ state + force @ uu @ force) / 2
+        total: fg.Tensor = state @ xx @ state + force @ uu @ force
+        return total / 2
 
     problem = Problem(
         lambda state, force: a @ state + b @ force,

@@ -107,11 +107,11 @@ class Fit(NamedTuple):
 
     @property
     def values(self) -> np.ndarray:
-        return np.exp(np.asarray(fg.tree.ravel(self.model)[0]))
+        return np.asarray(fnp.exp(fg.tree.ravel(self.model)[0]))
 
     @property
     def deviations(self) -> np.ndarray:
-        return self.values * np.sqrt(np.diag(self.covariance))
+        return np.asarray(self.values * np.sqrt(np.diag(self.covariance)))
 
     @property
     def period(self) -> float:
@@ -121,8 +121,8 @@ class Fit(NamedTuple):
     def band(self, years: np.ndarray) -> np.ndarray:
         """The standard deviations of the logarithms of the populations."""
         vector, unravel = fg.tree.ravel(self.model)
-        slopes = fg.jacfwd(lambda v: fnp.log(populations(unravel(v), years)))(vector)
-        return np.sqrt(np.einsum("...i,ij,...j", slopes, self.covariance, slopes))
+        slopes = np.asarray(fg.jacfwd(lambda v: fnp.log(populations(unravel(v), years)))(vector))
+        return np.asarray(np.sqrt(np.einsum("...i,ij,...j", slopes, self.covariance, slopes)))
 
 
 def fit(start: Model) -> Fit:

@@ -101,3 +101,23 @@ def test_ilqr_swings_the_pole_up_and_balances_it_as_riccati_says(tmp_path, capsy
     for _ in range(20):
         state = module.move(state, fnp.zeros(1))
     assert energy(state) == pytest.approx(energy(start), abs=1e-3)
+
+
+def test_options_has_the_greeks_of_textbooks_and_calibrates_heston(tmp_path, capsys):
+    module = load("options")
+    result = module.main(["--out", str(tmp_path)])
+    assert result.greeks == pytest.approx(result.textbook, rel=1e-10)
+    np.testing.assert_allclose(result.prices, module.PUBLISHED_PRICES, atol=1e-7)
+    assert result.errors[0] > 0.9
+    assert result.errors[-1] < 1e-6
+    assert len(result.errors) < 20
+    assert "Heston's price 5.7851554, published 5.785155" in capsys.readouterr().out
+    assert is_picture(tmp_path / "options.png")
+    # With a volatility that hardly moves, Heston's price is that of Black and Scholes.
+    still = module.Heston(*map(fg.tensor, (2.0, 0.04, 1e-4, 0.0, 0.04)))
+    strikes, times = np.array([0.9, 1.0, 1.1]), np.array([0.5, 1.0, 2.0])
+    market = np.ones(3), strikes, times, np.full(3, 0.02), np.full(3, 0.2)
+    plain = fg.vmap(module.black_scholes)(*market)
+    np.testing.assert_allclose(module.heston(still, 1.0, strikes, times, 0.02), plain, atol=1e-7)
+    volatilities = module.implied_volatility(np.asarray(plain), 1.0, strikes, times, 0.02)
+    np.testing.assert_allclose(volatilities, 0.2)
