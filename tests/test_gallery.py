@@ -121,3 +121,21 @@ def test_options_has_the_greeks_of_textbooks_and_calibrates_heston(tmp_path, cap
     np.testing.assert_allclose(module.heston(still, 1.0, strikes, times, 0.02), plain, atol=1e-7)
     volatilities = module.implied_volatility(np.asarray(plain), 1.0, strikes, times, 0.02)
     np.testing.assert_allclose(volatilities, 0.2)
+
+
+def test_quantum_has_the_published_energies_of_hydrogen(tmp_path, capsys):
+    module = load("quantum")
+    bond = module.main(["--out", str(tmp_path)])
+    assert bond.length / module.ANGSTROM == pytest.approx(0.735, abs=1e-3)
+    assert "exact energy -1.137306036 Hartree" in capsys.readouterr().out
+    assert is_picture(tmp_path / "quantum.png")
+    # by Szabo and Ostlund
+    published = -1.2528, -0.4756, 0.6746, 0.6975, 0.1813
+    assert module.integrals(fg.tensor(1.4)) == pytest.approx(published, abs=6e-5)
+    # Far apart there are two atoms, of -0.4666 Hartree in this basis.
+    assert float(module.exact_energy(fg.tensor(40.0))) == pytest.approx(-0.9331637, abs=1e-6)
+    # There is no force at rest; the force constant is the second derivative of the least energy.
+    assert float(fg.grad(module.exact_energy)(bond.length)) == pytest.approx(0.0, abs=1e-9)
+    curvature = float(fg.grad(fg.grad(module.exact_energy))(bond.length))
+    assert bond.force_constant == pytest.approx(curvature)
+    assert float(module.best_angle(fg.tensor(bond.length))) == pytest.approx(bond.angle)
