@@ -163,3 +163,25 @@ def test_tomography_reconstructs_the_phantom_better_than_back_projection(tmp_pat
     np.testing.assert_allclose(projected, exact, atol=0.02 * exact.max())
     filtered = module.filtered_back_projection(exact, scanner, 48)
     np.testing.assert_allclose(filtered, hill, atol=0.05)
+
+
+def test_topology_finds_a_beam_as_stiff_as_the_published_one(tmp_path, capsys):
+    module = load("topology")
+    result = module.main(["--steps", "45", "--out", str(tmp_path)])
+    assert result.compliances[0] == pytest.approx(1007.02, abs=0.01)  # of the program of 99 lines
+    assert result.compliances[-1] == pytest.approx(module.PUBLISHED, rel=0.02)
+    assert result.image.shape == (20, 60)
+    assert np.mean(result.image) == pytest.approx(module.FILLED, abs=1e-3)
+    assert "of the area is filled" in capsys.readouterr().out
+    assert is_picture(tmp_path / "topology.png")
+    stiffness = module.element_stiffness()
+    closed = np.array([1 / 2 - module.POISSON / 6, (1 + module.POISSON) / 8])
+    np.testing.assert_allclose(stiffness[0, :2], closed / (1 - module.POISSON**2))
+    turning = np.array([0.0, 0.0, 0.0, 1.0, -1.0, 1.0, -1.0, 0.0])  # needs no force
+    np.testing.assert_allclose(stiffness @ turning, 0.0, atol=1e-12)
+    fg.testing.check_grads(
+        lambda densities: module.compliance(densities, module.beam(4, 3), stiffness),
+        (np.linspace(0.3, 0.9, 12),),
+        order=1,
+        rtol=1e-4,
+    )
