@@ -1,4 +1,7 @@
-"""Learn how strongly to penalize each weight of a classifier, through the optimum of its training.
+"""Learn penalties through the optimum of training
+===============================================
+
+A classifier of tumours has a penalty for each of its weights. How strong should it be?
 
 The data are those of 569 breast tumours that come with scikit-learn: thirty measurements each, and
 whether the tumour is malignant (Street, Wolberg and Mangasarian, 1993). A logistic regression with

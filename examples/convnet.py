@@ -1,4 +1,5 @@
-"""Train a convolutional network to read handwritten digits.
+"""Train a convolutional network on handwritten digits
+===================================================
 
 The data are the 1,797 images of 8 x 8 pixels that come with scikit-learn (from the UCI repository);
 a fifth of them is held out for the test. Each step is one compiled function, which takes the

@@ -1,4 +1,7 @@
-"""Train a small neural network to read handwritten digits, with every step a pure function.
+"""Train a small network on handwritten digits
+===========================================
+
+Every step is a pure function.
 
 The data are the 1,797 images of 8 x 8 pixels that come with scikit-learn (from the UCI repository);
 a fifth of them is held out for the test. The network is a frozen dataclass, the optimizer's state a

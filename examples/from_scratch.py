@@ -1,4 +1,7 @@
-"""The story of the library on one page: declare an operation, and get everything else.
+"""Declare an operation, and get everything else
+=============================================
+
+The story of the library on one page.
 
 A primitive says how it is evaluated and what its partial derivative is, as a formula over the
 output y and the input x. Here it is the softplus function, log(1 + exp(x)), whose derivative is

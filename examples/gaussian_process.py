@@ -1,4 +1,7 @@
-"""Fit a Gaussian process to medical data: its hyper-parameters by SciPy, its gradient by funcgrad.
+"""Fit a Gaussian process to medical data
+======================================
+
+SciPy looks for the hyper-parameters, along gradients of funcgrad.
 
 The data are those of 442 diabetes patients that come with scikit-learn: ten measurements, and how
 far the disease has progressed a year later (Efron et al., "Least angle regression", Annals of

@@ -1,4 +1,7 @@
-"""Track a noisy oscillation by a Kalman filter, whose parameters are those of the likelihood.
+"""Track an oscillation by a Kalman filter
+=======================================
+
+The filter's parameters are those of the greatest likelihood.
 
 The state, two numbers, turns by an angle ω at each step, shrinks by a factor r, and is pushed by
 noise of standard deviation q; observed is its first part, with noise of standard deviation s. The

@@ -1,4 +1,7 @@
-"""A parameter store by name, a linear layer, and a step along the gradient of an intermediate.
+"""Step along the gradient of an intermediate value
+================================================
+
+A linear layer takes its parameters by name from a store.
 
 The layer's output ``h`` is neither an argument nor the result of the loss, yet the gradient with
 respect to it is asked for by name: ``fg.probe`` marks the value, ``probes=("h",)`` returns its
@@ -7,7 +10,7 @@ gradient. By the chain rule the gradient in the weight is the outer product of t
     h = x @ W        dL/dW = outer(x, dL/dh)
 
 With all of h positive, dL/dh is 1 for each of the 3 outputs. A step of 0.01 therefore lowers each
-output by 0.01 * |x|^2, and the loss by 3 * (1 + 4 + 9) * 0.01 = 0.42, every time.
+output by 0.01 times the square of x, and the loss by 3 * (1 + 4 + 9) * 0.01 = 0.42, every time.
 
 What a step recorded is gone as soon as its gradient is there, by reference counting alone: nothing
 else holds it. A witness in the record shows it.

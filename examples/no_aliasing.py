@@ -1,4 +1,5 @@
-"""Two steps of gradient descent without anything that changes.
+"""Descend along a gradient without anything that changes
+======================================================
 
 In PyTorch this loop needs care. ``x.grad`` is a slot that every backward pass adds to, so it has to
 be cleared; the step writes into ``x``, so it has to hide from the recording; and whoever still

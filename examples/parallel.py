@@ -1,4 +1,7 @@
-"""Logistic regression and a small net on more data than a worker may hold, computed by a cluster.
+"""Train on more data than a worker may hold
+=========================================
+
+A cluster fits a logistic regression and a small net.
 
 The data are generated in the workers, chunk by chunk, and a step goes through all of them. Without
 an address a cluster of processes is started on this machine; with one, that cluster is used, as one
@@ -101,7 +104,7 @@ def cluster(address: str | None, memory: int) -> Iterator[Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> Result:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="Train on a cluster.")
     parser.add_argument("--address", help="of the scheduler of a cluster of Dask's")
     parser.add_argument("--chunks", type=int, default=75)
     parser.add_argument("--rows", type=int, default=40_000, help="of a chunk")

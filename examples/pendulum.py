@@ -1,6 +1,9 @@
-"""Find out what damps a pendulum: a differential equation fitted to noisy angles.
+"""Find out what damps a pendulum
+==============================
 
-The angle θ of a pendulum of length 1 obeys θ'' = -g sin θ - c θ' - d θ' |θ'|: a part of the
+A differential equation is fitted to noisy angles.
+
+The angle θ of a pendulum of length 1 obeys ``θ'' = -g sin(θ) - c θ' - d θ' abs(θ')``: a part of the
 friction grows with the speed, as in a bearing, another with its square, as in air. The data are
 simulated: angles at 81 times, with noise. The two coefficients, gravity, and where the pendulum
 started, are those of the least squares. ``fg.odeint`` solves the equation, and the residuals are

@@ -1,4 +1,7 @@
-"""Train a recurrent network to read a handwritten digit row by row, and to guess after each row.
+"""Read handwritten digits row by row
+==================================
+
+A recurrent network guesses after each row.
 
 The data are the 1,797 images of 8 x 8 pixels that come with scikit-learn (from the UCI repository);
 a fifth of them is held out for the test. A recurrent cell sees one row at a time, from the top to

@@ -1,4 +1,7 @@
-"""Train a small transformer to write like Python's manual, one character at a time.
+"""Train a small transformer to write like a manual
+================================================
+
+It writes one character at a time.
 
 The text is the manual that ``help()`` shows, which comes with Python: about half a million
 characters. The last tenth of it is held out for the test. A run is a value: the model, the state of
