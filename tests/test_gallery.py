@@ -185,3 +185,26 @@ def test_topology_finds_a_beam_as_stiff_as_the_published_one(tmp_path, capsys):
         order=1,
         rtol=1e-4,
     )
+
+
+def test_pinn_has_the_velocity_of_cole_and_hopf(tmp_path, capsys):
+    module = load("pinn")
+    result = module.main(["--points", "128", "--steps", "160", "--out", str(tmp_path)])
+    assert result.error < 0.05
+    assert result.losses[-1] < result.losses[0] / 20
+    assert "the velocity has an error of" in capsys.readouterr().out
+    assert is_picture(tmp_path / "pinn.png")
+    # The exact solution begins as a sine, and obeys the equation.
+    x, t, step = np.array([-0.7, -0.2, 0.1, 0.5]), np.array([0.1, 0.3, 0.6, 0.9]), 1e-4
+    start = module.exact(x, np.full(4, 1e-12))
+    np.testing.assert_allclose(start, -np.sin(np.pi * x), atol=1e-5)
+    u, left, right = (module.exact(x + shift, t) for shift in (0.0, -step, step))
+    in_time = (module.exact(x, t + step) - module.exact(x, t - step)) / (2 * step)
+    curvature = (left + right - 2 * u) / step**2
+    expected = module.VISCOSITY * curvature - u * (right - left) / (2 * step)
+    np.testing.assert_allclose(in_time, expected, atol=1e-4)
+    # At the borders, no weights of the network matter.
+    ends = [
+        float(module.velocity(result.network, fg.tensor(x), fg.tensor(0.4))) for x in (-1.0, 1.0)
+    ]
+    assert ends == pytest.approx([0.0, 0.0], abs=1e-15)
