@@ -26,7 +26,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -72,14 +72,15 @@ def textbook_greeks(
     root, paid = math.sqrt(time), strike * math.exp(-rate * time)
     d1 = (math.log(spot / strike) + (rate + volatility**2 / 2) * time) / (volatility * root)
     d2 = d1 - volatility * root
-    vega = spot * norm.pdf(d1) * root
+    density, below1, below2 = float(norm.pdf(d1)), float(norm.cdf(d1)), float(norm.cdf(d2))
+    vega = spot * density * root
     return {
-        "delta": norm.cdf(d1),
-        "theta": -spot * norm.pdf(d1) * volatility / (2 * root) - rate * paid * norm.cdf(d2),
-        "rho": time * paid * norm.cdf(d2),
+        "delta": below1,
+        "theta": -spot * density * volatility / (2 * root) - rate * paid * below2,
+        "rho": time * paid * below2,
         "vega": vega,
-        "gamma": norm.pdf(d1) / (spot * volatility * root),
-        "vanna": -norm.pdf(d1) * d2 / volatility,
+        "gamma": density / (spot * volatility * root),
+        "vanna": -density * d2 / volatility,
         "volga": vega * d1 * d2 / volatility,
     }
 
@@ -119,8 +120,8 @@ PUBLISHED = Heston(*map(fg.tensor, (1.5768, 0.0398, 0.5751, -0.5711, 0.0175)))
 PUBLISHED_PRICES = np.array([5.785155450, 22.318945791])  # spot and strike 100, 1 and 10 years
 TRUTH = Heston(*map(fg.tensor, (3.0, 0.1, 0.25, -0.8, 0.08)))
 GUESS = Heston(*map(fg.tensor, (1.2, 0.2, 0.3, -0.6, 0.2)))
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(256)
-FREQUENCIES, WEIGHTS = 100 * (NODES + 1), 100 * WEIGHTS  # from 0 to 200
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(256)
+FREQUENCIES, WEIGHTS = 100 * (NODES + 1), 100 * NODE_WEIGHTS  # from 0 to 200
 
 
 def log_characteristic(model: Heston, u: fg.Tensor, time: np.ndarray) -> fg.Tensor:
@@ -190,10 +191,11 @@ def calibrate(prices: np.ndarray) -> tuple[Heston, list[float]]:
         errors.append(float(np.max(np.abs(values / truth - 1))))
         return np.asarray(jacobian(values))
 
+    jac: Any = observed  # which SciPy expects to be a text
     solution = scipy.optimize.least_squares(
         fg.jit(residuals),
         np.asarray(vector),
-        jac=observed,
+        jac=jac,
         method="lm",
         x_scale="jac",
         xtol=1e-12,

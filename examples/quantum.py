@@ -75,7 +75,8 @@ class Integrals(NamedTuple):
 
 def integrals(distance: fg.Tensor) -> Integrals:
     """The integrals for two protons at 0 and at the distance."""
-    a, b = EXPONENTS[:, None], EXPONENTS
+    b = fg.tensor(EXPONENTS)
+    a = b[:, None]
     place = distance * SECOND
     total, reduced = a + b, a * b / (a + b)
     center = (a * place[:, None] + b * place) / total  # of the product of two Gaussians
@@ -89,7 +90,7 @@ def integrals(distance: fg.Tensor) -> Integrals:
 
     left, right = total[:, :, None, None], total
     apart = (center[:, :, None, None] - center) ** 2
-    scale = 2 * math.pi**2.5 / (left * right * np.sqrt(left + right))
+    scale = 2 * math.pi**2.5 / (left * right * fnp.sqrt(left + right))
     repulsion = scale * product[:, :, None, None] * product
     repulsion = repulsion * boys(left * right / (left + right) * apart)
 
