@@ -208,3 +208,20 @@ def test_pinn_has_the_velocity_of_cole_and_hopf(tmp_path, capsys):
         float(module.velocity(result.network, fg.tensor(x), fg.tensor(0.4))) for x in (-1.0, 1.0)
     ]
     assert ends == pytest.approx([0.0, 0.0], abs=1e-15)
+
+
+def test_images_are_sharper_and_least_squares_are_wieners(tmp_path, capsys):
+    module = load("images")
+    result = module.main(["--side", "48", "--steps", "40", "--out", str(tmp_path)])
+    np.testing.assert_allclose(result.squares, module.wiener(result.data), atol=1e-6)
+    before, squares, variation = (result.decibels(image) for image in result[1:])
+    assert before + 0.5 < squares < variation
+    assert "Wiener's filter differs by" in capsys.readouterr().out
+    assert is_picture(tmp_path / "images.png")
+    # The blur of a spike is a Gaussian of the same sum.
+    spike = np.zeros((48, 48))
+    spike[24, 24] = 1.0
+    away = np.arange(48) - 24.0
+    bell = np.exp(-(away**2) / (2 * module.WIDTH**2)) / (module.WIDTH * np.sqrt(2 * np.pi))
+    blurred = np.asarray(module.blur(fg.tensor(spike)))
+    np.testing.assert_allclose(blurred, np.outer(bell, bell), atol=1e-6)
