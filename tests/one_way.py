@@ -16,6 +16,7 @@ OF_METHODS: Final = (
     "funcgrad.programs.program -> funcgrad.forms.*",
     "funcgrad.programs.program -> funcgrad.backends.numpy.writer",
     "funcgrad.programs.program -> funcgrad.transforms.saved",
+    "funcgrad.programs.program -> funcgrad.interop.onnx.model_writer",
 )
 
 

@@ -19,9 +19,12 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeVar
+
+import numpy as np
 
 from funcgrad import trees
 from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
@@ -363,6 +366,64 @@ class Program:
         from funcgrad.forms.json_text import program_text
 
         return program_text(self)
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        opset: int = 20,
+        initializers: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The program as an ONNX model, for the runtimes and tools that read these.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            A file to write the model to.
+        opset : int
+            The version of the operators, from 18 on.
+        initializers : mapping, optional
+            From names of arguments to their values: these inputs become arrays that the model
+            stores, such as trained parameters. All others stay inputs.
+
+        Returns
+        -------
+        onnx.ModelProto
+            Inputs have the names of ``names``, outputs those of their paths, such as
+            ``result['loss']``. Nodes carry the user's lines, the model its fingerprint.
+
+        Raises
+        ------
+        MissingPackageError
+            The package ``onnx`` is not installed.
+        ProgramError
+            ONNX has no operators for an operation, which the message names with its line; or the
+            program relies on numbers that a graph cannot check (see ``guards``).
+        DtypeError
+            A number is complex.
+        ArgumentError
+            ``opset`` is not known, or an initializer is no input, or of another shape or dtype.
+
+        Notes
+        -----
+        Operations are written by their structure. Results agree with the program's but for
+        rounding; indices out of bounds and singular matrices are not looked for. The README of
+        ``funcgrad.interop`` lists what does not go.
+
+        Examples
+        --------
+        >>> import pytest
+        >>> onnx = pytest.importorskip("onnx")
+        >>> import funcgrad as fg
+        >>> model = fg.program(fg.grad(lambda x: x * x))(3.0).to_onnx()
+        >>> from onnx.reference import ReferenceEvaluator
+        >>> [result] = ReferenceEvaluator(model).run(None, {"x": np.float64(5.0)})
+        >>> float(result)
+        10.0
+        """
+        from funcgrad.interop.onnx.model_writer import model_of
+
+        return model_of(self, path, opset=opset, initializers=initializers)
 
     @classmethod
     def from_json(cls, text: str) -> Program:

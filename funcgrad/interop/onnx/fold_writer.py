@@ -1,0 +1,256 @@
+"""Write reductions and scans as nodes, by their folds.
+
+ONNX has operators for sums, products, extrema and their places, and for running sums. Any other
+fold halves the elements until one is left; any other scan is ONNX's operator ``Scan``, whose graph
+combines the state so far with that of the next element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import folds
+from funcgrad.folds import Fold
+from funcgrad.interop.onnx.element_algebra import Element, ElementAlgebra
+from funcgrad.interop.onnx.graph_writer import (
+    GraphWriter,
+    Symbol,
+    cast_to,
+    expanded,
+    joined,
+    reshaped,
+    sliced,
+)
+from funcgrad.shape import Shape, Spec
+
+_BOOL: Final = np.dtype(np.bool_)
+_INT32: Final = np.dtype(np.int32)
+_INT64: Final = np.dtype(np.int64)
+
+_WIDE: Final = {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}
+"""Dtypes for which not every runtime has reductions, and what they are computed in."""
+
+
+def reduced(
+    writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequence[int], keepdims: bool
+) -> Symbol:
+    """The result of a reduction."""
+    out = _reduced(writer, fold, x, spec, tuple(axis), keepdims)
+    return reshaped(writer, cast_to(writer, out, spec.dtype), spec.shape)
+
+
+def _reduced(
+    writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: tuple[int, ...], keepdims: bool
+) -> Symbol:
+    for known, write in _OPERATORS:
+        if fold is known:
+            return write(writer, x, spec, axis)
+    if fold is folds.FIRST_GREATEST or fold is folds.FIRST_LEAST:
+        return _place(writer, "ArgMax" if fold is folds.FIRST_GREATEST else "ArgMin", x, axis)
+    return _folded(writer, fold, x, spec, axis)
+
+
+def _kept(shape: Shape, axis: Sequence[int]) -> Shape:
+    return tuple([1 if a in axis else n for a, n in enumerate(shape)])
+
+
+def _operator(name: str) -> Callable[..., Symbol]:
+    """A reduction of ONNX's, in the result's dtype."""
+
+    def write(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
+        code = f"{spec.dtype.kind}{spec.dtype.itemsize}"
+        x = cast_to(writer, cast_to(writer, x, spec.dtype), np.dtype(_WIDE.get(code, code)))
+        if not axis:
+            return x
+        result = Spec(_kept(x.shape, axis), x.dtype)
+        return writer.node(name, [x, writer.integers(axis)], result, keepdims=1)
+
+    return write
+
+
+def _logical(name: str) -> Callable[..., Symbol]:
+    def write(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
+        truth = ElementAlgebra(writer).astype(ElementAlgebra(writer).element(x), _BOOL)
+        return _operator(name)(writer, truth.symbol, Spec(spec.shape, _INT32), axis)
+
+    return write
+
+
+def _counted(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
+    truth = cast_to(writer, x, _BOOL)
+    return _operator("ReduceSum")(writer, truth, Spec(spec.shape, _INT64), axis)
+
+
+_OPERATORS: Final = (
+    (folds.SUM, _operator("ReduceSum")),
+    (folds.PRODUCT, _operator("ReduceProd")),
+    (folds.GREATEST, _operator("ReduceMax")),
+    (folds.LEAST, _operator("ReduceMin")),
+    (folds.ALL, _logical("ReduceMin")),
+    (folds.ANY, _logical("ReduceSum")),  # the greatest of no elements is no truth value
+    (folds.COUNT, _counted),
+)
+
+
+def _in_a_row(writer: GraphWriter, x: Symbol, axis: Sequence[int]) -> tuple[Symbol, int]:
+    """A value whose reduced axes are one, the last, and how many elements that has."""
+    free = [a for a in range(len(x.shape)) if a not in axis]
+    order = [*free, *axis]
+    if order != list(range(len(x.shape))):
+        moved = Spec(tuple([x.shape[a] for a in order]), x.dtype)
+        x = writer.node("Transpose", [x], moved, perm=order)
+    count = int(np.prod([x.shape[len(free) + k] for k in range(len(axis))]))
+    return reshaped(writer, x, (*x.shape[: len(free)], count)), count
+
+
+def _place(writer: GraphWriter, name: str, x: Symbol, axis: Sequence[int]) -> Symbol:
+    """The place of an extremum; the first NaN is one, which ONNX leaves open."""
+    row, _ = _in_a_row(writer, x, axis)
+    spec = Spec(row.shape[:-1], _INT64)
+
+    def place(operator: str, values: Symbol) -> Symbol:
+        if values.dtype.kind == "b" or values.dtype.itemsize < 4 and values.dtype.kind in "iu":
+            values = cast_to(writer, values, _INT32)
+        return writer.node(operator, [values], spec, axis=-1, keepdims=0)
+
+    plain = place(name, row)
+    if x.dtype.kind != "f":
+        return plain
+    nan = cast_to(writer, writer.node("IsNaN", [row], Spec(row.shape, _BOOL)), _INT32)
+    first = place("ArgMax", nan)
+    last = writer.integers([-1])
+    some = writer.node("ReduceMax", [nan, last], Spec(spec.shape, _INT32), keepdims=0)
+    return writer.node("Where", [cast_to(writer, some, _BOOL), first, plain], spec)
+
+
+def _folded(
+    writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequence[int]
+) -> Symbol:
+    """Any fold: the first half of the elements is combined with the second, again and again."""
+    m = ElementAlgebra(writer)
+    row, count = _in_a_row(writer, x, axis)
+    if not count:
+        return expanded(writer, writer.constant(fold.identity, spec.dtype), row.shape[:-1])
+    places = m.element(writer.constant(np.arange(count)))
+    state = fold.of(m, spec.dtype, places, m.element(row))
+    states = [_whole(m, part, row.shape) for part in _parts(state)]
+    while (size := states[0].shape[-1]) > 1:
+        states = _halved(m, fold, states, size, isinstance(state, tuple))
+    out = fold.element(m, tuple(states) if isinstance(state, tuple) else states[0])
+    return m.symbol(out, spec.dtype)
+
+
+def _halved(
+    m: ElementAlgebra, fold: Fold, states: list[Element], size: int, several: bool
+) -> list[Element]:
+    """Combine neighbours, so that their order stays; one may be left over."""
+    pairs = size // 2
+
+    def every_second(part: Element, first: int) -> Element:
+        last = len(part.shape) - 1
+        return m.element(sliced(m.writer, part.symbol, last, first, pairs, 2))
+
+    earlier, later = [[every_second(part, first) for part in states] for first in (0, 1)]
+    both = fold.combine(m, *[tuple(part) if several else part[0] for part in (earlier, later)])
+    out = [_whole(m, part, (*states[0].shape[:-1], pairs)) for part in _parts(both)]
+    if size % 2:
+        axis = len(states[0].shape) - 1
+        ends = [sliced(m.writer, part.symbol, axis, size - 1, 1) for part in states]
+        out = [
+            m.element(joined(m.writer, [m.symbol(part, end.dtype), end], axis))
+            for part, end in zip(out, ends, strict=True)
+        ]
+    return out
+
+
+def _parts(state: Any) -> tuple[Any, ...]:
+    return state if isinstance(state, tuple) else (state,)
+
+
+def _whole(m: ElementAlgebra, part: Any, shape: Shape) -> Element:
+    """A part of a state, as an array of a shape."""
+    symbol = part.symbol if isinstance(part, Element) else m.writer.constant(part)
+    return m.element(expanded(m.writer, symbol, shape))
+
+
+# ------------------------------------------------------------------------------------- scans
+
+
+def scanned(
+    writer: GraphWriter,
+    fold: Fold,
+    operands: Sequence[Symbol],
+    spec: Spec,
+    axis: int,
+    reverse: bool,
+) -> Symbol:
+    """The result of a scan along an axis."""
+    code = f"{spec.dtype.kind}{spec.dtype.itemsize}"
+    if fold is folds.SUM:
+        wide = np.dtype(_WIDE.get(code, code))
+        x = cast_to(writer, cast_to(writer, operands[0], spec.dtype), wide)
+        places = [x, writer.constant(axis, _INT64)]
+        out = writer.node("CumSum", places, Spec(spec.shape, wide), reverse=int(reverse))
+        return cast_to(writer, out, spec.dtype)
+    if not spec.shape[axis]:
+        return writer.constant(np.zeros(spec.shape, spec.dtype))
+    m = ElementAlgebra(writer)
+    rank = len(spec.shape)
+    front = [axis, *[a for a in range(rank) if a != axis]]
+    rows = [_turned(writer, expanded(writer, x, spec.shape), front) for x in operands]
+    rows = [_flipped(writer, x) if reverse else x for x in rows]
+    count, *narrow = rows[0].shape
+    places = m.element(writer.constant(np.arange(count).reshape(count, *[1] * (rank - 1))))
+    state = fold.of(m, spec.dtype, places, *map(m.element, rows))
+    several = isinstance(state, tuple)
+    parts = [_whole(m, part, rows[0].shape).symbol for part in _parts(state)]
+    if count > 1:
+        begin = [reshaped(writer, sliced(writer, x, 0, 0, 1), tuple(narrow)) for x in parts]
+        later = [sliced(writer, x, 0, 1, count - 1) for x in parts]
+        steps = _scan(writer, fold, begin, later, several)
+        firsts = [sliced(writer, x, 0, 0, 1) for x in parts]
+        parts = [joined(writer, [x, y], 0) for x, y in zip(firsts, steps, strict=True)]
+    states = [m.element(part) for part in parts]
+    out = m.symbol(fold.element(m, tuple(states) if several else states[0]), spec.dtype)
+    out = _flipped(writer, out) if reverse else out
+    return _turned(writer, out, [front.index(a) for a in range(rank)])
+
+
+def _turned(writer: GraphWriter, x: Symbol, order: Sequence[int]) -> Symbol:
+    if list(order) == list(range(len(order))):
+        return x
+    spec = Spec(tuple([x.shape[a] for a in order]), x.dtype)
+    return writer.node("Transpose", [x], spec, perm=list(order))
+
+
+def _flipped(writer: GraphWriter, x: Symbol) -> Symbol:
+    return sliced(writer, x, 0, x.shape[0] - 1, x.shape[0], -1)
+
+
+def _scan(
+    writer: GraphWriter,
+    fold: Fold,
+    begin: Sequence[Symbol],
+    later: Sequence[Symbol],
+    several: bool,
+) -> list[Symbol]:
+    """ONNX's ``Scan``: the states after the first one, along axis 0."""
+    body = writer.inside("combine")
+    m = ElementAlgebra(body)
+    carry, rows = [
+        [body.input("", Spec(x.shape, x.dtype)) for x in begin] for _ in range(2)
+    ]
+    states = [
+        tuple(map(m.element, part)) if several else m.element(part[0]) for part in (carry, rows)
+    ]
+    outs = [
+        m.symbol(_whole(m, part, x.shape), x.dtype)
+        for part, x in zip(_parts(fold.combine(m, *states)), begin, strict=True)
+    ]
+    specs = [Spec(x.shape, x.dtype) for x in (*begin, *later)]
+    graph, count = body.graph([*outs, *outs]), len(begin)
+    results = writer.nodes_of("Scan", [*begin, *later], specs, body=graph, num_scan_inputs=count)
+    return results[count:]

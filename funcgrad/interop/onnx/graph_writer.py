@@ -1,0 +1,257 @@
+"""Write nodes of an ONNX graph: values with shapes, constants, and graphs within graphs.
+
+>>> import pytest
+>>> _ = pytest.importorskip("onnx")
+>>> writer = GraphWriter("f", 20)
+>>> x = writer.input("x", Spec((2,), np.dtype(np.float32)))
+>>> y = writer.node("Neg", [x], x.spec)
+>>> y, [node.op_type for node in writer.nodes]
+(Symbol(name='Neg_0', spec=Spec(shape=(2,), dtype=dtype('float32'), weak=False)), ['Neg'])
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import ProgramError
+from funcgrad.interop.onnx.library import element_type, onnx_library
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import Shape, Spec
+
+_INT64: Final = np.dtype(np.int64)
+
+
+class UnsupportedInOnnx(ProgramError):
+    """An operation, or one with these dtypes or parameters, that ONNX has no operators for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol:
+    """A value of a graph.
+
+    Attributes
+    ----------
+    name : str
+    spec : Spec
+    """
+
+    name: str
+    spec: Spec
+
+    @property
+    def shape(self) -> Shape:
+        """The shape."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        return self.spec.dtype
+
+
+class _Shared:
+    """What a graph and the graphs within it share: names, constants, and the line that is written.
+
+    Attributes
+    ----------
+    constants : list
+        Nodes of constants, in front of all others of the outermost graph.
+    initializers : list
+        Arrays that are stored beside the nodes.
+    source : str
+        The user's line of the operation that is written.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self.onnx = onnx_library("to_onnx")
+        self.opset = opset
+        self.constants: list[Any] = []
+        self.initializers: list[Any] = []
+        self.source = ""
+        self.known: dict[tuple[Any, ...], Symbol] = {}
+        self.numbers: dict[str, Iterator[int]] = {}
+        self.names: set[str] = set()
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing else has."""
+        numbers = self.numbers.setdefault(stem, itertools.count())
+        while (name := f"{stem}_{next(numbers)}") in self.names:
+            pass
+        self.names.add(name)
+        return name
+
+
+class GraphWriter:
+    """A graph that is being written.
+
+    Parameters
+    ----------
+    name : str
+    opset : int
+    shared : optional
+        That of the graph around this one, whose values this graph may read.
+    """
+
+    def __init__(self, name: str, opset: int, shared: _Shared | None = None) -> None:
+        self.name = name
+        self.shared = _Shared(opset) if shared is None else shared
+        self.onnx = self.shared.onnx
+        self.nodes: list[Any] = []
+        self.inputs: list[Symbol] = []
+
+    @property
+    def opset(self) -> int:
+        """The version of the operators."""
+        return self.shared.opset
+
+    def inside(self, name: str) -> GraphWriter:
+        """Begin a graph within this one, such as the body of a loop."""
+        return GraphWriter(self.shared.fresh(name), self.opset, self.shared)
+
+    @contextmanager
+    def at_line(self, source: str) -> Iterator[None]:
+        """Write nodes that come from a line of the user's."""
+        before, self.shared.source = self.shared.source, source or self.shared.source
+        yield
+        self.shared.source = before
+
+    def input(self, name: str, spec: Spec) -> Symbol:
+        """Add an input; inside of graphs within graphs it gets a number if the name is taken."""
+        unique = name if name and name not in self.shared.names else self.shared.fresh(name or "x")
+        self.shared.names.add(unique)
+        symbol = Symbol(unique, spec)
+        self.inputs.append(symbol)
+        return symbol
+
+    def node(
+        self, operator: str, inputs: Sequence[Symbol | None], spec: Spec, **attributes: Any
+    ) -> Symbol:
+        """Add a node with one output."""
+        return self.nodes_of(operator, inputs, [spec], **attributes)[0]
+
+    def nodes_of(
+        self,
+        operator: str,
+        inputs: Sequence[Symbol | None],
+        specs: Sequence[Spec],
+        **attributes: Any,
+    ) -> list[Symbol]:
+        """Add a node with several outputs; an input that is None is left out."""
+        for spec in specs:
+            element_type(spec.dtype)
+        outputs = [Symbol(self.shared.fresh(operator), spec) for spec in specs]
+        node = self.onnx.helper.make_node(
+            operator,
+            ["" if x is None else x.name for x in inputs],
+            [out.name for out in outputs],
+            name=outputs[0].name if outputs else operator,
+            doc_string=self.shared.source or None,
+            **attributes,
+        )
+        self.nodes.append(node)
+        return outputs
+
+    def constant(self, value: Any, dtype: np.dtype[Any] | None = None) -> Symbol:
+        """A number or a small array as a constant; equal ones are one."""
+        with np.errstate(all="ignore"):
+            array = np.asarray(value, dtype)
+        key = (array.dtype, array.shape, array.tobytes())
+        if key not in self.shared.known:
+            symbol = Symbol(self.shared.fresh("constant"), Spec(array.shape, array.dtype))
+            tensor = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
+            element_type(array.dtype)
+            node = self.onnx.helper.make_node("Constant", [], [symbol.name], value=tensor)
+            self.shared.constants.append(node)
+            self.shared.known[key] = symbol
+        return self.shared.known[key]
+
+    def integers(self, values: Sequence[int]) -> Symbol:
+        """A vector of int64, such as a shape or axes."""
+        return self.constant(np.array(values, _INT64).reshape(-1))
+
+    def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Symbol:
+        """An array that is stored beside the nodes, under a name that readers of the graph see."""
+        element_type(array.dtype)
+        if name in self.shared.names:
+            name = self.shared.fresh(name)
+        self.shared.names.add(name)
+        data = np.ascontiguousarray(array).reshape(array.shape)
+        self.shared.initializers.append(self.onnx.numpy_helper.from_array(data, name))
+        return Symbol(name, Spec(array.shape, array.dtype))
+
+    def graph(self, outputs: Sequence[Symbol], names: Sequence[str] = (), **options: Any) -> Any:
+        """The finished graph; outputs get the names, or new ones."""
+        named = [
+            self.output(out, names[k] if names else self.shared.fresh("result"))
+            for k, out in enumerate(outputs)
+        ]
+        return self.onnx.helper.make_graph(
+            [*options.pop("constants", ()), *self.nodes],
+            self.name,
+            [self._info(x) for x in self.inputs],
+            [self._info(x) for x in named],
+            **options,
+        )
+
+    def output(self, value: Symbol, name: str) -> Symbol:
+        """A value under a name of its own: an output is neither an input nor another output."""
+        named = Symbol(name, value.spec)
+        self.nodes.append(self.onnx.helper.make_node("Identity", [value.name], [name], name=name))
+        return named
+
+    def _info(self, x: Symbol) -> Any:
+        shape = list(x.shape)
+        return self.onnx.helper.make_tensor_value_info(x.name, element_type(x.dtype), shape)
+
+
+# ----------------------------------------------------------------- operators of one line each
+
+
+def cast_to(writer: GraphWriter, x: Symbol, dtype: np.dtype[Any]) -> Symbol:
+    """A value in another dtype."""
+    if x.dtype == dtype:
+        return x
+    kind = element_type(dtype)
+    return writer.node("Cast", [x], Spec(x.shape, dtype), to=kind)
+
+
+def reshaped(writer: GraphWriter, x: Symbol, shape: Shape) -> Symbol:
+    """A value in another shape, its elements in C order."""
+    if x.shape == shape:
+        return x
+    options = {"allowzero": 1} if 0 in shape else {}
+    return writer.node("Reshape", [x, writer.integers(shape)], Spec(shape, x.dtype), **options)
+
+
+def expanded(writer: GraphWriter, x: Symbol, shape: Shape) -> Symbol:
+    """A value that is broadcast to a shape."""
+    if x.shape == shape:
+        return x
+    return writer.node("Expand", [x, writer.integers(shape)], Spec(shape, x.dtype))
+
+
+def sliced(
+    writer: GraphWriter, x: Symbol, axis: int, start: int, count: int, step: int = 1
+) -> Symbol:
+    """Some elements along an axis."""
+    if start == 0 and step == 1 and count == x.shape[axis]:
+        return x
+    stop = start + count * step
+    stop = stop if stop >= 0 else -x.shape[axis] - 1  # in front of the first element
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    bounds = [writer.integers([number]) for number in (start, stop, axis, step)]
+    return writer.node("Slice", [x, *bounds], Spec(shape, x.dtype))
+
+
+def joined(writer: GraphWriter, parts: Sequence[Symbol], axis: int) -> Symbol:
+    """Values behind one another along an axis."""
+    if len(parts) == 1:
+        return parts[0]
+    size = sum([part.shape[axis] for part in parts])
+    shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
+    return writer.node("Concat", parts, Spec(shape, parts[0].dtype), axis=axis)

@@ -1,0 +1,310 @@
+"""Write index maps as nodes: slices, transpositions, broadcasts, or gathers where nothing else fits.
+
+A piece of a movement is a box of elements of an operand. Its strides tell which axis of the operand
+each of its axes goes along; so slices, a transposition and a reshape lead to it. Pieces that lie
+behind one another in the result are concatenated; others are scattered.
+
+>>> routes((2, 3), (3, 2), 0, (1, 3))  # a transposition: both axes whole, the last one first
+[(1, 0, 3, 1), (0, 0, 2, 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.interop.onnx.graph_writer import (
+    GraphWriter,
+    Symbol,
+    cast_to,
+    expanded,
+    joined,
+    reshaped,
+    sliced,
+)
+from funcgrad.places import Piece, dense_strides
+from funcgrad.shape import Shape, Spec
+
+_INT64: Final = np.dtype(np.int64)
+
+Route = tuple[int, int, int, int]
+"""An axis of the operand, the first place along it, the number of places, and the step."""
+
+
+def routes(
+    shape: Shape, counts: Shape, start: int, strides: Sequence[int]
+) -> list[Route] | None:
+    """Return along which axis of an array each axis of a piece goes; None where one goes along two.
+
+    Axes of the piece that stand still are left out. Axes of the array without a route have one
+    place, which ``start`` says.
+    """
+    steps = dense_strides(shape)
+    order = sorted(
+        [a for a, n in enumerate(shape) if n > 1], key=lambda axis: steps[axis], reverse=True
+    )
+    moving = [k for k, n in enumerate(counts) if n > 1 and strides[k]]
+    low = start + sum([min(0, strides[k] * (counts[k] - 1)) for k in moving])
+    firsts = {axis: 0 for axis in range(len(shape))}
+    for axis in order:
+        firsts[axis], low = divmod(low, steps[axis])
+    if low:
+        return None
+    taken: dict[int, Route] = {}
+    for k in moving:
+        stride, count = abs(strides[k]), counts[k]
+        axis = next(
+            (
+                a
+                for a in order
+                if stride % steps[a] == 0
+                and firsts[a] + stride // steps[a] * (count - 1) < shape[a]
+            ),
+            None,
+        )
+        if axis is None or axis in [route[0] for route in taken.values()]:
+            return None
+        step = stride // steps[axis]
+        first = firsts[axis]
+        if strides[k] < 0:
+            first, step = first + step * (count - 1), -step
+        taken[k] = (axis, first, count, step)
+    if any(
+        n > 1 and firsts[a] >= n for a, n in enumerate(shape)
+    ):  # what is left over for the first axis
+        return None
+    return [taken[k] for k in moving]
+
+
+def _firsts(shape: Shape, start: int) -> list[int]:
+    out = []
+    for step, size in zip(dense_strides(shape), shape, strict=True):
+        place, start = divmod(start, step) if size > 1 else (0, start)
+        out.append(place)
+    return out
+
+
+def window(
+    writer: GraphWriter, x: Symbol, shape: Shape, start: int, strides: Sequence[int]
+) -> Symbol:
+    """The elements ``start + sum(strides * k)`` of a value, for each index ``k`` of a shape."""
+    size = prod(shape)
+    if size == 0:
+        return writer.constant(np.zeros(shape, x.dtype))
+    still = tuple([n if n > 1 and s else 1 for n, s in zip(shape, strides, strict=True)])
+    steps = [s if n > 1 else 0 for n, s in zip(still, strides, strict=True)]
+    if start == 0 and prod(still) == prod(x.shape) and tuple(steps) == dense_strides(still):
+        return expanded(writer, reshaped(writer, x, still), shape)
+    plan = routes(x.shape, still, start, steps)
+    if plan is None:
+        return expanded(writer, _gathered(writer, x, still, start, steps), shape)
+    return expanded(writer, _along(writer, x, still, start, steps, plan), shape)
+
+
+def _along(
+    writer: GraphWriter,
+    x: Symbol,
+    still: Shape,
+    start: int,
+    steps: Sequence[int],
+    plan: Sequence[Route],
+) -> Symbol:
+    """Slices along each axis, then a transposition, then axes of one element."""
+    low = start + sum([min(0, s * (n - 1)) for n, s in zip(still, steps, strict=True)])
+    firsts = _firsts(x.shape, low)
+    along = {axis: (first, count, step) for axis, first, count, step in plan}
+    for axis, size in enumerate(x.shape):
+        if size > 1:
+            x = sliced(writer, x, axis, *along.get(axis, (firsts[axis], 1, 1)))
+    order = [axis for axis, *_ in plan]
+    if order != sorted(order):
+        every = [*order, *[a for a in range(len(x.shape)) if a not in order]]
+        permuted = Spec(tuple([x.shape[a] for a in every]), x.dtype)
+        x = writer.node("Transpose", [x], permuted, perm=every)
+    return reshaped(writer, x, still)
+
+
+def offsets(writer: GraphWriter, shape: Shape, start: int, strides: Sequence[int]) -> Symbol:
+    """The numbers ``start + sum(strides * k)`` for each index ``k``, from a constant an axis."""
+    total: Symbol | None = None
+    for axis, (count, stride) in enumerate(zip(shape, strides, strict=True)):
+        if stride and count > 1:
+            line = np.arange(count, dtype=np.int64) * stride + (0 if total else start)
+            line = line.reshape([count if a == axis else 1 for a in range(len(shape))])
+            part = writer.constant(line)
+            total = part if total is None else added(writer, total, part)
+    if total is None:
+        total = writer.constant(np.full((1,) * len(shape), start, np.int64))
+    return total
+
+
+def added(writer: GraphWriter, x: Symbol, y: Symbol) -> Symbol:
+    """A sum of values that broadcast."""
+    return writer.node("Add", [x, y], Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype))
+
+
+def _gathered(
+    writer: GraphWriter, x: Symbol, shape: Shape, start: int, strides: Sequence[int]
+) -> Symbol:
+    places = expanded(writer, offsets(writer, shape, start, strides), shape)
+    flat = reshaped(writer, x, (prod(x.shape),))
+    return writer.node("Gather", [flat, places], Spec(shape, x.dtype), axis=0)
+
+
+# ----------------------------------------------------------------------------- where pieces go
+
+
+def moved(
+    writer: GraphWriter, operands: Sequence[Symbol], pieces: Sequence[Piece], spec: Spec, adds: bool
+) -> Symbol:
+    """The result of a movement, from its pieces."""
+    operands = [cast_to(writer, x, spec.dtype) for x in operands]
+    if not pieces:
+        return writer.constant(np.zeros(spec.shape, spec.dtype))
+    boxes = [_box(piece, spec.shape) for piece in pieces]
+    values = [
+        window(writer, operands[piece.operand], piece.shape, piece.start, piece.strides)
+        for piece in pieces
+    ]
+    values = [
+        value if box is None else reshaped(writer, value, box[1])
+        for value, box in zip(values, boxes, strict=True)
+    ]
+    line = [box for box in boxes if box is not None]
+    if len(line) == len(boxes) and not any(piece.operand and adds for piece in pieces):
+        out = _laid_out(writer, list(zip(line, values, strict=True)), spec)
+        if out is not None:
+            return out
+    return _scattered(writer, values, pieces, spec, adds)
+
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+"""The first place of a box along each axis, and the sizes."""
+
+
+def _box(piece: Piece, shape: Shape) -> Box | None:
+    """The box of a result that a piece fills in the result's order, or None."""
+    steps = dense_strides(shape)
+    firsts = _firsts(shape, piece.to)
+    sizes = [1] * len(shape)
+    last = -1
+    for count, stride in zip(piece.shape, piece.to_strides, strict=True):
+        if count == 1:
+            continue
+        axis = next((a for a, n in enumerate(shape) if n > 1 and steps[a] == stride), None)
+        if axis is None or axis <= last or firsts[axis] + count > shape[axis]:
+            return _run(piece, shape)
+        sizes[axis], last = count, axis
+    return tuple(firsts), tuple(sizes)
+
+
+def _run(piece: Piece, shape: Shape) -> Box | None:
+    """The box of a piece that fills whole rows in C order, as a reshape does."""
+    kept = [(n, s) for n, s in zip(piece.shape, piece.to_strides, strict=True) if n > 1]
+    if tuple([s for _, s in kept]) != dense_strides([n for n, _ in kept]):
+        return None
+    size, sizes = prod(piece.shape), [1] * len(shape)
+    for axis in reversed(range(len(shape))):
+        if size % shape[axis]:
+            if size > shape[axis]:
+                return None
+            sizes[axis], size = size, 1
+            break
+        sizes[axis], size = (shape[axis], size // shape[axis]) if size > 1 else (1, 1)
+        if size == 1:
+            break
+    firsts = _firsts(shape, piece.to)
+    fits = all(f + n <= m for f, n, m in zip(firsts, sizes, shape, strict=True))
+    return (tuple(firsts), tuple(sizes)) if size == 1 and fits else None
+
+
+def _laid_out(
+    writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec
+) -> Symbol | None:
+    """Concatenate boxes along an axis, gaps filled with zeros; None where they are no such row."""
+    shape = spec.shape
+    if len(boxes) == 1:
+        return _padded(writer, *boxes[0], spec)
+    for axis in range(len(shape)):
+        ordered = sorted(boxes, key=lambda box: box[0][0][axis])
+        groups: list[list[tuple[Box, Symbol]]] = []
+        ends: list[int] = []
+        for box in ordered:
+            (firsts, sizes), _ = box
+            if groups and firsts[axis] < ends[-1]:
+                if (firsts[axis], sizes[axis]) != _extent(groups[-1][0], axis):
+                    break
+                groups[-1].append(box)
+            else:
+                groups.append([box])
+                ends.append(firsts[axis] + sizes[axis])
+        else:
+            if len(groups) > 1:
+                return _row_of(writer, groups, axis, spec)
+    return None
+
+
+def _extent(box: tuple[Box, Symbol], axis: int) -> tuple[int, int]:
+    (firsts, sizes), _ = box
+    return firsts[axis], sizes[axis]
+
+
+def _row_of(
+    writer: GraphWriter, groups: list[list[tuple[Box, Symbol]]], axis: int, spec: Spec
+) -> Symbol | None:
+    parts: list[Symbol] = []
+    end = 0
+    for group in groups:
+        first, size = _extent(group[0], axis)
+        if first > end:
+            parts.append(_zeros(writer, spec, axis, first - end))
+        narrow = Spec((*spec.shape[:axis], size, *spec.shape[axis + 1 :]), spec.dtype)
+        at_zero = [
+            (((*firsts[:axis], 0, *firsts[axis + 1 :]), sizes), value)
+            for (firsts, sizes), value in group
+        ]
+        part = _laid_out(writer, at_zero, narrow)
+        if part is None:
+            return None
+        parts.append(part)
+        end = first + size
+    if end < spec.shape[axis]:
+        parts.append(_zeros(writer, spec, axis, spec.shape[axis] - end))
+    return joined(writer, parts, axis)
+
+
+def _zeros(writer: GraphWriter, spec: Spec, axis: int, count: int) -> Symbol:
+    shape = (*spec.shape[:axis], count, *spec.shape[axis + 1 :])
+    return expanded(writer, writer.constant(np.zeros((1,) * len(shape), spec.dtype)), shape)
+
+
+def _padded(writer: GraphWriter, box: Box, value: Symbol, spec: Spec) -> Symbol:
+    firsts, sizes = box
+    value = reshaped(writer, value, sizes)
+    behind = [n - f - m for n, f, m in zip(spec.shape, firsts, sizes, strict=True)]
+    if not any(firsts) and not any(behind):
+        return value
+    if spec.dtype.kind == "b" or spec.dtype.itemsize < 4 and spec.dtype.kind in "iu":
+        wide = Spec(spec.shape, np.dtype(np.int32))
+        padded = _padded(writer, box, cast_to(writer, value, wide.dtype), wide)
+        return cast_to(writer, padded, spec.dtype)
+    return writer.node("Pad", [value, writer.integers([*firsts, *behind])], spec)
+
+
+def _scattered(
+    writer: GraphWriter, values: Sequence[Symbol], pieces: Sequence[Piece], spec: Spec, adds: bool
+) -> Symbol:
+    flat = (prod(spec.shape),)
+    out = expanded(writer, writer.constant(np.zeros(1, spec.dtype)), flat)
+    for value, piece in zip(values, pieces, strict=True):
+        places = offsets(writer, piece.shape, piece.to, piece.to_strides)
+        places = reshaped(writer, expanded(writer, places, piece.shape), (prod(piece.shape),))
+        options: dict[str, Any] = {"reduction": "add"} if adds and piece.operand else {}
+        updates = reshaped(writer, value, places.shape)
+        out = writer.node(
+            "ScatterElements", [out, places, updates], Spec(flat, spec.dtype), axis=0, **options
+        )
+    return reshaped(writer, out, spec.shape)

@@ -1,0 +1,279 @@
+"""Operations without a structure for which ONNX has operators: convolutions, orders, windows.
+
+Each is written by a function of the graph, the operands, the results' specs and the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.interop.onnx.graph_writer import (
+    GraphWriter,
+    Symbol,
+    UnsupportedInOnnx,
+    cast_to,
+    expanded,
+    reshaped,
+    sliced,
+)
+from funcgrad.interop.onnx.movement_writer import moved
+from funcgrad.places import Piece
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.activations import relu, sigmoid
+from funcgrad.primitives.convolution import convolve, correlate, spread
+from funcgrad.primitives.determinants import det
+from funcgrad.primitives.elementwise import sign
+from funcgrad.primitives.rounding import ceil
+from funcgrad.primitives.sliding import (
+    overlapped,
+    sliding_windows,
+    window_shares,
+    window_sums,
+)
+from funcgrad.primitives.sorting import argsort, order_of_sorted, sort
+from funcgrad.shape import Shape, Spec
+
+_INT64: Final = np.dtype(np.int64)
+
+WriteOperation: TypeAlias = Callable[..., Symbol]
+"""``(writer, spec of the result, *operands, **params)`` to the result."""
+
+
+def _float(name: str) -> WriteOperation:
+    """An operator of floating numbers that has the operation's values everywhere."""
+
+    def write(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
+        if x.dtype.kind != "f" or spec.weak:
+            raise UnsupportedInOnnx("of floating numbers alone")
+        return writer.node(name, [x], spec)
+
+    return write
+
+
+# -------------------------------------------------------------------------------- convolutions
+
+
+def _in_floats(
+    writer: GraphWriter, spec: Spec, operands: Sequence[Symbol]
+) -> tuple[list[Symbol], np.dtype[Any]]:
+    """Operands in the result's dtype, or in float64, which has all products of short integers."""
+    dtype = spec.dtype if spec.dtype.kind == "f" else np.dtype(np.float64)
+    if spec.dtype.kind in "iu" and spec.dtype.itemsize > 4:
+        raise UnsupportedInOnnx("ONNX convolves floating numbers alone")
+    exact = [cast_to(writer, x, spec.dtype) for x in operands]
+    return [cast_to(writer, x, dtype) for x in exact], dtype
+
+
+def _convolved(
+    writer: GraphWriter,
+    spec: Spec,
+    x: Symbol,
+    kernel: Symbol,
+    strides: Shape,
+    dilations: Shape,
+    groups: int,
+) -> Symbol:
+    if 0 in (*x.shape, *kernel.shape, *spec.shape):
+        return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+    (x, kernel), dtype = _in_floats(writer, spec, (x, kernel))
+    line = () if strides else (1,)  # ONNX has one axis at least
+    x = reshaped(writer, x, (*x.shape, *line))
+    kernel = reshaped(writer, kernel, (*kernel.shape, *line))
+    out = writer.node(
+        "Conv",
+        [x, kernel],
+        Spec((*spec.shape, *line), dtype),
+        kernel_shape=kernel.shape[2:],
+        strides=strides or (1,),
+        dilations=dilations or (1,),
+        group=groups,
+    )
+    return cast_to(writer, reshaped(writer, out, spec.shape), spec.dtype)
+
+
+def _spread(
+    writer: GraphWriter,
+    spec: Spec,
+    y: Symbol,
+    kernel: Symbol,
+    shape: Shape,
+    strides: Shape,
+    dilations: Shape,
+    groups: int,
+) -> Symbol:
+    if 0 in (*y.shape, *kernel.shape, *spec.shape):
+        return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+    (y, kernel), dtype = _in_floats(writer, spec, (y, kernel))
+    line = () if strides else (1,)
+    reach = [
+        stride * (count - 1) + dilation * (size - 1) + 1
+        for stride, count, dilation, size in zip(
+            strides, y.shape[2:], dilations, kernel.shape[2:], strict=True
+        )
+    ]
+    short = Spec((*spec.shape[:2], *reach, *line), dtype)
+    out = writer.node(
+        "ConvTranspose",
+        [reshaped(writer, y, (*y.shape, *line)), reshaped(writer, kernel, (*kernel.shape, *line))],
+        short,
+        kernel_shape=[*kernel.shape[2:], *line],
+        strides=strides or (1,),
+        dilations=dilations or (1,),
+        group=groups,
+    )
+    out = reshaped(writer, out, (*spec.shape[:2], *reach))
+    behind = [n - m for n, m in zip(shape, reach, strict=True)]
+    if any(behind):
+        pads = writer.integers([*[0] * len(spec.shape), 0, 0, *behind])
+        out = writer.node("Pad", [out, pads], Spec(spec.shape, dtype))
+    return cast_to(writer, out, spec.dtype)
+
+
+def _correlated(
+    writer: GraphWriter,
+    spec: Spec,
+    x: Symbol,
+    y: Symbol,
+    sizes: Shape,
+    strides: Shape,
+    dilations: Shape,
+    groups: int,
+) -> Symbol:
+    """A convolution whose kernel is y, of an array whose batch axis is the channels."""
+    if 0 in (*x.shape, *y.shape, *spec.shape):
+        return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+    batch, channels, *space = x.shape
+    count = channels // groups
+    x = reshaped(writer, x, (batch, groups, count, *space))
+    x = _permuted(writer, x, (2, 1, 0, *range(3, len(space) + 3)))
+    x = reshaped(writer, x, (count, groups * batch, *space))
+    kernel = _permuted(writer, y, (1, 0, *range(2, len(y.shape))))
+    places = [
+        (n - stride * (m - 1) - 1) // dilation + 1
+        for n, m, stride, dilation in zip(space, y.shape[2:], strides, dilations, strict=True)
+    ]
+    wide = Spec((count, y.shape[1], *places), spec.dtype)
+    out = _convolved(writer, wide, x, kernel, dilations, strides, groups)
+    for axis, size in enumerate(sizes):
+        out = sliced(writer, out, axis + 2, 0, size)
+    return _permuted(writer, out, (1, 0, *range(2, len(out.shape))))
+
+
+def _permuted(writer: GraphWriter, x: Symbol, order: Sequence[int]) -> Symbol:
+    shape = tuple([x.shape[a] for a in order])
+    return writer.node("Transpose", [x], Spec(shape, x.dtype), perm=list(order))
+
+
+# ------------------------------------------------------------------------------------- windows
+
+
+def _overlapped(
+    writer: GraphWriter, spec: Spec, y: Symbol, shape: Shape, strides: Shape, dilations: Shape
+) -> Symbol:
+    """The transpose of sliding windows: their index map, read backwards, with sums."""
+    rank = len(strides)
+    sizes = y.shape[len(y.shape) - 2 * rank : len(y.shape) - rank]
+    pieces = sliding_windows.structure.pieces(  # type: ignore[union-attr]  # a movement
+        y.shape, spec.shape, sizes=sizes, strides=strides, dilations=dilations
+    )
+    back = [
+        Piece(1, p.shape, p.to, p.to_strides, p.start, p.strides) for p in pieces or ()
+    ]
+    return moved(writer, [y, y], back, spec, adds=True)
+
+
+def _summed(
+    writer: GraphWriter, spec: Spec, x: Symbol, sizes: Shape, strides: Shape, dilations: Shape
+) -> Symbol:
+    if not sizes:
+        return x
+    lead = len(spec.shape) - len(sizes)
+    shape = (*spec.shape[:lead], *sizes, *spec.shape[lead:])
+    pieces = sliding_windows.structure.pieces(  # type: ignore[union-attr]  # a movement
+        shape, x.shape, sizes=sizes, strides=strides, dilations=dilations
+    )
+    windows = moved(writer, [x], pieces or (), Spec(shape, x.dtype), adds=False)
+    axes = writer.integers(range(lead, lead + len(sizes)))
+    wide = np.dtype(np.int64) if x.dtype.kind in "iu" else x.dtype
+    total = writer.node(
+        "ReduceSum", [cast_to(writer, windows, wide), axes], Spec(spec.shape, wide), keepdims=0
+    )
+    return cast_to(writer, total, spec.dtype)
+
+
+def _shared(
+    writer: GraphWriter,
+    spec: Spec,
+    y: Symbol,
+    shape: Shape,
+    sizes: Shape,
+    strides: Shape,
+    dilations: Shape,
+) -> Symbol:
+    if not sizes:
+        return y
+    lead = len(y.shape) - len(sizes)
+    y = reshaped(writer, y, (*y.shape[:lead], *[1] * len(sizes), *y.shape[lead:]))
+    y = expanded(writer, y, (*y.shape[:lead], *sizes, *y.shape[lead + len(sizes) :]))
+    return _overlapped(writer, spec, y, shape, strides, dilations)
+
+
+# -------------------------------------------------------------------------------------- orders
+
+
+def _ordered(
+    writer: GraphWriter, x: Symbol, axis: int, descending: bool
+) -> tuple[Symbol, Symbol]:
+    """Sorted values and their places: equal ones stay in order."""
+    wide = np.dtype(np.int32) if x.dtype.kind == "b" or x.dtype.itemsize < 4 else x.dtype
+    if x.dtype.kind == "f":
+        wide = x.dtype
+    count = writer.integers([x.shape[axis]])
+    specs = [Spec(x.shape, wide), Spec(x.shape, _INT64)]
+    values, places = writer.nodes_of(
+        "TopK", [cast_to(writer, x, wide), count], specs, axis=axis, largest=int(descending)
+    )
+    return cast_to(writer, values, x.dtype), places
+
+
+def _sorted(
+    writer: GraphWriter, spec: Spec, x: Symbol, axis: int, descending: bool
+) -> Symbol:
+    return _ordered(writer, x, axis, descending)[0] if prod(x.shape) else x
+
+
+def _order(
+    writer: GraphWriter, spec: Spec, x: Symbol, *_: Symbol, axis: int, descending: bool
+) -> Symbol:
+    if not prod(x.shape):
+        return writer.constant(np.zeros(spec.shape, spec.dtype))
+    return cast_to(writer, _ordered(writer, x, axis, descending)[1], spec.dtype)
+
+
+def _determinant(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
+    if x.dtype.char not in "ef" or not x.shape[-1]:  # runtimes lack float64
+        raise UnsupportedInOnnx("of matrices of short floating numbers")
+    return writer.node("Det", [x], spec)
+
+
+OPERATORS: Final[dict[Primitive, WriteOperation]] = {
+    argsort: _order,
+    ceil: _float("Ceil"),
+    convolve: _convolved,
+    correlate: _correlated,
+    det: _determinant,
+    order_of_sorted: _order,
+    overlapped: _overlapped,
+    relu: _float("Relu"),
+    sigmoid: _float("Sigmoid"),
+    sign: _float("Sign"),
+    sort: _sorted,
+    spread: _spread,
+    window_shares: _shared,
+    window_sums: _summed,
+}
+"""Where one of them raises ``UnsupportedInOnnx``, the operation is written by its structure."""

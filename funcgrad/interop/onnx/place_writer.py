@@ -1,0 +1,192 @@
+"""Write gathers and scatters: integers choose places, counted in the flattened array.
+
+Along a single axis of an array that is whole otherwise, ONNX's ``Gather`` takes the integers as
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad import folds
+from funcgrad.folds import Fold
+from funcgrad.interop.onnx.graph_writer import (
+    GraphWriter,
+    Symbol,
+    UnsupportedInOnnx,
+    cast_to,
+    expanded,
+    joined,
+    reshaped,
+    sliced,
+)
+from funcgrad.interop.onnx.movement_writer import added, offsets, window
+from funcgrad.places import IndexArray, Places, dense_strides
+from funcgrad.shape import Spec
+
+_BOOL: Final = np.dtype(np.bool_)
+_INT64: Final = np.dtype(np.int64)
+
+
+def gathered(
+    writer: GraphWriter, places: Places, operands: Sequence[Symbol], spec: Spec
+) -> Symbol:
+    """The elements of the first operand at places that the others choose."""
+    x = operands[0]
+    if not prod(spec.shape):
+        return writer.constant(np.zeros(spec.shape, spec.dtype))
+    plain = _along_axis(writer, places, operands, spec)
+    if plain is not None:
+        return plain
+    numbers, inside = _numbers(writer, places, operands)
+    numbers = expanded(writer, numbers, spec.shape)
+    flat = reshaped(writer, x, (prod(x.shape),))
+    if inside is not None:  # of an array that may be empty, with a zero for places outside
+        flat = joined(writer, [flat, writer.constant(np.zeros(1, x.dtype))], 0)
+        outside = writer.constant(np.full((1,) * len(spec.shape), prod(x.shape), np.int64))
+        numbers = _where(writer, inside, numbers, outside)
+    return writer.node("Gather", [flat, numbers], spec, axis=0)
+
+
+def _along_axis(
+    writer: GraphWriter, places: Places, operands: Sequence[Symbol], spec: Spec
+) -> Symbol | None:
+    """``Gather`` along an axis, if the integers choose along that alone."""
+    if len(places.indices) != 1 or places.start or places.indices[0].mode != "raise":
+        return None
+    (index,) = places.indices
+    x, integers = operands[0], operands[index.operand]
+    steps = dense_strides(x.shape)
+    axis = next((a for a, n in enumerate(x.shape) if (n, steps[a]) == index[2:4]), None)
+    if axis is None:
+        return None
+    behind = len(x.shape) - axis - 1
+    chosen = places.shape[axis : len(places.shape) - behind]
+    strides = (0,) * axis + dense_strides(chosen) + (0,) * behind
+    around = steps[:axis] + (0,) * len(chosen) + steps[axis + 1 :]
+    whole = tuple([0 if n == 1 else s for n, s in zip(places.shape, around, strict=True)])
+    shape = x.shape[:axis] + chosen + x.shape[axis + 1 :]
+    at = tuple([0 if n == 1 else s for n, s in zip(places.shape, index.strides, strict=True)])
+    if chosen != integers.shape or shape != places.shape or at != strides:
+        return None
+    if whole != places.strides:
+        return None
+    integers = cast_to(writer, integers, _INT64)
+    return writer.node("Gather", [x, integers], spec, axis=axis)
+
+
+def _where(writer: GraphWriter, condition: Symbol, x: Symbol, y: Symbol) -> Symbol:
+    shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+    return writer.node("Where", [condition, x, y], Spec(shape, x.dtype))
+
+
+def _node(writer: GraphWriter, name: str, x: Symbol, y: Symbol, dtype: np.dtype[Any]) -> Symbol:
+    return writer.node(name, [x, y], Spec(np.broadcast_shapes(x.shape, y.shape), dtype))
+
+
+def _numbers(
+    writer: GraphWriter, places: Places, operands: Sequence[Symbol]
+) -> tuple[Symbol, Symbol | None]:
+    """The numbers of the chosen elements, and which of them there are; None if all are there."""
+    total = offsets(writer, places.shape, places.start, places.strides)
+    valid: Symbol | None = None
+    for index in places.indices:
+        place, inside = _place(writer, index, _lined_up(writer, index, places, operands))
+        step = _node(writer, "Mul", place, writer.constant(index.step, _INT64), _INT64)
+        total = added(writer, total, step)
+        if inside is not None:
+            valid = inside if valid is None else _node(writer, "And", valid, inside, _BOOL)
+    return total, valid
+
+
+def _lined_up(
+    writer: GraphWriter, index: IndexArray, places: Places, operands: Sequence[Symbol]
+) -> Symbol:
+    """The integers of an index array, with axes of one element where they are the same."""
+    integers = cast_to(writer, operands[index.operand], _INT64)
+    shape = tuple([n if s else 1 for n, s in zip(places.shape, index.strides, strict=True)])
+    return window(writer, integers, shape, 0, index.strides)
+
+
+def _place(
+    writer: GraphWriter, index: IndexArray, integers: Symbol
+) -> tuple[Symbol, Symbol | None]:
+    """The places that integers choose along an axis, by the mode of the index array."""
+    size = writer.constant(index.size, _INT64)
+    zero, last = writer.constant(0, _INT64), writer.constant(max(index.size - 1, 0), _INT64)
+    if index.mode == "wrap":
+        return _node(writer, "Mod", integers, size, _INT64), None
+    if index.mode == "clip":
+        return _bounded(writer, integers, zero, last), None
+    negative = _node(writer, "Less", integers, zero, _BOOL)
+    counted = _where(writer, negative, added(writer, integers, size), integers)
+    if index.mode == "raise":
+        return counted, None
+    low = _node(writer, "GreaterOrEqual", counted, zero, _BOOL)
+    inside = _node(writer, "And", low, _node(writer, "Less", counted, size, _BOOL), _BOOL)
+    return _bounded(writer, counted, zero, last), inside
+
+
+def _bounded(writer: GraphWriter, x: Symbol, low: Symbol, high: Symbol) -> Symbol:
+    return _node(writer, "Min", _node(writer, "Max", x, low, _INT64), high, _INT64)
+
+
+# ------------------------------------------------------------------------------------ scatters
+
+
+def scattered(
+    writer: GraphWriter,
+    places: Places,
+    fold: Fold | None,
+    base: Symbol | None,
+    updates: Symbol,
+    operands: Sequence[Symbol],
+    spec: Spec,
+) -> Symbol:
+    """The base, or zeros, with updates at chosen places."""
+    size = prod(spec.shape)
+    wide = np.dtype(np.int32) if spec.dtype.itemsize < 4 and spec.dtype.kind != "f" else spec.dtype
+    options = _options(fold)
+    dtype = wide if options else spec.dtype
+    flat = writer.constant(np.zeros(1, dtype))
+    if base is None:
+        flat = expanded(writer, flat, (size,))
+    else:
+        flat = reshaped(writer, cast_to(writer, cast_to(writer, base, spec.dtype), dtype), (size,))
+    if not prod(places.shape):
+        return reshaped(writer, cast_to(writer, flat, spec.dtype), spec.shape)
+    numbers, inside = _numbers(writer, places, operands)
+    numbers = expanded(writer, numbers, places.shape)
+    if inside is not None:  # others go to an element that is dropped
+        flat = joined(writer, [flat, writer.constant(np.zeros(1, dtype))], 0)
+        numbers = _where(writer, inside, numbers, writer.constant(size, _INT64))
+    updates = cast_to(writer, cast_to(writer, updates, spec.dtype), dtype)
+    updates = reshaped(writer, expanded(writer, updates, places.shape), (prod(places.shape),))
+    numbers = reshaped(writer, numbers, updates.shape)
+    out = writer.node(
+        "ScatterElements",
+        [flat, numbers, updates],
+        Spec(flat.shape, dtype),
+        axis=0,
+        **options,
+    )
+    out = sliced(writer, out, 0, 0, size)
+    return reshaped(writer, cast_to(writer, out, spec.dtype), spec.shape)
+
+
+def _options(fold: Fold | None) -> dict[str, str]:
+    if fold is None:
+        return {}
+    for known, name in (
+        (folds.SUM, "add"),
+        (folds.PRODUCT, "mul"),
+        (folds.GREATEST, "max"),
+        (folds.LEAST, "min"),
+    ):
+        if fold is known:
+            return {"reduction": name}
+    raise UnsupportedInOnnx("ONNX scatters with add, mul, max and min, and no other fold")

@@ -1,0 +1,161 @@
+"""Operations without an operator of ONNX's, written in others: elimination, and lengths.
+
+The functions here are staged, and the operations that they apply are exported.
+
+>>> np.asarray(solutions(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([[2.0], [3.0]])))
+array([[2.],
+       [1.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.control.scans import scan
+from funcgrad.factorizations import Factorization, Factors, FromFactors
+from funcgrad.primitive import Primitive
+from funcgrad.primitives.norms import directed, length
+
+
+def _row(matrix: Any, chosen: Any) -> Any:
+    """The row of a matrix at the place where a vector of truth values is true."""
+    return fnp.sum(fnp.where(chosen[..., :, None], matrix, 0), axis=-2)
+
+
+def eliminated(a: Any, b: Any) -> tuple[Any, Any]:
+    """Eliminate with exchanges of rows: the upper triangle beside what is left of b, and the sign.
+
+    Golub and Van Loan, Matrix Computations, 3.4.
+    """
+    size = a.shape[-1]
+    places = np.arange(size)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    both = fnp.concatenate(
+        [fnp.broadcast_to(a, (*stack, *a.shape[-2:])), fnp.broadcast_to(b, (*stack, *b.shape[-2:]))],
+        axis=-1,
+    )
+    columns = np.arange(both.shape[-1])
+
+    def step(carry: Any, k: Any) -> tuple[Any, None]:
+        whole, sign = carry
+        column = fnp.sum(fnp.where(columns == k, whole, 0), axis=-1)
+        pivot = fnp.argmax(fnp.where(places >= k, abs(column), -1.0), axis=-1)
+        at_pivot, at_k = places == pivot[..., None], places == k
+        upper, lower = _row(whole, at_pivot), _row(whole, fnp.broadcast_to(at_k, at_pivot.shape))
+        whole = fnp.where(at_pivot[..., None], lower[..., None, :], whole)
+        whole = fnp.where(at_k[:, None], upper[..., None, :], whole)
+        column = fnp.sum(fnp.where(columns == k, whole, 0), axis=-1)
+        divisor = _entry(upper, columns == k)[..., None]
+        factor = fnp.where((places > k) & (divisor != 0), column / divisor, 0)
+        sign = fnp.where(pivot == k, sign, -sign)
+        return (whole - factor[..., None] * upper[..., None, :], sign), None
+
+    (whole, sign), _ = scan(step, (both, fnp.ones(stack, both.dtype)), places)
+    return whole, sign
+
+
+def _entry(row: Any, chosen: Any) -> Any:
+    return fnp.sum(fnp.where(chosen, row, 0), axis=-1)
+
+
+def solutions(a: Any, b: Any) -> Any:
+    """Solve a x = b for a stack of matrices."""
+    size, places = a.shape[-1], np.arange(a.shape[-1])
+    whole, _ = eliminated(a, b)
+    upper, right = whole[..., :size], whole[..., size:]
+
+    def step(x: Any, k: Any) -> tuple[Any, None]:
+        row = _row(upper, fnp.broadcast_to(places == k, upper.shape[:-1]))
+        known = (row[..., None, :] @ x)[..., 0, :]
+        wanted = _row(right, fnp.broadcast_to(places == k, right.shape[:-1]))
+        value = (wanted - known) / _entry(row, places == k)[..., None]
+        return x + fnp.where((places == k)[:, None], value[..., None, :], 0), None
+
+    x, _ = scan(step, fnp.zeros_like(right), places, reverse=True)
+    return x
+
+
+def square_root(a: Any) -> Any:
+    """Cholesky's factor of a stack of symmetric matrices, column by column."""
+    size, places = a.shape[-1], np.arange(a.shape[-1])
+
+    def step(factor: Any, k: Any) -> tuple[Any, None]:
+        row = _row(factor, fnp.broadcast_to(places == k, factor.shape[:-1]))
+        column = _row(a, fnp.broadcast_to(places == k, a.shape[:-1]))
+        left = column - (factor @ row[..., None])[..., 0]
+        root = fnp.sqrt(_entry(left, places == k))
+        entries = fnp.where(places >= k, left / root[..., None], 0)
+        return factor + entries[..., None] * (places == k), None
+
+    factor, _ = scan(step, fnp.zeros_like(a), places)
+    return factor if size else a
+
+
+def _dense(bands: Any, lower: int, upper: int) -> Any:
+    """The matrix whose diagonals are the rows of ``bands``, see ``Factorization``."""
+    size = bands.shape[-1]
+    rows, columns = np.indices((size, size))
+    places = upper + rows - columns
+    inside = (places >= 0) & (places <= lower + upper)
+    entries = bands[..., np.where(inside, places, 0), columns]
+    return fnp.where(inside, entries, 0)
+
+
+def from_factors(factorization: Factorization, a: Any, *others: Any) -> Any:
+    """The results that triangular factors of a give; ``NotImplemented`` for other factors."""
+    if factorization.bands is not None:
+        a = _dense(a, *factorization.bands)
+    if factorization.factors is Factors.SQUARE_ROOT:
+        a = fnp.tril(a) if factorization.lower else fnp.triu(a)
+        other = fnp.tril(a, -1) if factorization.lower else fnp.triu(a, 1)
+        a = a + fnp.swapaxes(other, -1, -2)
+    elif factorization.factors is Factors.TRIANGLE:
+        a = fnp.tril(a) if factorization.lower else fnp.triu(a)
+        if factorization.unit_diagonal:
+            a = fnp.where(np.eye(a.shape[-1], dtype=bool), 1, a)
+    size = a.shape[-1]
+    match factorization.makes:
+        case FromFactors.SOLUTIONS:
+            return solutions(a, *others)
+        case FromFactors.INVERSE:
+            return solutions(a, np.eye(size, dtype=a.dtype))
+        case FromFactors.FACTOR if factorization.factors is Factors.SQUARE_ROOT:
+            factor = square_root(a)
+            return factor if factorization.lower else fnp.swapaxes(factor, -1, -2)
+        case FromFactors.DETERMINANT | FromFactors.LOGARITHM:
+            whole, sign = eliminated(a, fnp.zeros((size, 0), a.dtype))
+            pivots = fnp.sum(fnp.where(np.eye(size, dtype=bool), whole, 0), axis=-1)
+            if factorization.makes is FromFactors.DETERMINANT:
+                return sign * fnp.prod(pivots, axis=-1)
+            sizes = fnp.sum(fnp.log(abs(pivots)), axis=-1)
+            return sign * fnp.prod(fnp.sign(pivots), axis=-1), sizes
+    return NotImplemented
+
+
+# -------------------------------------------------------------------------------------- lengths
+
+
+def _greatest(x: Any, axis: tuple[int, ...]) -> Any:
+    """The greatest absolute value along axes, 1 where that is 0, infinite or NaN."""
+    greatest = fnp.max(abs(x), axis=axis, keepdims=True, initial=0.0)
+    return fnp.where((greatest > 0) & (greatest < np.inf), greatest, 1)
+
+
+def _length(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    scale = _greatest(x, axis)
+    size = scale * fnp.sqrt(fnp.sum((x / scale) ** 2, axis=axis, keepdims=True))
+    return size if keepdims else fnp.squeeze(size, axis=axis)
+
+
+def _directed(c: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    scaled = x / _greatest(x, axis)
+    size = fnp.sqrt(fnp.sum(scaled**2, axis=axis, keepdims=True))
+    return scaled / fnp.where(size == 0, 1, size) * c
+
+
+REPLACEMENTS: Final[dict[Primitive, Callable[..., Any]]] = {directed: _directed, length: _length}
+"""Operations that declare no structure, as functions of their operands and parameters."""
