@@ -5,7 +5,7 @@
 >>> import funcgrad as fg
 >>> model = model_of(fg.program(lambda x: {"y": x * x})(np.float32([1.0, 2.0])))
 >>> print(onnx.printer.to_text(model.graph))
-<lambda> (float[2] x) => (float[2] "result['y']") {
+"<lambda>" (float[2] x) => (float[2] "result['y']") {
    [Mul_0] Mul_0 = Mul (x, x)
    ["result['y']"] "result['y']" = Identity (Mul_0)
 }

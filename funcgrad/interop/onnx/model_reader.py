@@ -1,0 +1,322 @@
+"""``interop.onnx.load``: a model of ONNX's as a function, and its arrays as parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.errors import ArgumentError, MissingFileError
+from funcgrad.interop.onnx.element_reader import ELEMENTS
+from funcgrad.interop.onnx.index_reader import INDICES
+from funcgrad.interop.onnx.library import onnx_library
+from funcgrad.interop.onnx.loop_reader import LOOPS
+from funcgrad.interop.onnx.reader_parts import Node, Read, UnreadOnnx, Value
+from funcgrad.interop.onnx.recurrent_reader import RECURRENT
+from funcgrad.interop.onnx.reduction_reader import REDUCTIONS
+from funcgrad.interop.onnx.resize_reader import RESIZES
+from funcgrad.interop.onnx.shape_reader import SHAPES
+from funcgrad.interop.onnx.window_reader import WINDOWS
+from funcgrad.shape import DTYPES
+from funcgrad.tensor import Tensor, tensor, wrap
+from funcgrad.trace import concrete
+
+OPERATORS: Final[Mapping[str, Read]] = {
+    **ELEMENTS,
+    **INDICES,
+    **LOOPS,
+    **RECURRENT,
+    **REDUCTIONS,
+    **RESIZES,
+    **SHAPES,
+    **WINDOWS,
+}
+"""The operators of ONNX's standard domain that are read."""
+
+_NUMBERS: Final = {"Dropout": (1,), "Range": (0, 1, 2), "Resize": (1, 2)}
+"""Positions of floating inputs that decide shapes: initializers there stay constants."""
+
+
+def load(
+    model: str | os.PathLike[str] | bytes | Any,
+) -> tuple[Callable[..., Any], dict[str, Tensor]]:
+    """Read a model of ONNX's as a function that can be differentiated, jitted and batched.
+
+    Parameters
+    ----------
+    model : path-like, bytes or onnx.ModelProto
+        A file, its contents, or a model in memory.
+
+    Returns
+    -------
+    f : callable
+        ``f(params, *inputs)``: runs the graph. Inputs come in the order of the graph's, without
+        those that have an initializer. The result is a tensor, or a tuple of tensors if the graph
+        has several outputs.
+    params : dict
+        The floating initializers by their names, such as trained weights. Those that decide shapes,
+        and all of other dtypes, are constants of ``f``.
+
+    Raises
+    ------
+    MissingPackageError
+        The package ``onnx`` is not installed.
+    MissingFileError
+        There is no such file.
+    ProgramError
+        The graph has operators that are not there, or dtypes that tensors do not have; when ``f``
+        is called, an operator with attributes that are not there, or a shape that depends on
+        numbers which are not known while ``f`` is staged.
+    ArgumentError
+        ``model`` is no model.
+
+    Notes
+    -----
+    Operators mean what ONNX's reference says for their version, from version 13 on. Those that it
+    defines by others are read as these. Dropout passes its input on. Derivatives at kinks are those
+    of ``funcgrad.numpy`` and ``funcgrad.nn``.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> onnx = pytest.importorskip("onnx")
+    >>> import funcgrad as fg
+    >>> staged = fg.program(lambda params, x: params["w"] * x)({"w": 2.0}, 3.0)
+    >>> f, params = load(staged.to_onnx(initializers={"params": {"w": 2.0}}))
+    >>> params, f(params, 3.0), fg.grad(f)(params, 3.0)
+    ({"params['w']": Tensor(2.)}, Tensor(6.), {"params['w']": Tensor(3.)})
+    """
+    onnx = onnx_library("interop.onnx.load")
+    graph_model = _model(onnx, model)
+    reader = _Reader(onnx, graph_model)
+    graph = graph_model.graph
+    arrays = {each.name: reader.array(each) for each in graph.initializer}
+    if len(graph.sparse_initializer):
+        raise UnreadOnnx("interop.onnx.load: sparse initializers are not read.")
+    fixed = _deciding(graph)
+    params = {
+        name: tensor(array)
+        for name, array in arrays.items()
+        if array.dtype.kind == "f" and name not in fixed
+    }
+    constants = {name: array for name, array in arrays.items() if name not in params}
+    names = [each.name for each in graph.input if each.name not in arrays]
+    reader.check(graph)
+
+    def f(params: Mapping[str, Any], *inputs: Any) -> Any:
+        if len(inputs) != len(names):
+            raise ArgumentError(
+                f"the ONNX model {graph.name} takes {len(names)} inputs, {', '.join(names)},"
+                f" behind the parameters, not {len(inputs)}."
+            )
+        values: dict[str, Value] = {**constants, **params}
+        values.update(zip(names, [_handed(x) for x in inputs], strict=True))
+        outs = [wrap(concrete(x)) for x in reader.run(graph, values)]
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    f.__name__ = f.__qualname__ = graph.name or "model"
+    f.__doc__ = graph_model.doc_string or f"Run the ONNX model {graph.name}."
+    return f, params
+
+
+def _handed(x: Any) -> Value:
+    return x if x is None or isinstance(x, Tensor) else tensor(x)
+
+
+def _model(onnx: Any, model: Any) -> Any:
+    if isinstance(model, onnx.ModelProto):
+        return model
+    if isinstance(model, bytes):
+        try:
+            return onnx.load_model_from_string(model)
+        except Exception as error:  # protobuf's own, which moves between versions
+            raise ArgumentError(f"interop.onnx.load: the bytes are no ONNX model: {error}") from error
+    if not isinstance(model, str | os.PathLike):
+        raise ArgumentError(
+            "interop.onnx.load: expected a path, the bytes of a file or an onnx.ModelProto, got"
+            f" {type(model).__name__}."
+        )
+    path = os.fspath(model)
+    if not os.path.isfile(path):
+        raise MissingFileError(f"interop.onnx.load: there is no file {path}.")
+    try:
+        return onnx.load_model(path)
+    except Exception as error:  # protobuf's own, which moves between versions
+        raise ArgumentError(f"interop.onnx.load: {path} is no ONNX model: {error}") from error
+
+
+def _deciding(graph: Any) -> set[str]:
+    """The names of values that decide shapes."""
+    return {
+        node.input[k]
+        for node in graph.node
+        for k in _NUMBERS.get(node.op_type, ())
+        if k < len(node.input)
+    }
+
+
+class _Reader:
+    """Runs graphs, node by node."""
+
+    def __init__(self, onnx: Any, model: Any) -> None:
+        self.onnx = onnx
+        self.versions = {each.domain: each.version for each in model.opset_import}
+        self.functions = {(each.domain, each.name): each for each in model.functions}
+
+    def array(self, proto: Any) -> np.ndarray[Any, Any]:
+        """The array of a tensor of ONNX's."""
+        dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
+        if dtype not in DTYPES:
+            name = self.onnx.TensorProto.DataType.Name(proto.data_type)
+            raise UnreadOnnx(
+                f"interop.onnx.load: the array {proto.name or 'of a constant'} has the dtype {name},"
+                " which tensors do not have. Convert it before."
+            )
+        array: np.ndarray[Any, Any] = self.onnx.numpy_helper.to_array(proto)
+        return array
+
+    def version(self, domain: str) -> int:
+        """The version of a domain's operators."""
+        return int(self.versions.get(domain, self.versions.get("ai.onnx", 1)))
+
+    def check(self, graph: Any) -> None:
+        """Refuse a graph with operators that are not there, and name all of them."""
+        missing = sorted({name for name in self._missing(graph)})
+        if missing:
+            raise UnreadOnnx(
+                f"interop.onnx.load: the graph {graph.name} has operators that are not there:"
+                f" {', '.join(missing)}. Replace them in the model, or split it around them."
+            )
+
+    def _missing(self, graph: Any) -> Any:
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == self.onnx.AttributeProto.GRAPH:
+                    yield from self._missing(attribute.g)
+            domain = "" if node.domain == "ai.onnx" else node.domain
+            if (node.domain, node.op_type) in self.functions:
+                continue
+            if domain or (node.op_type not in OPERATORS and not self._is_defined(node)):
+                yield f"{domain}.{node.op_type}" if domain else node.op_type
+
+    def _is_defined(self, node: Any) -> bool:
+        """Whether ONNX's standard defines an operator by others that are there."""
+        try:
+            schema = self.onnx.defs.get_schema(node.op_type, self.version(""))
+        except Exception:  # no such operator
+            return False
+        return bool(schema.has_function or schema.has_context_dependent_function)
+
+    def run(self, graph: Any, values: dict[str, Value]) -> list[Value]:
+        """Run a graph; ``values`` has its inputs, its initializers, and what is around it."""
+        for node in graph.node:
+            self.step(node, values)
+        return [values[each.name] for each in graph.output]
+
+    def step(self, proto: Any, values: dict[str, Value]) -> None:
+        """Run a node, and add its results to the values."""
+        inputs = [values[name] if name else None for name in proto.input]
+        outs = self.results(proto, inputs, values)
+        for name, out in zip(proto.output, outs, strict=False):
+            if name:
+                values[name] = out
+
+    def results(self, proto: Any, inputs: list[Value], values: dict[str, Value]) -> Sequence[Value]:
+        """The results of a node."""
+        local = self.functions.get((proto.domain, proto.op_type))
+        attributes = {each.name: self._attribute(each) for each in proto.attribute}
+        if local is not None:
+            return self._called(local, attributes, inputs)
+        read = OPERATORS.get(proto.op_type)
+        if read is None:
+            return self._expanded(proto, attributes, inputs)
+        node = Node(
+            proto.op_type,
+            attributes,
+            self.version(""),
+            tuple(proto.output),
+            lambda graph, given: self._inside(graph, given, values),
+        )
+        out = read(node, *inputs)
+        return out if isinstance(out, tuple | list) else (out,)
+
+    def _inside(self, graph: Any, inputs: list[Value], values: dict[str, Value]) -> list[Value]:
+        initial = {each.name: self.array(each) for each in graph.initializer}
+        names = [each.name for each in graph.input]
+        return self.run(graph, {**values, **initial, **dict(zip(names, inputs, strict=False))})
+
+    def _attribute(self, proto: Any) -> Any:
+        if proto.type == self.onnx.AttributeProto.GRAPH:
+            return proto.g
+        if proto.type == self.onnx.AttributeProto.TENSOR:
+            return self.array(proto.t)
+        value = self.onnx.helper.get_attribute_value(proto)
+        if isinstance(value, bytes):
+            return value.decode()
+        if proto.type == self.onnx.AttributeProto.STRINGS:
+            return [text.decode() for text in value]
+        return list(value) if proto.type >= self.onnx.AttributeProto.FLOATS else value
+
+    # ------------------------------------------------------------------ functions of ONNX's
+
+    def _called(
+        self, function: Any, attributes: Mapping[str, Any], inputs: list[Value]
+    ) -> list[Value]:
+        """Run a function of the model: its nodes, with the call's attributes in their places."""
+        values: dict[str, Value] = dict.fromkeys(function.input)
+        values.update(zip(function.input, inputs, strict=False))
+        usual = {each.name: self._attribute(each) for each in function.attribute_proto}
+        chosen = {**usual, **attributes}
+        versions = self.versions
+        self.versions = {**versions, **{e.domain: e.version for e in function.opset_import}}
+        try:
+            for proto in function.node:
+                self.step(self._filled(proto, chosen), values)
+        finally:
+            self.versions = versions
+        return [values[name] for name in function.output]
+
+    def _filled(self, proto: Any, attributes: Mapping[str, Any]) -> Any:
+        if not any(each.ref_attr_name for each in proto.attribute):
+            return proto
+        filled = type(proto)()
+        filled.CopyFrom(proto)
+        del filled.attribute[:]
+        for each in proto.attribute:
+            if not each.ref_attr_name:
+                filled.attribute.append(each)
+            elif each.ref_attr_name in attributes:
+                value = attributes[each.ref_attr_name]
+                if isinstance(value, np.ndarray):
+                    value = self.onnx.numpy_helper.from_array(value)
+                filled.attribute.append(self.onnx.helper.make_attribute(each.name, value))
+        return filled
+
+    def _expanded(
+        self, proto: Any, attributes: Mapping[str, Any], inputs: list[Value]
+    ) -> list[Value]:
+        """Run the function by which ONNX's standard defines an operator."""
+        schema = self.onnx.defs.get_schema(proto.op_type, self.version(""))
+        usual = {
+            name: self._attribute(each.default_value)
+            for name, each in schema.attributes.items()
+            if each.default_value.type
+        }
+        if schema.has_function:
+            return self._called(schema.function_body, {**usual, **attributes}, inputs)
+        body = schema.get_context_dependent_function(
+            proto.SerializeToString(), [self._type(x) for x in inputs]
+        )
+        function = self.onnx.FunctionProto()
+        function.ParseFromString(body)
+        return self._called(function, {**usual, **attributes}, inputs)
+
+    def _type(self, x: Value) -> bytes:
+        helper = self.onnx.helper
+        if x is None:
+            return self.onnx.TypeProto().SerializeToString()
+        array = x if isinstance(x, np.ndarray) else wrap(concrete(x))
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype))
+        return helper.make_tensor_type_proto(code, list(array.shape)).SerializeToString()

@@ -1,0 +1,90 @@
+"""A node of an ONNX graph as a record, and the numbers that shapes and the like need to know.
+
+>>> numbers(Node("Reshape", {}, 20, ("y",)), np.array([2, 3]), "shape")
+[2, 3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import ProgramError, TracerError
+from funcgrad.quick_dataclasses import dataclass
+
+Value: TypeAlias = Any
+"""A tensor, an array, or None for an input that is left out."""
+
+
+class UnreadOnnx(ProgramError):
+    """An operator of ONNX's, or one with such attributes, that ``interop.onnx.load`` lacks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An operator with its attributes.
+
+    Attributes
+    ----------
+    operator : str
+    attributes : mapping
+        Python numbers, texts, lists, arrays, and graphs.
+    version : int
+        The version of the operators.
+    outputs : tuple of str
+        The names of the results; empty for one that nobody reads.
+    run : callable, optional
+        ``(graph, inputs) -> outputs``: runs a graph inside, which may read values around it.
+    """
+
+    operator: str
+    attributes: Mapping[str, Any]
+    version: int
+    outputs: tuple[str, ...]
+    run: Callable[[Any, list[Value]], list[Value]] | None = field(default=None, compare=False)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+    def unread(self, why: str) -> UnreadOnnx:
+        """Make an error about this node."""
+        return UnreadOnnx(f"{self.operator}: {why}")
+
+
+Read: TypeAlias = Callable[..., Any]
+"""``(node, *inputs)`` to the result, or to the tuple of results."""
+
+
+def numbers(node: Node, value: Value, name: str) -> list[Any]:
+    """The elements of an input that decides shapes, as a list of Python numbers.
+
+    Raises
+    ------
+    ProgramError
+        They are not known while the function is staged or transformed.
+    """
+    try:
+        listed: list[Any] = np.asarray(value).reshape(-1).tolist()
+    except TracerError as error:
+        raise node.unread(
+            f"the input {name} decides a shape or which operations run, and is not known while"
+            " functions are staged. Pass it as a constant, outside of fg.jit."
+        ) from error
+    return listed
+
+
+def axes_of(node: Node, value: Value) -> list[int] | None:
+    """Axes: an input, or in older versions an attribute; None where there are none."""
+    if value is not None:
+        return numbers(node, value, "axes")
+    axes = node.get("axes")
+    return None if axes is None else list(axes)
+
+
+def shape_of_value(x: Value) -> tuple[int, ...]:
+    """The shape of a tensor or an array."""
+    return tuple(np.shape(x)) if not hasattr(x, "shape") else tuple(x.shape)
