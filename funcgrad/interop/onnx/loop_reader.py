@@ -102,6 +102,8 @@ def _by_python(
 
 
 def _scanned(node: Node, *inputs: Value) -> tuple[Value, ...]:
+    if node.version < 9:
+        raise node.unread("scans of batches, before version 9, are not there")
     through = node.get("num_scan_inputs")
     start, arrays = inputs[: len(inputs) - through], inputs[len(inputs) - through :]
     axes = node.get("scan_input_axes") or [0] * through

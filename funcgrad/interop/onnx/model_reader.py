@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +34,9 @@ OPERATORS: Final[Mapping[str, Read]] = {
     **WINDOWS,
 }
 """The operators of ONNX's standard domain that are read."""
+
+_STANDARD: Final = ("", "ai.onnx")
+"""Names of the domain of ONNX's standard operators."""
 
 _NUMBERS: Final = {"Dropout": (1,), "Range": (0, 1, 2), "Resize": (1, 2)}
 """Positions of floating inputs that decide shapes: initializers there stay constants."""
@@ -183,31 +186,42 @@ class _Reader:
 
     def check(self, graph: Any) -> None:
         """Refuse a graph with operators that are not there, and name all of them."""
-        missing = sorted({name for name in self._missing(graph)})
+        missing = sorted(set(self._missing(graph.node)))
         if missing:
             raise UnreadOnnx(
                 f"interop.onnx.load: the graph {graph.name} has operators that are not there:"
                 f" {', '.join(missing)}. Replace them in the model, or split it around them."
             )
+        for each in (*graph.input, *graph.output):
+            if each.type.WhichOneof("value") not in ("tensor_type", None):
+                raise UnreadOnnx(
+                    f"interop.onnx.load: {each.name} of the graph {graph.name} is a sequence or an"
+                    " optional value, which are not there. Arrays are."
+                )
 
-    def _missing(self, graph: Any) -> Any:
-        for node in graph.node:
+    def _missing(self, nodes: Any) -> Iterator[str]:
+        for node in nodes:
             for attribute in node.attribute:
                 if attribute.type == self.onnx.AttributeProto.GRAPH:
-                    yield from self._missing(attribute.g)
-            domain = "" if node.domain == "ai.onnx" else node.domain
-            if (node.domain, node.op_type) in self.functions:
-                continue
-            if domain or (node.op_type not in OPERATORS and not self._is_defined(node)):
-                yield f"{domain}.{node.op_type}" if domain else node.op_type
+                    yield from self._missing(attribute.g.node)
+            local = self.functions.get((node.domain, node.op_type))
+            if local is not None:
+                yield from self._missing(local.node)
+            elif node.domain not in _STANDARD:
+                yield f"{node.domain}.{node.op_type}"
+            elif node.op_type not in OPERATORS:
+                yield from self._missing_of_standard(node)
 
-    def _is_defined(self, node: Any) -> bool:
-        """Whether ONNX's standard defines an operator by others that are there."""
+    def _missing_of_standard(self, node: Any) -> Iterator[str]:
+        """What an operator lacks that ONNX's standard may define by others."""
         try:
             schema = self.onnx.defs.get_schema(node.op_type, self.version(""))
         except Exception:  # no such operator
-            return False
-        return bool(schema.has_function or schema.has_context_dependent_function)
+            schema = None
+        if schema is not None and schema.has_function:
+            yield from self._missing(schema.function_body.node)
+        elif schema is None or not schema.has_context_dependent_function:
+            yield node.op_type
 
     def run(self, graph: Any, values: dict[str, Value]) -> list[Value]:
         """Run a graph; ``values`` has its inputs, its initializers, and what is around it."""
@@ -229,7 +243,7 @@ class _Reader:
         attributes = {each.name: self._attribute(each) for each in proto.attribute}
         if local is not None:
             return self._called(local, attributes, inputs)
-        read = OPERATORS.get(proto.op_type)
+        read = None if proto.domain not in _STANDARD else OPERATORS.get(proto.op_type)
         if read is None:
             return self._expanded(proto, attributes, inputs)
         node = Node(
@@ -276,7 +290,7 @@ class _Reader:
                 self.step(self._filled(proto, chosen), values)
         finally:
             self.versions = versions
-        return [values[name] for name in function.output]
+        return [values.get(name) for name in function.output]  # some are written where asked for
 
     def _filled(self, proto: Any, attributes: Mapping[str, Any]) -> Any:
         if not any(each.ref_attr_name for each in proto.attribute):
@@ -311,6 +325,12 @@ class _Reader:
         )
         function = self.onnx.FunctionProto()
         function.ParseFromString(body)
+        missing = sorted(set(self._missing(function.node)))
+        if missing or not function.node:
+            raise UnreadOnnx(
+                f"{proto.op_type}: it is defined by operators that are not there:"
+                f" {', '.join(missing) or proto.op_type}. Replace it in the model."
+            )
         return self._called(function, {**usual, **attributes}, inputs)
 
     def _type(self, x: Value) -> bytes:

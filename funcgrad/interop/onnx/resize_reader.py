@@ -67,11 +67,11 @@ def _places(node: Node, size: int, length: int, ratio: float) -> Array:
     k = np.arange(length, dtype=np.float64)
     mode = node.get("coordinate_transformation_mode", "half_pixel")
     if mode == "align_corners":
-        return k * (size - 1) / (length - 1) if length > 1 else k * 0
+        return k * (size - 1) / (ratio * size - 1) if ratio * size != 1 else k * 0
     if mode == "asymmetric":
         return k / ratio
     if mode == "pytorch_half_pixel":
-        return (k + 0.5) / ratio - 0.5 if length > 1 else k * 0 - 0.5 * 0
+        return (k + 0.5) / ratio - 0.5 if length > 1 else k * 0
     places = (k + 0.5) / ratio - 0.5
     if mode == "half_pixel_symmetric":
         places = places + size / 2 * (1 - length / (ratio * size))

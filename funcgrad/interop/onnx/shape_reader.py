@@ -168,7 +168,8 @@ def _space_to_depth(node: Node, x: Value) -> Value:
     batch, channels, height, width = np.shape(x)
     size = node.get("blocksize")
     apart = fnp.reshape(x, (batch, channels, height // size, size, width // size, size))
-    moved = fnp.transpose(apart, (0, 3, 5, 1, 2, 4))
+    order = (0, 3, 5, 1, 2, 4) if node.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = fnp.transpose(apart, order)
     return fnp.reshape(moved, (batch, channels * size**2, height // size, width // size))
 
 
