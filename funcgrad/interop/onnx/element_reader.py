@@ -125,9 +125,9 @@ def _swish(node: Node, x: Value) -> Value:
 
 def _dropout(node: Node, x: Value, ratio: Value = None, training: Value = None) -> Any:
     """The input: dropping is for training, which is refused."""
-    if training is not None and any(numbers(node, training, "training_mode")):
-        if ratio is None or any(numbers(node, ratio, "ratio")):
-            raise node.unread("training_mode is true, and the draws are not ONNX's to repeat")
+    drops = ratio is None or any(numbers(node, ratio, "ratio"))
+    if drops and training is not None and any(numbers(node, training, "training_mode")):
+        raise node.unread("training_mode is true, and the draws are not ONNX's to repeat")
     mask = fnp.ones(fnp.asarray(x).shape, bool)
     return (x, mask) if len(node.outputs) > 1 else x
 

@@ -112,7 +112,7 @@ def _place(writer: GraphWriter, name: str, x: Symbol, axis: Sequence[int]) -> Sy
     spec = Spec(row.shape[:-1], _INT64)
 
     def place(operator: str, values: Symbol) -> Symbol:
-        if values.dtype.kind == "b" or values.dtype.itemsize < 4 and values.dtype.kind in "iu":
+        if values.dtype.kind == "b" or (values.dtype.itemsize < 4 and values.dtype.kind in "iu"):
             values = cast_to(writer, values, _INT32)
         return writer.node(operator, [values], spec, axis=-1, keepdims=0)
 
@@ -126,9 +126,7 @@ def _place(writer: GraphWriter, name: str, x: Symbol, axis: Sequence[int]) -> Sy
     return writer.node("Where", [cast_to(writer, some, _BOOL), first, plain], spec)
 
 
-def _folded(
-    writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequence[int]
-) -> Symbol:
+def _folded(writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
     """Any fold: the first half of the elements is combined with the second, again and again."""
     m = ElementAlgebra(writer)
     row, count = _in_a_row(writer, x, axis)
@@ -240,9 +238,7 @@ def _scan(
     """ONNX's ``Scan``: the states after the first one, along axis 0."""
     body = writer.inside("combine")
     m = ElementAlgebra(body)
-    carry, rows = [
-        [body.input("", Spec(x.shape, x.dtype)) for x in begin] for _ in range(2)
-    ]
+    carry, rows = [[body.input("", Spec(x.shape, x.dtype)) for x in begin] for _ in range(2)]
     states = [
         tuple(map(m.element, part)) if several else m.element(part[0]) for part in (carry, rows)
     ]

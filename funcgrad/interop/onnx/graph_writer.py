@@ -26,7 +26,7 @@ from funcgrad.shape import Shape, Spec
 _INT64: Final = np.dtype(np.int64)
 
 
-class UnsupportedInOnnx(ProgramError):
+class UnwritableError(ProgramError):
     """An operation, or one with these dtypes or parameters, that ONNX has no operators for."""
 
 
@@ -163,7 +163,9 @@ class GraphWriter:
         key = (array.dtype, array.shape, array.tobytes())
         if key not in self.shared.known:
             symbol = Symbol(self.shared.fresh("constant"), Spec(array.shape, array.dtype))
-            tensor = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
+            tensor = self.onnx.numpy_helper.from_array(
+                np.ascontiguousarray(array).reshape(array.shape)
+            )
             element_type(array.dtype)
             node = self.onnx.helper.make_node("Constant", [], [symbol.name], value=tensor)
             self.shared.constants.append(node)

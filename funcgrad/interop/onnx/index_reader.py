@@ -86,8 +86,6 @@ def _compressed(node: Node, x: Value, condition: Value) -> Value:
     return fnp.take(fnp.ravel(x) if axis is None else x, chosen, axis=axis or 0)
 
 
-
-
 INDICES: Final[dict[str, Read]] = {
     "Compress": _compressed,
     "Gather": _gathered,

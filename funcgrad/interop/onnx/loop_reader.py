@@ -10,6 +10,7 @@ import funcgrad.numpy as fnp
 from funcgrad.control.choices import cond
 from funcgrad.control.scans import scan
 from funcgrad.control.whiles import while_loop
+from funcgrad.interop.onnx.element_reader import cast
 from funcgrad.interop.onnx.reader_parts import Node, Read, Value, numbers
 from funcgrad.trace import RAW, concrete
 
@@ -89,7 +90,8 @@ def _by_python(
     node: Node, count: int | None, condition: Value, values: list[Value]
 ) -> tuple[Value, ...]:
     """A loop of Python's, for stacks whose number of rows the condition decides."""
-    going, rows, place = _is_true(condition), [], 0
+    rows: list[list[Value]] = []
+    place, going = 0, condition is None or bool(numbers(node, condition, "cond")[0])
     while going and (count is None or place < count):
         flag, *outs = _run(node, "body", [np.int64(place), np.asarray(True), *values])
         values, row = outs[: len(values)], outs[len(values) :]
@@ -97,8 +99,17 @@ def _by_python(
         going = bool(numbers(node, flag, "cond")[0])
         place += 1
     if not rows:
-        raise node.unread("it takes no step, and the shapes of its stacks are not known")
+        return (*values, *[_no_rows(node, x) for x in node.get("body").output[1 + len(values) :]])
     return (*values, *[fnp.stack(list(column)) for column in zip(*rows, strict=True)])
+
+
+def _no_rows(node: Node, info: Any) -> Value:
+    """A stack without rows, of the shape and dtype that the body declares for them."""
+    kind = info.type.tensor_type
+    sizes = [each.dim_value for each in kind.shape.dim]
+    if not kind.elem_type or 0 in sizes:
+        raise node.unread("it takes no step, and the shapes of its stacks are not known")
+    return cast(node, fnp.zeros((0, *sizes)), kind.elem_type)
 
 
 def _scanned(node: Node, *inputs: Value) -> tuple[Value, ...]:

@@ -1,6 +1,6 @@
 """Write loops and choices: ONNX's ``Scan``, ``Loop`` and ``If``, with graphs inside.
 
-Graphs inside read values of the graph around by name, so what all steps share is no input of theirs.
+Graphs inside read values of the graph around by name, so what all steps share is no input.
 """
 
 from __future__ import annotations

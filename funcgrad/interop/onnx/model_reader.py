@@ -13,12 +13,13 @@ from funcgrad.interop.onnx.element_reader import ELEMENTS
 from funcgrad.interop.onnx.index_reader import INDICES
 from funcgrad.interop.onnx.library import onnx_library
 from funcgrad.interop.onnx.loop_reader import LOOPS
-from funcgrad.interop.onnx.reader_parts import Node, Read, UnreadOnnx, Value
+from funcgrad.interop.onnx.reader_parts import Node, Read, UnreadableError, Value
 from funcgrad.interop.onnx.recurrent_reader import RECURRENT
 from funcgrad.interop.onnx.reduction_reader import REDUCTIONS
 from funcgrad.interop.onnx.resize_reader import RESIZES
 from funcgrad.interop.onnx.shape_reader import SHAPES
 from funcgrad.interop.onnx.window_reader import WINDOWS
+from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import DTYPES
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import concrete
@@ -93,11 +94,13 @@ def load(
     """
     onnx = onnx_library("interop.onnx.load")
     graph_model = _model(onnx, model)
-    reader = _Reader(onnx, graph_model)
+    versions = {each.domain: each.version for each in graph_model.opset_import}
+    functions = {(each.domain, each.name): each for each in graph_model.functions}
+    reader = _Reader(onnx, versions, functions)
     graph = graph_model.graph
     arrays = {each.name: reader.array(each) for each in graph.initializer}
     if len(graph.sparse_initializer):
-        raise UnreadOnnx("interop.onnx.load: sparse initializers are not read.")
+        raise UnreadableError("interop.onnx.load: sparse initializers are not read.")
     fixed = _deciding(graph)
     params = {
         name: tensor(array)
@@ -135,7 +138,9 @@ def _model(onnx: Any, model: Any) -> Any:
         try:
             return onnx.load_model_from_string(model)
         except Exception as error:  # protobuf's own, which moves between versions
-            raise ArgumentError(f"interop.onnx.load: the bytes are no ONNX model: {error}") from error
+            raise ArgumentError(
+                f"interop.onnx.load: the bytes are no ONNX model: {error}"
+            ) from error
     if not isinstance(model, str | os.PathLike):
         raise ArgumentError(
             "interop.onnx.load: expected a path, the bytes of a file or an onnx.ModelProto, got"
@@ -160,41 +165,50 @@ def _deciding(graph: Any) -> set[str]:
     }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Reader:
-    """Runs graphs, node by node."""
+    """Runs graphs, node by node.
 
-    def __init__(self, onnx: Any, model: Any) -> None:
-        self.onnx = onnx
-        self.versions = {each.domain: each.version for each in model.opset_import}
-        self.functions = {(each.domain, each.name): each for each in model.functions}
+    Attributes
+    ----------
+    onnx : module
+    versions : mapping
+        From domains to the versions of their operators.
+    functions : mapping
+        The functions of the model, by domain and name.
+    """
+
+    onnx: Any
+    versions: Mapping[str, int]
+    functions: Mapping[tuple[str, str], Any]
 
     def array(self, proto: Any) -> np.ndarray[Any, Any]:
         """The array of a tensor of ONNX's."""
         dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
         if dtype not in DTYPES:
             name = self.onnx.TensorProto.DataType.Name(proto.data_type)
-            raise UnreadOnnx(
-                f"interop.onnx.load: the array {proto.name or 'of a constant'} has the dtype {name},"
-                " which tensors do not have. Convert it before."
+            raise UnreadableError(
+                f"interop.onnx.load: the array {proto.name or 'of a constant'} has the dtype"
+                f" {name}, which tensors do not have. Convert it before."
             )
         array: np.ndarray[Any, Any] = self.onnx.numpy_helper.to_array(proto)
         return array
 
     def version(self, domain: str) -> int:
         """The version of a domain's operators."""
-        return int(self.versions.get(domain, self.versions.get("ai.onnx", 1)))
+        return self.versions.get(domain, self.versions.get("ai.onnx", 1))
 
     def check(self, graph: Any) -> None:
         """Refuse a graph with operators that are not there, and name all of them."""
         missing = sorted(set(self._missing(graph.node)))
         if missing:
-            raise UnreadOnnx(
+            raise UnreadableError(
                 f"interop.onnx.load: the graph {graph.name} has operators that are not there:"
                 f" {', '.join(missing)}. Replace them in the model, or split it around them."
             )
         for each in (*graph.input, *graph.output):
             if each.type.WhichOneof("value") not in ("tensor_type", None):
-                raise UnreadOnnx(
+                raise UnreadableError(
                     f"interop.onnx.load: {each.name} of the graph {graph.name} is a sequence or an"
                     " optional value, which are not there. Arrays are."
                 )
@@ -283,13 +297,10 @@ class _Reader:
         values.update(zip(function.input, inputs, strict=False))
         usual = {each.name: self._attribute(each) for each in function.attribute_proto}
         chosen = {**usual, **attributes}
-        versions = self.versions
-        self.versions = {**versions, **{e.domain: e.version for e in function.opset_import}}
-        try:
-            for proto in function.node:
-                self.step(self._filled(proto, chosen), values)
-        finally:
-            self.versions = versions
+        versions = {each.domain: each.version for each in function.opset_import}
+        inside = _Reader(self.onnx, {**self.versions, **versions}, self.functions)
+        for proto in function.node:
+            inside.step(self._filled(proto, chosen), values)
         return [values.get(name) for name in function.output]  # some are written where asked for
 
     def _filled(self, proto: Any, attributes: Mapping[str, Any]) -> Any:
@@ -327,7 +338,7 @@ class _Reader:
         function.ParseFromString(body)
         missing = sorted(set(self._missing(function.node)))
         if missing or not function.node:
-            raise UnreadOnnx(
+            raise UnreadableError(
                 f"{proto.op_type}: it is defined by operators that are not there:"
                 f" {', '.join(missing) or proto.op_type}. Replace it in the model."
             )

@@ -1,4 +1,4 @@
-"""Write index maps as nodes: slices, transpositions, broadcasts, or gathers where nothing else fits.
+"""Write index maps as nodes: slices, transpositions, broadcasts, else gathers.
 
 A piece of a movement is a box of elements of an operand. Its strides tell which axis of the operand
 each of its axes goes along; so slices, a transposition and a reshape lead to it. Pieces that lie
@@ -34,9 +34,7 @@ Route = tuple[int, int, int, int]
 """An axis of the operand, the first place along it, the number of places, and the step."""
 
 
-def routes(
-    shape: Shape, counts: Shape, start: int, strides: Sequence[int]
-) -> list[Route] | None:
+def routes(shape: Shape, counts: Shape, start: int, strides: Sequence[int]) -> list[Route] | None:
     """Return along which axis of an array each axis of a piece goes; None where one goes along two.
 
     Axes of the piece that stand still are left out. Axes of the array without a route have one
@@ -48,35 +46,29 @@ def routes(
     )
     moving = [k for k, n in enumerate(counts) if n > 1 and strides[k]]
     low = start + sum([min(0, strides[k] * (counts[k] - 1)) for k in moving])
-    firsts = {axis: 0 for axis in range(len(shape))}
+    firsts = dict.fromkeys(range(len(shape)), 0)
     for axis in order:
         firsts[axis], low = divmod(low, steps[axis])
     if low:
         return None
-    taken: dict[int, Route] = {}
+    if any(n > 1 and firsts[a] >= n for a, n in enumerate(shape)):
+        return None
+    plan: list[Route] = []
     for k in moving:
         stride, count = abs(strides[k]), counts[k]
-        axis = next(
-            (
-                a
-                for a in order
-                if stride % steps[a] == 0
-                and firsts[a] + stride // steps[a] * (count - 1) < shape[a]
-            ),
-            None,
-        )
-        if axis is None or axis in [route[0] for route in taken.values()]:
+        fitting = [
+            a
+            for a in order
+            if stride % steps[a] == 0 and firsts[a] + stride // steps[a] * (count - 1) < shape[a]
+        ]
+        if not fitting or fitting[0] in [axis for axis, *_ in plan]:
             return None
-        step = stride // steps[axis]
-        first = firsts[axis]
+        axis, step = fitting[0], stride // steps[fitting[0]]
         if strides[k] < 0:
-            first, step = first + step * (count - 1), -step
-        taken[k] = (axis, first, count, step)
-    if any(
-        n > 1 and firsts[a] >= n for a, n in enumerate(shape)
-    ):  # what is left over for the first axis
-        return None
-    return [taken[k] for k in moving]
+            plan.append((axis, firsts[axis] + step * (count - 1), count, -step))
+        else:
+            plan.append((axis, firsts[axis], count, step))
+    return plan
 
 
 def _firsts(shape: Shape, start: int) -> list[int]:
@@ -221,9 +213,7 @@ def _run(piece: Piece, shape: Shape) -> Box | None:
     return (tuple(firsts), tuple(sizes)) if size == 1 and fits else None
 
 
-def _laid_out(
-    writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec
-) -> Symbol | None:
+def _laid_out(writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec) -> Symbol | None:
     """Concatenate boxes along an axis, gaps filled with zeros; None where they are no such row."""
     shape = spec.shape
     if len(boxes) == 1:
@@ -287,7 +277,7 @@ def _padded(writer: GraphWriter, box: Box, value: Symbol, spec: Spec) -> Symbol:
     behind = [n - f - m for n, f, m in zip(spec.shape, firsts, sizes, strict=True)]
     if not any(firsts) and not any(behind):
         return value
-    if spec.dtype.kind == "b" or spec.dtype.itemsize < 4 and spec.dtype.kind in "iu":
+    if spec.dtype.kind == "b" or (spec.dtype.itemsize < 4 and spec.dtype.kind in "iu"):
         wide = Spec(spec.shape, np.dtype(np.int32))
         padded = _padded(writer, box, cast_to(writer, value, wide.dtype), wide)
         return cast_to(writer, padded, spec.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
-    UnsupportedInOnnx,
+    UnwritableError,
     cast_to,
     expanded,
     reshaped,
@@ -48,7 +48,7 @@ def _float(name: str) -> WriteOperation:
 
     def write(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
         if x.dtype.kind != "f" or spec.weak:
-            raise UnsupportedInOnnx("of floating numbers alone")
+            raise UnwritableError("of floating numbers alone")
         return writer.node(name, [x], spec)
 
     return write
@@ -63,7 +63,7 @@ def _in_floats(
     """Operands in the result's dtype, or in float64, which has all products of short integers."""
     dtype = spec.dtype if spec.dtype.kind == "f" else np.dtype(np.float64)
     if spec.dtype.kind in "iu" and spec.dtype.itemsize > 4:
-        raise UnsupportedInOnnx("ONNX convolves floating numbers alone")
+        raise UnwritableError("ONNX convolves floating numbers alone")
     exact = [cast_to(writer, x, spec.dtype) for x in operands]
     return [cast_to(writer, x, dtype) for x in exact], dtype
 
@@ -180,9 +180,7 @@ def _overlapped(
     pieces = sliding_windows.structure.pieces(  # type: ignore[union-attr]  # a movement
         y.shape, spec.shape, sizes=sizes, strides=strides, dilations=dilations
     )
-    back = [
-        Piece(1, p.shape, p.to, p.to_strides, p.start, p.strides) for p in pieces or ()
-    ]
+    back = [Piece(1, p.shape, p.to, p.to_strides, p.start, p.strides) for p in pieces or ()]
     return moved(writer, [y, y], back, spec, adds=True)
 
 
@@ -225,9 +223,7 @@ def _shared(
 # -------------------------------------------------------------------------------------- orders
 
 
-def _ordered(
-    writer: GraphWriter, x: Symbol, axis: int, descending: bool
-) -> tuple[Symbol, Symbol]:
+def _ordered(writer: GraphWriter, x: Symbol, axis: int, descending: bool) -> tuple[Symbol, Symbol]:
     """Sorted values and their places: equal ones stay in order."""
     wide = np.dtype(np.int32) if x.dtype.kind == "b" or x.dtype.itemsize < 4 else x.dtype
     if x.dtype.kind == "f":
@@ -240,9 +236,7 @@ def _ordered(
     return cast_to(writer, values, x.dtype), places
 
 
-def _sorted(
-    writer: GraphWriter, spec: Spec, x: Symbol, axis: int, descending: bool
-) -> Symbol:
+def _sorted(writer: GraphWriter, spec: Spec, x: Symbol, axis: int, descending: bool) -> Symbol:
     return _ordered(writer, x, axis, descending)[0] if prod(x.shape) else x
 
 
@@ -256,7 +250,7 @@ def _order(
 
 def _determinant(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
     if x.dtype.char not in "ef" or not x.shape[-1]:  # runtimes lack float64
-        raise UnsupportedInOnnx("of matrices of short floating numbers")
+        raise UnwritableError("of matrices of short floating numbers")
     return writer.node("Det", [x], spec)
 
 
@@ -276,4 +270,4 @@ OPERATORS: Final[dict[Primitive, WriteOperation]] = {
     window_shares: _shared,
     window_sums: _summed,
 }
-"""Where one of them raises ``UnsupportedInOnnx``, the operation is written by its structure."""
+"""Where one of them raises ``UnwritableError``, the operation is written by its structure."""

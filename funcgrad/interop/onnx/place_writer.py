@@ -17,7 +17,7 @@ from funcgrad.folds import Fold
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
-    UnsupportedInOnnx,
+    UnwritableError,
     cast_to,
     expanded,
     joined,
@@ -32,9 +32,7 @@ _BOOL: Final = np.dtype(np.bool_)
 _INT64: Final = np.dtype(np.int64)
 
 
-def gathered(
-    writer: GraphWriter, places: Places, operands: Sequence[Symbol], spec: Spec
-) -> Symbol:
+def gathered(writer: GraphWriter, places: Places, operands: Sequence[Symbol], spec: Spec) -> Symbol:
     """The elements of the first operand at places that the others choose."""
     x = operands[0]
     if not prod(spec.shape):
@@ -189,4 +187,4 @@ def _options(fold: Fold | None) -> dict[str, str]:
     ):
         if fold is known:
             return {"reduction": name}
-    raise UnsupportedInOnnx("ONNX scatters with add, mul, max and min, and no other fold")
+    raise UnwritableError("ONNX scatters with add, mul, max and min, and no other fold")

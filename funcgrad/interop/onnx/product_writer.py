@@ -70,7 +70,8 @@ def _matrices(
         return None
     x = _ordered(writer, operands[0], first, "".join([*stack, *rows, k]))
     y = _ordered(writer, operands[1], second, "".join([*stack, k, *columns]))
-    if not rows:  # vectors as matrices: onnxruntime 1.32 multiplies a transposed one by a vector wrongly
+    # Vectors as matrices: onnxruntime 1.32 fuses a transposition and a product by a vector wrongly.
+    if not rows:
         x = reshaped(writer, x, (1, *x.shape))
     if not columns:
         y = reshaped(writer, y, (*y.shape, 1))

@@ -16,7 +16,7 @@ from funcgrad.interop.onnx.fold_writer import reduced, scanned
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
-    UnsupportedInOnnx,
+    UnwritableError,
     cast_to,
     expanded,
 )
@@ -94,7 +94,7 @@ def _results(
 ) -> list[Any]:
     try:
         outs = _written(writer, equation, operands)
-    except (UnsupportedInOnnx, DtypeError) as error:
+    except (UnwritableError, DtypeError) as error:
         if getattr(error, "placed", False):
             raise
         raise _refused(equation, place, error) from error
@@ -104,9 +104,9 @@ def _results(
     ]
 
 
-def _refused(equation: Equation, place: str, error: Exception) -> UnsupportedInOnnx:
+def _refused(equation: Equation, place: str, error: Exception) -> UnwritableError:
     at = f" at {equation.source}" if equation.source else ""
-    refused = UnsupportedInOnnx(
+    refused = UnwritableError(
         f"to_onnx: program {place}, {equation.name}{at}: {error}. Compute it before or after the"
         " program that is exported, or write it in operations that ONNX has."
     )
@@ -114,9 +114,7 @@ def _refused(equation: Equation, place: str, error: Exception) -> UnsupportedInO
     return refused
 
 
-def _written(
-    writer: GraphWriter, equation: Equation, operands: Sequence[Any]
-) -> Sequence[Any]:
+def _written(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -> Sequence[Any]:
     operation, params = equation.operation, dict(equation.params)
     structure, spec = operation.structure, next(iter(equation.results), Spec((), np.dtype(float)))
     if EFFECT in operation.traits:
@@ -127,7 +125,7 @@ def _written(
     if operation in OPERATORS:
         try:
             return [OPERATORS[operation](writer, spec, *symbols, **params)]
-        except UnsupportedInOnnx:
+        except UnwritableError:
             if isinstance(structure, Elementwise):
                 return [_elements(writer, equation, operands)]
     if isinstance(structure, Control):
@@ -140,7 +138,7 @@ def _elements(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) 
     structure, spec = equation.operation.structure, equation.results[0]
     assert isinstance(structure, Elementwise)
     if structure.formula is None:
-        raise UnsupportedInOnnx("ONNX has no such operator, and the operation has no formula")
+        raise UnwritableError("ONNX has no such operator, and the operation has no formula")
     m = ElementAlgebra(writer)
     numbers = [m.element(x) if isinstance(x, Symbol) else x for x in operands]
     with np.errstate(all="ignore"):
@@ -179,31 +177,28 @@ def _by_structure(
     return None
 
 
-def _in_others(
-    writer: GraphWriter, equation: Equation, operands: Sequence[Symbol]
-) -> list[Symbol]:
+def _in_others(writer: GraphWriter, equation: Equation, operands: Sequence[Symbol]) -> list[Symbol]:
     """Write the operation in others: by its body, or by a function of its values."""
     operation, params = equation.operation, dict(equation.params)
     body = REPLACEMENTS.get(operation) or body_of(operation)
     if isinstance(operation.structure, Factored):
         body, params = partial(from_factors, operation.structure.factorization(**params)), {}
     if body is None:
-        raise UnsupportedInOnnx("ONNX has no such operator, nor others to write it in")
+        raise UnwritableError("ONNX has no such operator, nor others to write it in")
     for x in operands:
         if x.dtype.kind == "c":
-            raise UnsupportedInOnnx("ONNX's operators do not take complex numbers")
+            raise UnwritableError("ONNX's operators do not take complex numbers")
 
     def written(values: Sequence[Any]) -> Sequence[Any]:
         out = body(*map(wrap, values), **params)
         if out is NotImplemented:
-            raise UnsupportedInOnnx("ONNX has no such operator for these dtypes")
+            raise UnwritableError("ONNX has no such operator for these dtypes")
         return list(map(concrete, out)) if isinstance(out, tuple) else [concrete(out)]
 
     staged = flat_program(operation.name, written, [x.spec for x in operands])
     outs = write_program(writer, staged, operands)
     return [
-        cast_to(writer, out, spec.dtype)
-        for out, spec in zip(outs, equation.results, strict=True)
+        cast_to(writer, out, spec.dtype) for out, spec in zip(outs, equation.results, strict=True)
     ]
 
 
@@ -217,4 +212,4 @@ def _controlled(
         return chosen(writer, form, operands, equation.results, write_program)
     if isinstance(form, Loop):
         return looped(writer, form, operands, equation.results, write_program)
-    raise UnsupportedInOnnx("it runs a function of Python's, which a graph cannot hold")
+    raise UnwritableError("it runs a function of Python's, which a graph cannot hold")

@@ -19,7 +19,7 @@ Value: TypeAlias = Any
 """A tensor, an array, or None for an input that is left out."""
 
 
-class UnreadOnnx(ProgramError):
+class UnreadableError(ProgramError):
     """An operator of ONNX's, or one with such attributes, that ``interop.onnx.load`` lacks."""
 
 
@@ -50,9 +50,9 @@ class Node:
         """An attribute."""
         return self.attributes.get(name, default)
 
-    def unread(self, why: str) -> UnreadOnnx:
+    def unread(self, why: str) -> UnreadableError:
         """Make an error about this node."""
-        return UnreadOnnx(f"{self.operator}: {why}")
+        return UnreadableError(f"{self.operator}: {why}")
 
 
 Read: TypeAlias = Callable[..., Any]

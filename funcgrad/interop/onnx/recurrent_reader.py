@@ -40,7 +40,10 @@ def _activation(node: Node, name: str, alpha: float | None, beta: float | None) 
 
 def _activations(node: Node, usual: Sequence[str], directions: int) -> list[list[Activation]]:
     names = list(node.get("activations") or [*usual] * directions)
-    alphas, betas = list(node.get("activation_alpha") or ()), list(node.get("activation_beta") or ())
+    alphas, betas = (
+        list(node.get("activation_alpha") or ()),
+        list(node.get("activation_beta") or ()),
+    )
     made = [
         _activation(
             node,
@@ -179,9 +182,7 @@ def _gru(
         new = functions[1](x @ wh.T + inner + bh)
         return [(1 - update) * new + update * h]
 
-    return _layer(
-        node, ("Sigmoid", "Tanh"), _with_clip(node, step), x, (w, r, bias), lengths, (h,)
-    )
+    return _layer(node, ("Sigmoid", "Tanh"), _with_clip(node, step), x, (w, r, bias), lengths, (h,))
 
 
 def _lstm(

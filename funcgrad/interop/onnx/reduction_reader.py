@@ -130,7 +130,9 @@ def _soft(function: Callable[..., Any]) -> Read:
 
 def _hardmax(node: Node, x: Value) -> Value:
     axis = node.get("axis", -1)
-    places = np.arange(np.shape(x)[axis]).reshape([-1] + [1] * (len(np.shape(x)) - 1 - axis % len(np.shape(x))))
+    places = np.arange(np.shape(x)[axis]).reshape(
+        [-1] + [1] * (len(np.shape(x)) - 1 - axis % len(np.shape(x)))
+    )
     return fnp.astype(fnp.argmax(x, axis=axis, keepdims=True) == places, dtype_of(x))
 
 

@@ -35,7 +35,10 @@ def eliminated(a: Any, b: Any) -> tuple[Any, Any]:
     places = np.arange(size)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     both = fnp.concatenate(
-        [fnp.broadcast_to(a, (*stack, *a.shape[-2:])), fnp.broadcast_to(b, (*stack, *b.shape[-2:]))],
+        [
+            fnp.broadcast_to(a, (*stack, *a.shape[-2:])),
+            fnp.broadcast_to(b, (*stack, *b.shape[-2:])),
+        ],
         axis=-1,
     )
     columns = np.arange(both.shape[-1])

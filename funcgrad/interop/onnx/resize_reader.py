@@ -1,4 +1,4 @@
-"""Read ``Resize``: each axis is a product with a matrix of weights, which depends on sizes alone."""
+"""Read ``Resize``: along each axis a product with weights, which depend on sizes alone."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -97,7 +97,9 @@ def _padded(
     for k, axis in enumerate(chosen):
         both[axis] = (widths[k], widths[len(chosen) + k])
     x = fnp.asarray(x)
-    cut = tuple([slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(both, x.shape, strict=True)])
+    cut = tuple(
+        [slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(both, x.shape, strict=True)]
+    )
     x, wide = x[cut], [(max(a, 0), max(b, 0)) for a, b in both]
     mode = node.get("mode", "constant")
     if mode != "constant":
@@ -209,5 +211,3 @@ SHAPES: Final[dict[str, Read]] = {
     "Trilu": _triangle,
     "Unsqueeze": _unsqueezed,
 }
-
-

@@ -130,9 +130,7 @@ def _ceiled(
     return strides, dilations, pads, extra
 
 
-def _windows(
-    node: Node, x: Value, filler: Any
-) -> tuple[Value, list[int], list[int], Pads, Pads]:
+def _windows(node: Node, x: Value, filler: Any) -> tuple[Value, list[int], list[int], Pads, Pads]:
     """Windows of the padded array: their places behind those inside of a window."""
     kernel = list(node.get("kernel_shape"))
     strides, dilations, pads, extra = _ceiled(node, np.shape(x)[2:], kernel)

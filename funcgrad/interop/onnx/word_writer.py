@@ -66,5 +66,3 @@ def _words(block: Callable[..., Sequence[Any]], params: Mapping[str, Any]) -> in
     zero = np.zeros((), np.uint64)
     with np.errstate(all="ignore"):
         return len(block(intrinsics, zero, zero, zero, **params))
-
-

@@ -1,0 +1,117 @@
+"""Every operation at its samples, as a model of ONNX's; those without operators are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+from funcgrad import errors
+from funcgrad.primitive import Primitive
+from funcgrad.tensor import wrap
+from funcgrad.trace import concrete
+from tests.conformance import every_case, every_primitive, representatives
+from tests.interop.onnx_checks import difference, feed_of, reference, runtime
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+UNWRITTEN = frozenset(
+    """airy_ai airy_ai_slope airy_bi airy_bi_slope argpartition beta beta_density beta_tail betainc
+    betainc_in_shapes betaincc betainccinv betaincinv betaln binom boxcox boxcox1p cofactors
+    cofactors_along complement convolve_rows cosine_integral cut_off dawsn dawsn_derivative
+    determined divide_by_gaps divide_by_sums eigh eigvalsh ellipe ellipe_derivative ellipk
+    ellipk_derivative ellipkm1 ellipkm1_derivative erf_of_complex erfcinv erfcx erfcx_derivative
+    erfi erfinv eval_chebyt eval_chebyu eval_gegenbauer eval_genlaguerre eval_hermite
+    eval_hermitenorm eval_jacobi eval_legendre exchanges exp1 expi expm expm_along expn
+    exponential_moment exprel flat_places fresnel_cosine fresnel_sine gamma gamma_density
+    gamma_tail gammainc gammainc_in_shape gammaincc gammainccinv gammaincinv gammaln gammasgn gcd
+    hyp0f1 hyp1f1 hyp2f1 hyperbolic_cosine_integral hyperbolic_sine_integral hyperu i0 i0e i1 i1e
+    inv_boxcox inv_boxcox1p irfft is_in iv iv_in_order ive ive_derivative j0 j1 jv jv_in_order k0
+    k0e k1 k1e kv kv_in_order kve kve_derivative last_writes lcm least_squares lexsort
+    log_betainc_factor log_gammainc log_gammaincc log_ndtr log_rising loggamma logm logm_along lu
+    ndtri_exp nextafter odds_to_share of_full_rank owens_t permuted_rows pinv poch polar_factor
+    polygamma polygamma_rise positive_singular_values powm1 psi pulled_products qr rgamma
+    riemann_zeta riemann_zeta_derivative rows_after_exchanges search_cumulative sine_integral
+    skew_part spacing spence spherical_in spherical_jn spherical_kn spherical_yn sqrtm stdtr
+    stdtrit stein svd svdvals sylvester voigt_profile wrightomega y0 y1 yv yv_in_order zeta
+    zeta_derivative zetac""".split()
+)
+"""Operations on real numbers without a model: special functions that SciPy alone evaluates,
+eigenvalues and the like, and some of integers."""
+
+WITHOUT_DOUBLES = frozenset({"Conv", "ConvTranspose"})
+"""Operators that onnxruntime has for float32 alone, of those that are written for float64."""
+
+REFERENCE_FAILS = frozenset({"spread"})
+"""ONNX's reference evaluator refuses transposed convolutions of groups."""
+
+
+def real_cases(primitive: Primitive) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Some samples of an operation on real numbers, with results that are real."""
+    cases = representatives(every_case([primitive]))
+    for case in dict.fromkeys([cases[0], cases[len(cases) // 2], cases[-1]]) if cases else ():
+        args, params = case.sample.args, case.sample.params
+        try:
+            with np.errstate(all="ignore"):
+                out = primitive.evaluate(*args, **params)
+        except (errors.FuncgradError, ArithmeticError, ValueError):
+            continue  # a sample that is refused
+        results = out if isinstance(out, tuple) else (out,)
+        if not any(np.asarray(x).dtype.kind == "c" for x in (*args, *results)):
+            yield case, results
+
+
+def staged_case(primitive: Primitive, case: Any) -> fg.Program:
+    def function(*args: Any) -> Any:
+        out = primitive(*[concrete(wrap(x)) for x in args], **case.sample.params)
+        return tuple(map(wrap, out)) if isinstance(out, tuple) else wrap(out)
+
+    return fg.program(function)(*case.sample.args)
+
+
+def by_runtime(model: Any, feed: dict[str, Any], expected: Any) -> str:
+    """What onnxruntime makes of a model: an operator that it lacks, or nothing to say."""
+    try:
+        outs = runtime(model, feed)
+    except Exception as error:  # onnxruntime has no public classes of errors
+        assert "NOT_IMPLEMENTED" in str(error), error
+        return str(error).split("for ")[1].split("(")[0]
+    if any(np.any(x != x) for x in expected):
+        return ""  # onnxruntime drops NaN in maxima
+    assert max([difference(a, b) for a, b in zip(outs, expected, strict=True)]) <= 1
+    return ""
+
+
+def tried(primitive: Primitive) -> tuple[bool, set[str]]:
+    """Whether a model can be written, and which operators onnxruntime lacks."""
+    written, lacking = False, set()
+    for case, expected in real_cases(primitive):
+        staged = staged_case(primitive, case)
+        try:
+            model = staged.to_onnx()
+        except errors.ProgramError:
+            continue
+        written = True
+        onnx.checker.check_model(model, full_check=True)
+        feed = feed_of(model, staged, case.sample.args)
+        if primitive.name not in REFERENCE_FAILS:
+            outs = reference(model, feed)
+            worst = max([difference(a, b) for a, b in zip(outs, expected, strict=True)])
+            assert worst <= 1, (case.described(), worst)
+        lacking.add(by_runtime(model, feed, expected))
+    return written, lacking - {""}
+
+
+def test_every_operation_has_a_model_or_is_listed() -> None:
+    unwritten, lacking = set(), set()
+    for primitive in (*every_primitive(), *every_primitive(several=True)):
+        written, operators = tried(primitive)
+        lacking |= operators
+        if not written and any(real_cases(primitive)):
+            unwritten.add(primitive.name)
+    assert sorted(unwritten) == sorted(UNWRITTEN)
+    assert lacking <= WITHOUT_DOUBLES
