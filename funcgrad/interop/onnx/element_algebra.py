@@ -168,10 +168,13 @@ class ElementAlgebra:
         kinds = [_kind(value) for value in (x, y)]
         dtype = np.result_type(*[_EXAMPLE.get(kind, kind) for kind in kinds])
         weak = all(kind in _EXAMPLE for kind in kinds)
+        truth = self.astype(condition, _BOOL)
         chosen = [Element(self, self.symbol(value, dtype)) for value in (x, y)]
+        if dtype == _BOOL:
+            return (truth & chosen[0]) | (~truth & chosen[1])
         if dtype.kind in "iu" and dtype != np.int32:  # the same bits, for which runtimes choose
             chosen = [self.astype(value, np.dtype(np.int64)) for value in chosen]
-        out = self.nodes("Where", chosen[0].dtype, self.astype(condition, _BOOL), *chosen)
+        out = self.nodes("Where", chosen[0].dtype, truth, *chosen)
         return Element(self, cast_to(self.writer, out.symbol, dtype), weak)
 
     def real(self, x: Number) -> Number:
@@ -180,7 +183,8 @@ class ElementAlgebra:
 
     def imag(self, x: Number) -> Number:
         """The imaginary part of a real number."""
-        return x * 0 if x.dtype.kind != "b" else self.astype(x, np.dtype(np.int64)) * 0
+        whole: Number = self.astype(x, np.dtype(np.int64)) if x.dtype.kind == "b" else x
+        return whole * 0
 
     def join_parts(self, x: Number, y: Number) -> Number:
         """A complex number, which ONNX's operators do not take."""

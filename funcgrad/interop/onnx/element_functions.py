@@ -74,6 +74,9 @@ def _compared(name: str) -> Writer:
             x, y = [m.astype(number, np.dtype(np.int32)) for number in (x, y)]
         elif x.dtype == np.uint32:
             x, y = [m.astype(number, np.dtype(np.int64)) for number in (x, y)]
+        elif x.dtype == np.uint64 and name != "Equal":  # in the order of integers with a sign
+            least = np.int64(-(2**63))
+            x, y = [m.astype(number, np.dtype(np.int64)) ^ least for number in (x, y)]
         return m.nodes(name, _BOOL, x, y)
 
     return write

@@ -71,6 +71,27 @@ def _operator(name: str) -> Callable[..., Symbol]:
     return write
 
 
+def in_signed_order(writer: GraphWriter, x: Symbol) -> Symbol:
+    """Integers of 64 bits without a sign as some with a sign, in the same order; and back."""
+    least = writer.constant(-(2**63), _INT64)
+    if x.dtype == _INT64:
+        turned = writer.node("BitwiseXor", [x, least], Spec(x.shape, _INT64))
+        return cast_to(writer, turned, np.dtype(np.uint64))
+    return writer.node("BitwiseXor", [cast_to(writer, x, _INT64), least], Spec(x.shape, _INT64))
+
+
+def _extremal(name: str) -> Callable[..., Symbol]:
+    plain = _operator(name)
+
+    def write(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
+        if spec.dtype != np.uint64:
+            return plain(writer, x, spec, axis)
+        signed = in_signed_order(writer, x)
+        return in_signed_order(writer, plain(writer, signed, Spec(spec.shape, _INT64), axis))
+
+    return write
+
+
 def _logical(name: str) -> Callable[..., Symbol]:
     def write(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
         truth = ElementAlgebra(writer).astype(ElementAlgebra(writer).element(x), _BOOL)
@@ -87,8 +108,8 @@ def _counted(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) ->
 _OPERATORS: Final = (
     (folds.SUM, _operator("ReduceSum")),
     (folds.PRODUCT, _operator("ReduceProd")),
-    (folds.GREATEST, _operator("ReduceMax")),
-    (folds.LEAST, _operator("ReduceMin")),
+    (folds.GREATEST, _extremal("ReduceMax")),
+    (folds.LEAST, _extremal("ReduceMin")),
     (folds.ALL, _logical("ReduceMin")),
     (folds.ANY, _logical("ReduceSum")),  # the greatest of no elements is no truth value
     (folds.COUNT, _counted),
@@ -112,6 +133,10 @@ def _place(writer: GraphWriter, name: str, x: Symbol, axis: Sequence[int]) -> Sy
     spec = Spec(row.shape[:-1], _INT64)
 
     def place(operator: str, values: Symbol) -> Symbol:
+        if values.dtype == np.uint64:
+            values = in_signed_order(writer, values)
+        if values.dtype == np.uint32:
+            values = cast_to(writer, values, _INT64)
         if values.dtype.kind == "b" or (values.dtype.itemsize < 4 and values.dtype.kind in "iu"):
             values = cast_to(writer, values, _INT32)
         return writer.node(operator, [values], spec, axis=-1, keepdims=0)

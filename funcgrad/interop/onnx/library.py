@@ -43,7 +43,7 @@ def element_type(dtype: np.dtype[Any]) -> int:
     """
     if dtype.kind == "c":
         raise DtypeError(
-            f"ONNX's operators do not take {dtype}. Compute with real and imaginary parts."
+            f"to_onnx: ONNX's operators do not take {dtype}; compute with real and imaginary parts."
         )
     number: int = onnx_library("to_onnx").helper.np_dtype_to_tensor_dtype(dtype)
     return number

@@ -89,6 +89,8 @@ def window(
     still = tuple([n if n > 1 and s else 1 for n, s in zip(shape, strides, strict=True)])
     steps = [s if n > 1 else 0 for n, s in zip(still, strides, strict=True)]
     if start == 0 and prod(still) == prod(x.shape) and tuple(steps) == dense_strides(still):
+        if shape != still:  # axes in front need not be there
+            still = still[next((a for a, n in enumerate(still) if n > 1), len(still)) :]
         return expanded(writer, reshaped(writer, x, still), shape)
     plan = routes(x.shape, still, start, steps)
     if plan is None:

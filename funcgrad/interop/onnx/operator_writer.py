@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad.interop.onnx.fold_writer import in_signed_order
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
@@ -57,15 +58,10 @@ def _float(name: str) -> WriteOperation:
 # -------------------------------------------------------------------------------- convolutions
 
 
-def _in_floats(
-    writer: GraphWriter, spec: Spec, operands: Sequence[Symbol]
-) -> tuple[list[Symbol], np.dtype[Any]]:
-    """Operands in the result's dtype, or in float64, which has all products of short integers."""
-    dtype = spec.dtype if spec.dtype.kind == "f" else np.dtype(np.float64)
-    if spec.dtype.kind in "iu" and spec.dtype.itemsize > 4:
-        raise UnwritableError("ONNX convolves floating numbers alone")
-    exact = [cast_to(writer, x, spec.dtype) for x in operands]
-    return [cast_to(writer, x, dtype) for x in exact], dtype
+def _check_convolved(spec: Spec, *operands: Symbol) -> None:
+    """Leave other dtypes to matrix products: onnxruntime convolves short floating numbers alone."""
+    if spec.dtype.char not in "ef" or any(x.dtype != spec.dtype for x in operands):
+        raise UnwritableError("of short floating numbers alone")
 
 
 def _convolved(
@@ -79,20 +75,20 @@ def _convolved(
 ) -> Symbol:
     if 0 in (*x.shape, *kernel.shape, *spec.shape):
         return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
-    (x, kernel), dtype = _in_floats(writer, spec, (x, kernel))
+    _check_convolved(spec, x, kernel)
     line = () if strides else (1,)  # ONNX has one axis at least
     x = reshaped(writer, x, (*x.shape, *line))
     kernel = reshaped(writer, kernel, (*kernel.shape, *line))
     out = writer.node(
         "Conv",
         [x, kernel],
-        Spec((*spec.shape, *line), dtype),
+        Spec((*spec.shape, *line), spec.dtype),
         kernel_shape=kernel.shape[2:],
         strides=strides or (1,),
         dilations=dilations or (1,),
         group=groups,
     )
-    return cast_to(writer, reshaped(writer, out, spec.shape), spec.dtype)
+    return reshaped(writer, out, spec.shape)
 
 
 def _spread(
@@ -107,7 +103,7 @@ def _spread(
 ) -> Symbol:
     if 0 in (*y.shape, *kernel.shape, *spec.shape):
         return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
-    (y, kernel), dtype = _in_floats(writer, spec, (y, kernel))
+    _check_convolved(spec, y, kernel)
     line = () if strides else (1,)
     reach = [
         stride * (count - 1) + dilation * (size - 1) + 1
@@ -115,7 +111,7 @@ def _spread(
             strides, y.shape[2:], dilations, kernel.shape[2:], strict=True
         )
     ]
-    short = Spec((*spec.shape[:2], *reach, *line), dtype)
+    short = Spec((*spec.shape[:2], *reach, *line), spec.dtype)
     out = writer.node(
         "ConvTranspose",
         [reshaped(writer, y, (*y.shape, *line)), reshaped(writer, kernel, (*kernel.shape, *line))],
@@ -129,8 +125,8 @@ def _spread(
     behind = [n - m for n, m in zip(shape, reach, strict=True)]
     if any(behind):
         pads = writer.integers([*[0] * len(spec.shape), 0, 0, *behind])
-        out = writer.node("Pad", [out, pads], Spec(spec.shape, dtype))
-    return cast_to(writer, out, spec.dtype)
+        out = writer.node("Pad", [out, pads], spec)
+    return out
 
 
 def _correlated(
@@ -146,6 +142,7 @@ def _correlated(
     """A convolution whose kernel is y, of an array whose batch axis is the channels."""
     if 0 in (*x.shape, *y.shape, *spec.shape):
         return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+    _check_convolved(spec, x, y)
     batch, channels, *space = x.shape
     count = channels // groups
     x = reshaped(writer, x, (batch, groups, count, *space))
@@ -225,14 +222,19 @@ def _shared(
 
 def _ordered(writer: GraphWriter, x: Symbol, axis: int, descending: bool) -> tuple[Symbol, Symbol]:
     """Sorted values and their places: equal ones stay in order."""
-    wide = np.dtype(np.int32) if x.dtype.kind == "b" or x.dtype.itemsize < 4 else x.dtype
-    if x.dtype.kind == "f":
-        wide = x.dtype
+    wide = {"u4": np.int64, "i4": np.int32}.get(x.dtype.str[1:], np.int32)
+    keys = x
+    if x.dtype == np.uint64:
+        keys = in_signed_order(writer, x)
+    elif x.dtype.kind != "f" and x.dtype != np.int64:
+        keys = cast_to(writer, x, np.dtype(wide))
     count = writer.integers([x.shape[axis]])
-    specs = [Spec(x.shape, wide), Spec(x.shape, _INT64)]
+    specs = [Spec(x.shape, keys.dtype), Spec(x.shape, _INT64)]
     values, places = writer.nodes_of(
-        "TopK", [cast_to(writer, x, wide), count], specs, axis=axis, largest=int(descending)
+        "TopK", [keys, count], specs, axis=axis, largest=int(descending)
     )
+    if x.dtype == np.uint64:
+        return in_signed_order(writer, values), places
     return cast_to(writer, values, x.dtype), places
 
 

@@ -20,6 +20,7 @@ from funcgrad.interop.onnx.graph_writer import (
     cast_to,
     expanded,
 )
+from funcgrad.interop.onnx.library import element_type
 from funcgrad.interop.onnx.loop_writer import chosen, looped
 from funcgrad.interop.onnx.movement_writer import moved
 from funcgrad.interop.onnx.operator_writer import OPERATORS
@@ -106,8 +107,9 @@ def _results(
 
 def _refused(equation: Equation, place: str, error: Exception) -> UnwritableError:
     at = f" at {equation.source}" if equation.source else ""
+    reason = str(error).removesuffix(".")
     refused = UnwritableError(
-        f"to_onnx: program {place}, {equation.name}{at}: {error}. Compute it before or after the"
+        f"to_onnx: program {place}, {equation.name}{at}: {reason}. Compute it before or after the"
         " program that is exported, or write it in operations that ONNX has."
     )
     refused.placed = True
@@ -117,6 +119,8 @@ def _refused(equation: Equation, place: str, error: Exception) -> UnwritableErro
 def _written(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -> Sequence[Any]:
     operation, params = equation.operation, dict(equation.params)
     structure, spec = operation.structure, next(iter(equation.results), Spec((), np.dtype(float)))
+    for result in equation.results:
+        element_type(result.dtype)  # complex numbers are refused
     if EFFECT in operation.traits:
         return operands[:1]
     if isinstance(structure, Elementwise) and operation not in OPERATORS:

@@ -10,6 +10,7 @@ array([[2.],
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,12 @@ import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
 from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.primitive import Primitive
+from funcgrad.primitives.convolution import convolve, correlate, spread
+from funcgrad.primitives.convolving import places_of
 from funcgrad.primitives.norms import directed, length
+from funcgrad.primitives.sliding import overlapped, sliding_windows
+from funcgrad.shape import Shape
+from funcgrad.tensor import apply
 
 
 def _row(matrix: Any, chosen: Any) -> Any:
@@ -160,5 +166,50 @@ def _directed(c: Any, x: Any, axis: tuple[int, ...]) -> Any:
     return scaled / fnp.where(size == 0, 1, size) * c
 
 
-REPLACEMENTS: Final[dict[Primitive, Callable[..., Any]]] = {directed: _directed, length: _length}
+# --------------------------------------------------------------------------------- convolutions
+
+
+def _columns(x: Any, sizes: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
+    """Windows as columns of a matrix for each example and group."""
+    windows = apply(sliding_windows, x, sizes=sizes, strides=strides, dilations=dilations)
+    rows = x.shape[1] // groups * prod(sizes)
+    return fnp.reshape(windows, (x.shape[0], groups, rows, -1 if windows.size else 0))
+
+
+def _convolved(x: Any, kernel: Any, strides: Shape, dilations: Shape, groups: int) -> Any:
+    sizes = kernel.shape[2:]
+    columns = _columns(x, sizes, strides, dilations, groups)
+    rows = fnp.reshape(kernel, (groups, kernel.shape[0] // groups, columns.shape[2]))
+    places = places_of(x.shape, sizes, strides, dilations)
+    return fnp.reshape(rows @ columns, (x.shape[0], kernel.shape[0], *places))
+
+
+def _spread(
+    y: Any, kernel: Any, shape: Shape, strides: Shape, dilations: Shape, groups: int
+) -> Any:
+    batch, count, *places = y.shape
+    sizes = kernel.shape[2:]
+    rows = fnp.reshape(kernel, (groups, count // groups, kernel.shape[1] * prod(sizes)))
+    columns = fnp.swapaxes(rows, 1, 2) @ fnp.reshape(
+        y, (batch, groups, count // groups, prod(places))
+    )
+    windows = fnp.reshape(columns, (batch, groups * kernel.shape[1], *sizes, *places))
+    return apply(overlapped, windows, shape=shape, strides=strides, dilations=dilations)
+
+
+def _correlated(x: Any, y: Any, sizes: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
+    columns = _columns(x, sizes, strides, dilations, groups)
+    batch, count, *places = y.shape
+    rows = fnp.reshape(y, (batch, groups, count // groups, prod(places)))
+    sums = fnp.einsum("ngop,ngkp->gok", rows, columns)
+    return fnp.reshape(sums, (count, x.shape[1] // groups, *sizes))
+
+
+REPLACEMENTS: Final[dict[Primitive, Callable[..., Any]]] = {
+    convolve: _convolved,
+    correlate: _correlated,
+    directed: _directed,
+    length: _length,
+    spread: _spread,
+}
 """Operations that declare no structure, as functions of their operands and parameters."""
