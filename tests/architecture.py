@@ -594,8 +594,15 @@ def unmapped(page: Path) -> Iterator[str]:
 
 # ------------------------------------------------------------------------- operations by name
 
-LAWS = frozenset({"funcgrad.passes.simplify", "funcgrad.passes.relax"})
-"""Algebraic laws relate particular operations."""
+LAWS = frozenset(
+    {
+        "funcgrad.interop.onnx.operator_writer",
+        "funcgrad.interop.onnx.replacements",
+        "funcgrad.passes.relax",
+        "funcgrad.passes.simplify",
+    }
+)
+"""Algebraic laws relate particular operations, and ONNX has operators for some without structure."""
 
 
 def operations_by_name(source: Source) -> Iterator[str]:
@@ -663,6 +670,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,
     "funcgrad.interop": 90,  # arrays of other libraries
+    "funcgrad.interop.onnx": 1,
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.parallel": 109,

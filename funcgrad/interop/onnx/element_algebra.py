@@ -168,7 +168,7 @@ class ElementAlgebra:
         kinds = [_kind(value) for value in (x, y)]
         dtype = np.result_type(*[_EXAMPLE.get(kind, kind) for kind in kinds])
         weak = all(kind in _EXAMPLE for kind in kinds)
-        truth = self.astype(condition, _BOOL)
+        truth: Number = self.astype(condition, _BOOL)
         chosen = [Element(self, self.symbol(value, dtype)) for value in (x, y)]
         if dtype == _BOOL:
             return (truth & chosen[0]) | (~truth & chosen[1])

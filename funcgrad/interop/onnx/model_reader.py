@@ -110,6 +110,7 @@ def load(
     constants = {name: array for name, array in arrays.items() if name not in params}
     names = [each.name for each in graph.input if each.name not in arrays]
     reader.check(graph)
+    starts = tuple(params)
 
     def f(params: Mapping[str, Any], *inputs: Any) -> Any:
         if len(inputs) != len(names):
@@ -117,7 +118,7 @@ def load(
                 f"the ONNX model {graph.name} takes {len(names)} inputs, {', '.join(names)},"
                 f" behind the parameters, not {len(inputs)}."
             )
-        values: dict[str, Value] = {**constants, **params}
+        values: dict[str, Value] = {**constants, **_checked(graph.name, params, starts)}
         values.update(zip(names, [_handed(x) for x in inputs], strict=True))
         outs = [wrap(concrete(x)) for x in reader.run(graph, values)]
         return outs[0] if len(outs) == 1 else tuple(outs)
@@ -125,6 +126,22 @@ def load(
     f.__name__ = f.__qualname__ = graph.name or "model"
     f.__doc__ = graph_model.doc_string or f"Run the ONNX model {graph.name}."
     return f, params
+
+
+def _checked(graph: str, params: Any, names: Sequence[str]) -> Mapping[str, Value]:
+    """The parameters, of which none is missing."""
+    if not isinstance(params, Mapping):
+        raise ArgumentError(
+            f"the ONNX model {graph}: params is no mapping from names to arrays but a"
+            f" {type(params).__name__}. Pass what interop.onnx.load returned beside the function."
+        )
+    missing = sorted([name for name in names if name not in params])
+    if missing:
+        raise ArgumentError(
+            f"the ONNX model {graph}: params has no value for the parameters {', '.join(missing)}."
+            " Pass what interop.onnx.load returned, with changed values."
+        )
+    return {name: _handed(params[name]) for name in names}
 
 
 def _handed(x: Any) -> Value:
