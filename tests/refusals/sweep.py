@@ -37,6 +37,7 @@ ELSEWHERE = {
     "fg.extend": "declarations have tests of their own",
     "fg.interop": "tests/interop/ has their bad calls",
     "fg.interop.jax": "tests/interop/ has their bad calls",
+    "fg.interop.onnx": "tests/interop/ has their bad calls",
     "fg.interop.torch": "tests/interop/ has their bad calls",
     "fg.testing": "slow checks, whose arguments tests/differential/test_odd_options.py changes",
     "fg.testing.laws": "tests/testing/test_laws.py has their bad calls",
