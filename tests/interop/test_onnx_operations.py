@@ -28,13 +28,13 @@ UNWRITTEN = frozenset(
     erfi erfinv eval_chebyt eval_chebyu eval_gegenbauer eval_genlaguerre eval_hermite
     eval_hermitenorm eval_jacobi eval_legendre exchanges exp1 expi expm expm_along expn
     exponential_moment exprel flat_places fresnel_cosine fresnel_sine gamma gamma_density
-    gamma_tail gammainc gammainc_in_shape gammaincc gammainccinv gammaincinv gammaln gammasgn gcd
+    gamma_tail gammainc gammainc_in_shape gammaincc gammainccinv gammaincinv gammasgn gcd
     hyp0f1 hyp1f1 hyp2f1 hyperbolic_cosine_integral hyperbolic_sine_integral hyperu i0 i0e i1 i1e
     inv_boxcox inv_boxcox1p irfft is_in iv iv_in_order ive ive_derivative j0 j1 jv jv_in_order k0
     k0e k1 k1e kv kv_in_order kve kve_derivative last_writes lcm least_squares lexsort
     log_betainc_factor log_gammainc log_gammaincc log_ndtr log_rising loggamma logm logm_along lu
     ndtri_exp nextafter odds_to_share of_full_rank owens_t permuted_rows pinv poch polar_factor
-    polygamma polygamma_rise positive_singular_values powm1 psi pulled_products qr rgamma
+    polygamma polygamma_rise positive_singular_values powm1 pulled_products qr rgamma
     riemann_zeta riemann_zeta_derivative rows_after_exchanges search_cumulative sine_integral
     skew_part spacing spence spherical_in spherical_jn spherical_kn spherical_yn sqrtm stdtr
     stdtrit stein svd svdvals sylvester voigt_profile wrightomega y0 y1 yv yv_in_order zeta

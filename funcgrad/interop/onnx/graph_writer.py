@@ -27,7 +27,15 @@ _INT64: Final = np.dtype(np.int64)
 
 
 class UnwritableError(ProgramError):
-    """An operation, or one with these dtypes or parameters, that ONNX has no operators for."""
+    """An operation, or one with these dtypes or parameters, that ONNX has no operators for.
+
+    Attributes
+    ----------
+    placed : bool
+        Whether the message names the operation and the user's line.
+    """
+
+    placed = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ def _counted(indices: Value, size: int) -> Value:
 def _gathered(node: Node, x: Value, indices: Value) -> Value:
     axis = node.get("axis", 0)
     if isinstance(x, np.ndarray) and isinstance(indices, np.ndarray | np.generic):
-        return np.take(x, indices, axis)  # of shapes, which stay arrays
+        return np.take(x, np.asarray(indices, np.int64), axis)  # of shapes, which stay arrays
     return fnp.take(x, indices, axis=axis)
 
 

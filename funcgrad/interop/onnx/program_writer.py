@@ -123,14 +123,15 @@ def _written(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -
         element_type(result.dtype)  # complex numbers are refused
     if EFFECT in operation.traits:
         return operands[:1]
-    if isinstance(structure, Elementwise) and operation not in OPERATORS:
+    has_formula = isinstance(structure, Elementwise) and structure.formula is not None
+    if has_formula and operation not in OPERATORS:
         return [_elements(writer, equation, operands)]
     symbols = [x if isinstance(x, Symbol) else writer.constant(x) for x in operands]
     if operation in OPERATORS:
         try:
             return [OPERATORS[operation](writer, spec, *symbols, **params)]
         except UnwritableError:
-            if isinstance(structure, Elementwise):
+            if has_formula:
                 return [_elements(writer, equation, operands)]
     if isinstance(structure, Control):
         return _controlled(writer, equation, symbols)
@@ -141,8 +142,7 @@ def _written(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -
 def _elements(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -> Symbol:
     structure, spec = equation.operation.structure, equation.results[0]
     assert isinstance(structure, Elementwise)
-    if structure.formula is None:
-        raise UnwritableError("ONNX has no such operator, and the operation has no formula")
+    assert structure.formula is not None
     m = ElementAlgebra(writer)
     numbers = [m.element(x) if isinstance(x, Symbol) else x for x in operands]
     with np.errstate(all="ignore"):

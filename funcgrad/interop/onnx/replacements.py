@@ -18,11 +18,13 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
 from funcgrad.factorizations import Factorization, Factors, FromFactors
+from funcgrad.interop.onnx.gamma_functions import digamma, log_gamma
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.convolution import convolve, correlate, spread
 from funcgrad.primitives.convolving import places_of
 from funcgrad.primitives.norms import directed, length
 from funcgrad.primitives.sliding import overlapped, sliding_windows
+from funcgrad.primitives.special_functions.gammas import gammaln, psi
 from funcgrad.shape import Shape
 from funcgrad.tensor import apply
 
@@ -209,7 +211,9 @@ REPLACEMENTS: Final[dict[Primitive, Callable[..., Any]]] = {
     convolve: _convolved,
     correlate: _correlated,
     directed: _directed,
+    gammaln: log_gamma,
     length: _length,
+    psi: digamma,
     spread: _spread,
 }
 """Operations that declare no structure, as functions of their operands and parameters."""
