@@ -56,6 +56,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad.forms.graph",
             "funcgrad.forms.listing",
             "funcgrad.html_text",
+            "funcgrad.interop.onnx.model_writer",
             "funcgrad.transforms.saved",
         }
     ),
@@ -602,7 +603,7 @@ LAWS = frozenset(
         "funcgrad.passes.simplify",
     }
 )
-"""Algebraic laws relate particular operations, and ONNX has operators for some without structure."""
+"""Algebraic laws relate particular operations; ONNX has operators for some without structure."""
 
 
 def operations_by_name(source: Source) -> Iterator[str]:
@@ -670,7 +671,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,
     "funcgrad.interop": 90,  # arrays of other libraries
-    "funcgrad.interop.onnx": 1,
+    "funcgrad.interop.onnx": 100,  # objects of the package onnx, and inputs of its operators
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.parallel": 109,

@@ -24,17 +24,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeVar
 
-import numpy as np
-
 from funcgrad import trees
-from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
+from funcgrad.errors import ProgramError
+from funcgrad.programs.conformity import check_guard, described, fitted, verify_results
 from funcgrad.programs.equation import (
     Constant,
     Equation,
     Guard,
-    as_spec,
-    gives_way,
-    spec_inside,
 )
 from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
@@ -42,9 +38,9 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap
-from funcgrad.trace import Value, concrete, rerun
+from funcgrad.trace import Value, rerun
 from funcgrad.trees import Structure
-from funcgrad.users_values import REFUSALS, explained, operand
+from funcgrad.users_values import REFUSALS, explained
 
 T = TypeVar("T")
 
@@ -141,7 +137,7 @@ class Program:
         """
         if specs != self.inputs:
             actual, expected = [
-                ", ".join(map(_described, inputs)) or "nothing" for inputs in (specs, self.inputs)
+                ", ".join(map(described, inputs)) or "nothing" for inputs in (specs, self.inputs)
             ]
             raise ProgramError(
                 f"the program inside, {self.name}, is of {expected}, not of {actual}."
@@ -165,8 +161,8 @@ class Program:
         """
         leaves = trees.flatten_like(self.arguments, (args, kwargs), "arguments")
         values = [
-            _checked(self, position, leaf, spec)
-            for position, (leaf, spec) in enumerate(zip(leaves, self.inputs, strict=True))
+            fitted(self.name, name, leaf, spec)
+            for name, leaf, spec in zip(self.names, leaves, self.inputs, strict=True)
         ]
         return trees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
 
@@ -179,7 +175,7 @@ class Program:
         guards, freed, results = self.index.guards, self.index.freed, self.index.results
         runs: dict[int, object] = {}  # by epoch
         for guard in guards.get(-1, ()):
-            _check_guard(self, guard, known[guard.variable])
+            check_guard(self.name, guard, known[guard.variable])
         for position, equation in enumerate(self.equations):
             operands = tuple([known[variable] for variable in equation.operands])
             if equation.epoch:
@@ -189,7 +185,7 @@ class Program:
                 known += bound(equation, operands)
             for variable in results[position] if guards else ():
                 for guard in guards.get(variable, ()):
-                    _check_guard(self, guard, known[variable])
+                    check_guard(self.name, guard, known[variable])
             for variable in freed[position]:
                 known[variable] = None
         return [known[variable] for variable in self.outputs]
@@ -213,7 +209,7 @@ class Program:
                         f"{place} uses the variable {variable}, but {len(defined)} are defined"
                         " before it."
                     )
-            _verify_results(place, equation, [defined[k] for k in equation.operands])
+            verify_results(place, equation, [defined[k] for k in equation.operands])
             defined += equation.results
         for variable in (*self.outputs, *(guard.variable for guard in self.guards)):
             if not 0 <= variable < len(defined):
@@ -414,6 +410,7 @@ class Program:
         --------
         >>> import pytest
         >>> onnx = pytest.importorskip("onnx")
+        >>> import numpy as np
         >>> import funcgrad as fg
         >>> model = fg.program(fg.grad(lambda x: x * x))(3.0).to_onnx()
         >>> from onnx.reference import ReferenceEvaluator
@@ -492,62 +489,3 @@ def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
         if isinstance(operation.structure, Control) or operation.is_foreign:
             raise  # what runs inside has said itself what it refuses
         raise explained(error, operation.name, *operands, **params) from error
-
-
-def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
-    """Check the specs of an equation's results against its operation's rule."""
-    try:
-        hash(equation)
-    except TypeError as error:
-        raise ProgramError(f"{place} has a parameter that cannot be compared: {error}.") from None
-    operation, params = equation.operation, dict(equation.params)
-    if isinstance(operation.structure, Control):
-        for program, _ in operation.structure.runs(**params):
-            program.verify()
-    operand_text = ", ".join(map(str, operands)) or "nothing"
-    try:
-        expected = operation.results(*operands, **params)
-    except Exception as error:  # a rule may fail in any way on what it is not made for
-        raise ProgramError(f"{place} is not defined for {operand_text}: {error}") from error
-    if equation.results != expected:
-        raise ProgramError(
-            f"{place} of {operand_text} gives {', '.join(map(_described, expected))}, not"
-            f" {', '.join(map(_described, equation.results)) or 'nothing'}."
-        )
-
-
-def _described(spec: Spec) -> str:
-    return f"{spec}{' (a Python number)' if spec.weak else ''}"
-
-
-def _checked(program: Program, position: int, leaf: Any, spec: Spec) -> Value:
-    value = concrete(operand(leaf, f"program {program.name}"))
-    value_spec = spec_inside(value)
-    if value_spec == spec:
-        return value
-    path = f"program {program.name}: {program.names[position]}"
-    if value_spec.shape != spec.shape:
-        raise ShapeError(
-            f"{path}: expected shape {spec.shape}, got {value_spec.shape}. A program holds for the"
-            " shapes that it was staged with."
-        )
-    if value_spec.dtype == spec.dtype or gives_way(value_spec, spec):
-        try:
-            return as_spec(value, spec)
-        except OverflowError as error:
-            raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
-    raise DtypeError(
-        f"{path}: expected dtype {spec.dtype}, got {value_spec.dtype}. A program holds for the"
-        " dtypes that it was staged with."
-    )
-
-
-def _check_guard(program: Program, guard: Guard, value: Value) -> None:
-    outcome = guard.finds(value)
-    if not guard.holds(outcome):
-        raise GuardError(
-            f"program {program.name}: when it was staged, {guard.use} of a value was"
-            f" {guard.value!r}; for these arguments it is {outcome!r}, and the function would take"
-            f" another path{' at ' + guard.source if guard.source else ''}. Stage the function"
-            " again with these arguments, or choose with fnp.where."
-        )

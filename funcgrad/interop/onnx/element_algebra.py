@@ -14,8 +14,9 @@ to these, and the nodes follow. Where ONNX has no operator, several are put toge
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ Number: TypeAlias = Any
 """An ``Element``, or a number of Python's or NumPy's."""
 
 _BOOL: Final = np.dtype(np.bool_)
-_PYTHON: Final[dict[str, type]] = {"b": bool, "i": int, "u": int, "f": float}
+_PYTHON: Final[Mapping[str, type]] = MappingProxyType({"b": bool, "i": int, "u": int, "f": float})
 
 
 class Element:
@@ -227,7 +228,7 @@ class ElementAlgebra:
         return self.astype(self.where(plain, exponent, 0.0), np.dtype(np.int32))
 
 
-_EXAMPLE: Final[dict[Any, Any]] = {bool: False, int: 0, float: 0.0}
+_EXAMPLE: Final[Mapping[Any, Any]] = MappingProxyType({bool: False, int: 0, float: 0.0})
 
 
 def _kind(x: Number) -> Number:

@@ -8,6 +8,7 @@ combines the state so far with that of the next element.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,9 @@ _BOOL: Final = np.dtype(np.bool_)
 _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 
-_WIDE: Final = {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}
+_WIDE: Final = MappingProxyType(
+    {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}
+)
 """Dtypes for which not every runtime has reductions, and what they are computed in."""
 
 
@@ -53,7 +56,7 @@ def _reduced(
     return _folded(writer, fold, x, spec, axis)
 
 
-def _kept(shape: Shape, axis: Sequence[int]) -> Shape:
+def _with_axes(shape: Shape, axis: Sequence[int]) -> Shape:
     return tuple([1 if a in axis else n for a, n in enumerate(shape)])
 
 
@@ -65,7 +68,7 @@ def _operator(name: str) -> Callable[..., Symbol]:
         x = cast_to(writer, cast_to(writer, x, spec.dtype), np.dtype(_WIDE.get(code, code)))
         if not axis:
             return x
-        result = Spec(_kept(x.shape, axis), x.dtype)
+        result = Spec(_with_axes(x.shape, axis), x.dtype)
         return writer.node(name, [x, writer.integers(axis)], result, keepdims=1)
 
     return write
@@ -159,7 +162,7 @@ def _folded(writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequen
         return expanded(writer, writer.constant(fold.identity, spec.dtype), row.shape[:-1])
     places = m.element(writer.constant(np.arange(count)))
     state = fold.of(m, spec.dtype, places, m.element(row))
-    states = [_whole(m, part, row.shape) for part in _parts(state)]
+    states = [_whole(m, portion, row.shape) for portion in _parts(state)]
     while (size := states[0].shape[-1]) > 1:
         states = _halved(m, fold, states, size, isinstance(state, tuple))
     out = fold.element(m, tuple(states) if isinstance(state, tuple) else states[0])
@@ -172,19 +175,21 @@ def _halved(
     """Combine neighbours, so that their order stays; one may be left over."""
     pairs = size // 2
 
-    def every_second(part: Element, first: int) -> Element:
-        last = len(part.shape) - 1
-        return m.element(sliced(m.writer, part.symbol, last, first, pairs, 2))
+    def every_second(portion: Element, first: int) -> Element:
+        last = len(portion.shape) - 1
+        return m.element(sliced(m.writer, portion.symbol, last, first, pairs, 2))
 
-    earlier, later = [[every_second(part, first) for part in states] for first in (0, 1)]
-    both = fold.combine(m, *[tuple(part) if several else part[0] for part in (earlier, later)])
-    out = [_whole(m, part, (*states[0].shape[:-1], pairs)) for part in _parts(both)]
+    earlier, later = [[every_second(portion, first) for portion in states] for first in (0, 1)]
+    both = fold.combine(
+        m, *[tuple(portion) if several else portion[0] for portion in (earlier, later)]
+    )
+    out = [_whole(m, portion, (*states[0].shape[:-1], pairs)) for portion in _parts(both)]
     if size % 2:
         axis = len(states[0].shape) - 1
-        ends = [sliced(m.writer, part.symbol, axis, size - 1, 1) for part in states]
+        ends = [sliced(m.writer, portion.symbol, axis, size - 1, 1) for portion in states]
         out = [
-            m.element(joined(m.writer, [m.symbol(part, end.dtype), end], axis))
-            for part, end in zip(out, ends, strict=True)
+            m.element(joined(m.writer, [m.symbol(portion, end.dtype), end], axis))
+            for portion, end in zip(out, ends, strict=True)
         ]
     return out
 
@@ -193,9 +198,9 @@ def _parts(state: Any) -> tuple[Any, ...]:
     return state if isinstance(state, tuple) else (state,)
 
 
-def _whole(m: ElementAlgebra, part: Any, shape: Shape) -> Element:
+def _whole(m: ElementAlgebra, portion: Any, shape: Shape) -> Element:
     """A part of a state, as an array of a shape."""
-    symbol = part.symbol if isinstance(part, Element) else m.writer.constant(part)
+    symbol = portion.symbol if isinstance(portion, Element) else m.writer.constant(portion)
     return m.element(expanded(m.writer, symbol, shape))
 
 
@@ -229,14 +234,14 @@ def scanned(
     places = m.element(writer.constant(np.arange(count).reshape(count, *[1] * (rank - 1))))
     state = fold.of(m, spec.dtype, places, *map(m.element, rows))
     several = isinstance(state, tuple)
-    parts = [_whole(m, part, rows[0].shape).symbol for part in _parts(state)]
+    parts = [_whole(m, portion, rows[0].shape).symbol for portion in _parts(state)]
     if count > 1:
         begin = [reshaped(writer, sliced(writer, x, 0, 0, 1), tuple(narrow)) for x in parts]
         later = [sliced(writer, x, 0, 1, count - 1) for x in parts]
         steps = _scan(writer, fold, begin, later, several)
         firsts = [sliced(writer, x, 0, 0, 1) for x in parts]
         parts = [joined(writer, [x, y], 0) for x, y in zip(firsts, steps, strict=True)]
-    states = [m.element(part) for part in parts]
+    states = [m.element(portion) for portion in parts]
     out = m.symbol(fold.element(m, tuple(states) if several else states[0]), spec.dtype)
     out = _flipped(writer, out) if reverse else out
     return _turned(writer, out, [front.index(a) for a in range(rank)])
@@ -265,11 +270,12 @@ def _scan(
     m = ElementAlgebra(body)
     carry, rows = [[body.input("", Spec(x.shape, x.dtype)) for x in begin] for _ in range(2)]
     states = [
-        tuple(map(m.element, part)) if several else m.element(part[0]) for part in (carry, rows)
+        tuple(map(m.element, portion)) if several else m.element(portion[0])
+        for portion in (carry, rows)
     ]
     outs = [
-        m.symbol(_whole(m, part, x.shape), x.dtype)
-        for part, x in zip(_parts(fold.combine(m, *states)), begin, strict=True)
+        m.symbol(_whole(m, portion, x.shape), x.dtype)
+        for portion, x in zip(_parts(fold.combine(m, *states)), begin, strict=True)
     ]
     specs = [Spec(x.shape, x.dtype) for x in (*begin, *later)]
     graph, count = body.graph([*outs, *outs]), len(begin)

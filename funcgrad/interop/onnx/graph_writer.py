@@ -63,7 +63,7 @@ class Symbol:
 
 
 class _Shared:
-    """What a graph and the graphs within it share: names, constants, and the line that is written.
+    """State that a graph and graphs within it share: names, constants, the line that is written.
 
     Attributes
     ----------
@@ -262,6 +262,6 @@ def joined(writer: GraphWriter, parts: Sequence[Symbol], axis: int) -> Symbol:
     """Values behind one another along an axis."""
     if len(parts) == 1:
         return parts[0]
-    size = sum([part.shape[axis] for part in parts])
+    size = sum([value.shape[axis] for value in parts])
     shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
     return writer.node("Concat", parts, Spec(shape, parts[0].dtype), axis=axis)

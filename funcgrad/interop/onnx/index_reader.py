@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value, numbers
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
 
 
 def _counted(indices: Value, size: int) -> Value:
@@ -16,7 +18,7 @@ def _counted(indices: Value, size: int) -> Value:
     return fnp.where(indices < 0, indices + size, indices)
 
 
-def _gathered(node: Node, x: Value, indices: Value) -> Value:
+def _gathered(node: OperatorNode, x: Value, indices: Value) -> Value:
     axis = node.get("axis", 0)
     if isinstance(x, np.ndarray) and isinstance(indices, np.ndarray | np.generic):
         return np.take(x, np.asarray(indices, np.int64), axis)  # of shapes, which stay arrays
@@ -30,7 +32,7 @@ def _grid(shape: tuple[int, ...], indices: Value, axis: int) -> tuple[Value, ...
     return tuple(grid)
 
 
-def _elements(node: Node, x: Value, indices: Value) -> Value:
+def _elements(node: OperatorNode, x: Value, indices: Value) -> Value:
     axis = node.get("axis", 0) % len(np.shape(x))
     return fnp.asarray(x)[_grid(np.shape(indices), indices, axis)]
 
@@ -44,27 +46,27 @@ def _nd_index(indices: Value, batch: int) -> tuple[Value, ...]:
     return (*before, *[indices[..., k] for k in range(depth)])
 
 
-def _gathered_nd(node: Node, x: Value, indices: Value) -> Value:
+def _gathered_nd(node: OperatorNode, x: Value, indices: Value) -> Value:
     return fnp.asarray(x)[_nd_index(indices, node.get("batch_dims", 0))]
 
 
-def _updated(node: Node, x: Value, key: Any, updates: Value) -> Value:
+def _updated(node: OperatorNode, x: Value, key: Any, updates: Value) -> Value:
     place = fnp.asarray(x).at[key]
     reduction = node.get("reduction", "none")
     methods = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
     return getattr(place, methods[reduction])(updates)
 
 
-def _scattered(node: Node, x: Value, indices: Value, updates: Value) -> Value:
+def _scattered(node: OperatorNode, x: Value, indices: Value, updates: Value) -> Value:
     axis = node.get("axis", 0) % len(np.shape(x))
     return _updated(node, x, _grid(np.shape(indices), indices, axis), updates)
 
 
-def _scattered_nd(node: Node, x: Value, indices: Value, updates: Value) -> Value:
+def _scattered_nd(node: OperatorNode, x: Value, indices: Value, updates: Value) -> Value:
     return _updated(node, x, _nd_index(indices, 0), updates)
 
 
-def _one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
+def _one_hot(node: OperatorNode, indices: Value, depth: Value, values: Value) -> Value:
     count = int(numbers(node, depth, "depth")[0])
     indices = fnp.astype(_counted(indices, count), np.int64)
     rank = len(indices.shape)
@@ -75,25 +77,27 @@ def _one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
     return fnp.where(wide == places, high, low)
 
 
-def _nonzero(node: Node, x: Value) -> Value:
+def _nonzero(node: OperatorNode, x: Value) -> Value:
     numbers(node, x, "X")
     return np.array(np.nonzero(np.atleast_1d(np.asarray(x))), np.int64)
 
 
-def _compressed(node: Node, x: Value, condition: Value) -> Value:
+def _compressed(node: OperatorNode, x: Value, condition: Value) -> Value:
     chosen = np.flatnonzero(numbers(node, condition, "condition"))
     axis = node.get("axis")
     return fnp.take(fnp.ravel(x) if axis is None else x, chosen, axis=axis or 0)
 
 
-INDICES: Final[dict[str, Read]] = {
-    "Compress": _compressed,
-    "Gather": _gathered,
-    "GatherElements": _elements,
-    "GatherND": _gathered_nd,
-    "NonZero": _nonzero,
-    "OneHot": _one_hot,
-    "Scatter": _scattered,
-    "ScatterElements": _scattered,
-    "ScatterND": _scattered_nd,
-}
+INDICES: Final[Mapping[str, Read]] = MappingProxyType(
+    {
+        "Compress": _compressed,
+        "Gather": _gathered,
+        "GatherElements": _elements,
+        "GatherND": _gathered_nd,
+        "NonZero": _nonzero,
+        "OneHot": _one_hot,
+        "Scatter": _scattered,
+        "ScatterElements": _scattered,
+        "ScatterND": _scattered_nd,
+    }
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +13,7 @@ from funcgrad.control.choices import cond
 from funcgrad.control.scans import scan
 from funcgrad.control.whiles import while_loop
 from funcgrad.interop.onnx.element_reader import cast
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value, numbers
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
 from funcgrad.trace import RAW, concrete
 
 
@@ -20,12 +22,12 @@ def is_known(x: Value) -> bool:
     return type(concrete(x)) in RAW
 
 
-def _run(node: Node, graph: str, inputs: list[Value]) -> list[Value]:
+def _run(node: OperatorNode, graph: str, inputs: list[Value]) -> list[Value]:
     assert node.run is not None
     return node.run(node.get(graph), inputs)
 
 
-def _chosen(node: Node, condition: Value) -> tuple[Value, ...]:
+def _chosen(node: OperatorNode, condition: Value) -> tuple[Value, ...]:
     if is_known(condition):
         taken = "then_branch" if bool(np.asarray(condition).reshape(())) else "else_branch"
         return tuple(_run(node, taken, []))
@@ -36,7 +38,7 @@ def _chosen(node: Node, condition: Value) -> tuple[Value, ...]:
     )
 
 
-def _looped(node: Node, limit: Value = None, condition: Value = None, *carry: Value) -> Any:
+def _looped(node: OperatorNode, limit: Value = None, condition: Value = None, *carry: Value) -> Any:
     """A loop: counted ones scan, others run while the condition holds."""
     start = [fnp.asarray(x) for x in carry]
     count = None if limit is None else numbers(node, limit, "M")[0]
@@ -64,17 +66,17 @@ def _is_true(condition: Value) -> bool:
     return condition is None or (is_known(condition) and bool(np.asarray(condition).all()))
 
 
-def _never_ends(node: Node) -> bool:
+def _never_ends(node: OperatorNode) -> bool:
     """Whether the body hands the condition on as it came, or always returns true."""
     body = node.get("body")
     name = body.output[0].name
-    makers = {out: each for each in body.node for out in each.output}
+    makers = {out: entry for entry in body.node for out in entry.output}
     while name in makers and makers[name].op_type == "Identity":
         name = makers[name].input[0]
     return bool(name == body.input[1].name)
 
 
-def _counted(node: Node, count: int, start: list[Value]) -> tuple[Value, ...]:
+def _counted(node: OperatorNode, count: int, start: list[Value]) -> tuple[Value, ...]:
     carried = len(start)
 
     def step(values: Any, place: Any) -> Any:
@@ -87,7 +89,7 @@ def _counted(node: Node, count: int, start: list[Value]) -> tuple[Value, ...]:
 
 
 def _by_python(
-    node: Node, count: int | None, condition: Value, values: list[Value]
+    node: OperatorNode, count: int | None, condition: Value, values: list[Value]
 ) -> tuple[Value, ...]:
     """A loop of Python's, for stacks whose number of rows the condition decides."""
     rows: list[list[Value]] = []
@@ -103,16 +105,16 @@ def _by_python(
     return (*values, *[fnp.stack(list(column)) for column in zip(*rows, strict=True)])
 
 
-def _no_rows(node: Node, info: Any) -> Value:
+def _no_rows(node: OperatorNode, info: Any) -> Value:
     """A stack without rows, of the shape and dtype that the body declares for them."""
     kind = info.type.tensor_type
-    sizes = [each.dim_value for each in kind.shape.dim]
+    sizes = [entry.dim_value for entry in kind.shape.dim]
     if not kind.elem_type or 0 in sizes:
         raise node.unread("it takes no step, and the shapes of its stacks are not known")
     return cast(node, fnp.zeros((0, *sizes)), kind.elem_type)
 
 
-def _scanned(node: Node, *inputs: Value) -> tuple[Value, ...]:
+def _scanned(node: OperatorNode, *inputs: Value) -> tuple[Value, ...]:
     if node.version < 9:
         raise node.unread("scans of batches, before version 9, are not there")
     through = node.get("num_scan_inputs")
@@ -143,4 +145,6 @@ def _scanned(node: Node, *inputs: Value) -> tuple[Value, ...]:
     return (*last, *ordered)
 
 
-LOOPS: Final[dict[str, Read]] = {"If": _chosen, "Loop": _looped, "Scan": _scanned}
+LOOPS: Final[Mapping[str, Read]] = MappingProxyType(
+    {"If": _chosen, "Loop": _looped, "Scan": _scanned}
+)

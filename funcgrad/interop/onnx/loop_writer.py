@@ -55,9 +55,9 @@ def _chosen(
     least = writer.constant(first, _INT64)
     is_first = writer.node("LessOrEqual", [number, least], Spec((), _BOOL))
     graphs = []
-    for rest, start in ((branches[:1], first), (branches[1:], first + 1)):
+    for group, start in ((branches[:1], first), (branches[1:], first + 1)):
         inside = writer.inside("branch")
-        outs = _chosen(inside, number, rest, start, operands, specs, write)
+        outs = _chosen(inside, number, group, start, operands, specs, write)
         graphs.append(inside.graph(outs))
     then, other = graphs
     return writer.nodes_of("If", [is_first], specs, then_branch=then, else_branch=other)

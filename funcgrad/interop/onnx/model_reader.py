@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from funcgrad.interop.onnx.element_reader import ELEMENTS
 from funcgrad.interop.onnx.index_reader import INDICES
 from funcgrad.interop.onnx.library import onnx_library
 from funcgrad.interop.onnx.loop_reader import LOOPS
-from funcgrad.interop.onnx.reader_parts import Node, Read, UnreadableError, Value
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, UnreadableError, Value
 from funcgrad.interop.onnx.recurrent_reader import RECURRENT
 from funcgrad.interop.onnx.reduction_reader import REDUCTIONS
 from funcgrad.interop.onnx.resize_reader import RESIZES
@@ -24,22 +25,24 @@ from funcgrad.shape import DTYPES
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import concrete
 
-OPERATORS: Final[Mapping[str, Read]] = {
-    **ELEMENTS,
-    **INDICES,
-    **LOOPS,
-    **RECURRENT,
-    **REDUCTIONS,
-    **RESIZES,
-    **SHAPES,
-    **WINDOWS,
-}
+OPERATORS: Final[Mapping[str, Read]] = MappingProxyType(
+    {
+        **ELEMENTS,
+        **INDICES,
+        **LOOPS,
+        **RECURRENT,
+        **REDUCTIONS,
+        **RESIZES,
+        **SHAPES,
+        **WINDOWS,
+    }
+)
 """The operators of ONNX's standard domain that are read."""
 
 _STANDARD: Final = ("", "ai.onnx")
 """Names of the domain of ONNX's standard operators."""
 
-_NUMBERS: Final = {"Dropout": (1,), "Range": (0, 1, 2), "Resize": (1, 2)}
+_NUMBERS: Final = MappingProxyType({"Dropout": (1,), "Range": (0, 1, 2), "Resize": (1, 2)})
 """Positions of floating inputs that decide shapes: initializers there stay constants."""
 
 
@@ -94,11 +97,11 @@ def load(
     """
     onnx = onnx_library("interop.onnx.load")
     graph_model = _model(onnx, model)
-    versions = {each.domain: each.version for each in graph_model.opset_import}
-    functions = {(each.domain, each.name): each for each in graph_model.functions}
+    versions = {entry.domain: entry.version for entry in graph_model.opset_import}
+    functions = {(entry.domain, entry.name): entry for entry in graph_model.functions}
     reader = _Reader(onnx, versions, functions)
     graph = graph_model.graph
-    arrays = {each.name: reader.array(each) for each in graph.initializer}
+    arrays = {entry.name: reader.array(entry) for entry in graph.initializer}
     if len(graph.sparse_initializer):
         raise UnreadableError("interop.onnx.load: sparse initializers are not read.")
     fixed = _deciding(graph)
@@ -108,7 +111,7 @@ def load(
         if array.dtype.kind == "f" and name not in fixed
     }
     constants = {name: array for name, array in arrays.items() if name not in params}
-    names = [each.name for each in graph.input if each.name not in arrays]
+    names = [entry.name for entry in graph.input if entry.name not in arrays]
     reader.check(graph)
     starts = tuple(params)
 
@@ -223,10 +226,10 @@ class _Reader:
                 f"interop.onnx.load: the graph {graph.name} has operators that are not there:"
                 f" {', '.join(missing)}. Replace them in the model, or split it around them."
             )
-        for each in (*graph.input, *graph.output):
-            if each.type.WhichOneof("value") not in ("tensor_type", None):
+        for entry in (*graph.input, *graph.output):
+            if entry.type.WhichOneof("value") not in ("tensor_type", None):
                 raise UnreadableError(
-                    f"interop.onnx.load: {each.name} of the graph {graph.name} is a sequence or an"
+                    f"interop.onnx.load: {entry.name} of the graph {graph.name} is a sequence or an"
                     " optional value, which are not there. Arrays are."
                 )
 
@@ -244,7 +247,7 @@ class _Reader:
                 yield from self._missing_of_standard(node)
 
     def _missing_of_standard(self, node: Any) -> Iterator[str]:
-        """What an operator lacks that ONNX's standard may define by others."""
+        """Name what an operator lacks that ONNX's standard may define by others."""
         try:
             schema = self.onnx.defs.get_schema(node.op_type, self.version(""))
         except Exception:  # no such operator
@@ -258,7 +261,7 @@ class _Reader:
         """Run a graph; ``values`` has its inputs, its initializers, and what is around it."""
         for node in graph.node:
             self.step(node, values)
-        return [values[each.name] for each in graph.output]
+        return [values[entry.name] for entry in graph.output]
 
     def step(self, proto: Any, values: dict[str, Value]) -> None:
         """Run a node, and add its results to the values."""
@@ -271,25 +274,25 @@ class _Reader:
     def results(self, proto: Any, inputs: list[Value], values: dict[str, Value]) -> Sequence[Value]:
         """The results of a node."""
         local = self.functions.get((proto.domain, proto.op_type))
-        attributes = {each.name: self._attribute(each) for each in proto.attribute}
+        attributes = {entry.name: self._attribute(entry) for entry in proto.attribute}
         if local is not None:
             return self._called(local, attributes, inputs)
         read = None if proto.domain not in _STANDARD else OPERATORS.get(proto.op_type)
         if read is None:
             return self._expanded(proto, attributes, inputs)
-        node = Node(
+        node = OperatorNode(
             proto.op_type,
             attributes,
             self.version(""),
             tuple(proto.output),
-            lambda graph, given: self._inside(graph, given, values),
+            lambda graph, operands: self._inside(graph, operands, values),
         )
         out = read(node, *inputs)
         return out if isinstance(out, tuple | list) else (out,)
 
     def _inside(self, graph: Any, inputs: list[Value], values: dict[str, Value]) -> list[Value]:
-        initial = {each.name: self.array(each) for each in graph.initializer}
-        names = [each.name for each in graph.input]
+        initial = {entry.name: self.array(entry) for entry in graph.initializer}
+        names = [entry.name for entry in graph.input]
         return self.run(graph, {**values, **initial, **dict(zip(names, inputs, strict=False))})
 
     def _attribute(self, proto: Any) -> Any:
@@ -312,28 +315,28 @@ class _Reader:
         """Run a function of the model: its nodes, with the call's attributes in their places."""
         values: dict[str, Value] = dict.fromkeys(function.input)
         values.update(zip(function.input, inputs, strict=False))
-        usual = {each.name: self._attribute(each) for each in function.attribute_proto}
+        usual = {entry.name: self._attribute(entry) for entry in function.attribute_proto}
         chosen = {**usual, **attributes}
-        versions = {each.domain: each.version for each in function.opset_import}
+        versions = {entry.domain: entry.version for entry in function.opset_import}
         inside = _Reader(self.onnx, {**self.versions, **versions}, self.functions)
         for proto in function.node:
             inside.step(self._filled(proto, chosen), values)
         return [values.get(name) for name in function.output]  # some are written where asked for
 
     def _filled(self, proto: Any, attributes: Mapping[str, Any]) -> Any:
-        if not any(each.ref_attr_name for each in proto.attribute):
+        if not any(entry.ref_attr_name for entry in proto.attribute):
             return proto
         filled = type(proto)()
         filled.CopyFrom(proto)
         del filled.attribute[:]
-        for each in proto.attribute:
-            if not each.ref_attr_name:
-                filled.attribute.append(each)
-            elif each.ref_attr_name in attributes:
-                value = attributes[each.ref_attr_name]
+        for entry in proto.attribute:
+            if not entry.ref_attr_name:
+                filled.attribute.append(entry)
+            elif entry.ref_attr_name in attributes:
+                value = attributes[entry.ref_attr_name]
                 if isinstance(value, np.ndarray):
                     value = self.onnx.numpy_helper.from_array(value)
-                filled.attribute.append(self.onnx.helper.make_attribute(each.name, value))
+                filled.attribute.append(self.onnx.helper.make_attribute(entry.name, value))
         return filled
 
     def _expanded(
@@ -342,9 +345,9 @@ class _Reader:
         """Run the function by which ONNX's standard defines an operator."""
         schema = self.onnx.defs.get_schema(proto.op_type, self.version(""))
         usual = {
-            name: self._attribute(each.default_value)
-            for name, each in schema.attributes.items()
-            if each.default_value.type
+            name: self._attribute(entry.default_value)
+            for name, entry in schema.attributes.items()
+            if entry.default_value.type
         }
         if schema.has_function:
             return self._called(schema.function_body, {**usual, **attributes}, inputs)

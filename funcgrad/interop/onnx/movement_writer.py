@@ -128,8 +128,8 @@ def offsets(writer: GraphWriter, shape: Shape, start: int, strides: Sequence[int
         if stride and count > 1:
             line = np.arange(count, dtype=np.int64) * stride + (0 if total else start)
             line = line.reshape([count if a == axis else 1 for a in range(len(shape))])
-            part = writer.constant(line)
-            total = part if total is None else added(writer, total, part)
+            portion = writer.constant(line)
+            total = portion if total is None else added(writer, total, portion)
     if total is None:
         total = writer.constant(np.full((1,) * len(shape), start, np.int64))
     return total
@@ -197,8 +197,8 @@ def _box(piece: Piece, shape: Shape) -> Box | None:
 
 def _run(piece: Piece, shape: Shape) -> Box | None:
     """The box of a piece that fills whole rows in C order, as a reshape does."""
-    kept = [(n, s) for n, s in zip(piece.shape, piece.to_strides, strict=True) if n > 1]
-    if tuple([s for _, s in kept]) != dense_strides([n for n, _ in kept]):
+    filled = [(n, s) for n, s in zip(piece.shape, piece.to_strides, strict=True) if n > 1]
+    if tuple([s for _, s in filled]) != dense_strides([n for n, _ in filled]):
         return None
     size, sizes = prod(piece.shape), [1] * len(shape)
     for axis in reversed(range(len(shape))):
@@ -258,10 +258,10 @@ def _row_of(
             (((*firsts[:axis], 0, *firsts[axis + 1 :]), sizes), value)
             for (firsts, sizes), value in group
         ]
-        part = _laid_out(writer, at_zero, narrow)
-        if part is None:
+        portion = _laid_out(writer, at_zero, narrow)
+        if portion is None:
             return None
-        parts.append(part)
+        parts.append(portion)
         end = first + size
     if end < spec.shape[axis]:
         parts.append(_zeros(writer, spec, axis, spec.shape[axis] - end))

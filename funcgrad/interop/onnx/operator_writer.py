@@ -5,8 +5,9 @@ Each is written by a function of the graph, the operands, the results' specs and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -256,20 +257,22 @@ def _determinant(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
     return writer.node("Det", [x], spec)
 
 
-OPERATORS: Final[dict[Primitive, WriteOperation]] = {
-    argsort: _order,
-    ceil: _float("Ceil"),
-    convolve: _convolved,
-    correlate: _correlated,
-    det: _determinant,
-    order_of_sorted: _order,
-    overlapped: _overlapped,
-    relu: _float("Relu"),
-    sigmoid: _float("Sigmoid"),
-    sign: _float("Sign"),
-    sort: _sorted,
-    spread: _spread,
-    window_shares: _shared,
-    window_sums: _summed,
-}
+OPERATORS: Final[Mapping[Primitive, WriteOperation]] = MappingProxyType(
+    {
+        argsort: _order,
+        ceil: _float("Ceil"),
+        convolve: _convolved,
+        correlate: _correlated,
+        det: _determinant,
+        order_of_sorted: _order,
+        overlapped: _overlapped,
+        relu: _float("Relu"),
+        sigmoid: _float("Sigmoid"),
+        sign: _float("Sign"),
+        sort: _sorted,
+        spread: _spread,
+        window_shares: _shared,
+        window_sums: _summed,
+    }
+)
 """Where one of them raises ``UnwritableError``, the operation is written by its structure."""

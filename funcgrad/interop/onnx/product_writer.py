@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,9 @@ from funcgrad.interop.onnx.graph_writer import (
 from funcgrad.shape import Spec
 from funcgrad.structure import LETTERS
 
-_WIDE: Final = {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}
+_WIDE: Final = MappingProxyType(
+    {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}
+)
 
 
 def multiplied(

@@ -1,6 +1,6 @@
 """A node of an ONNX graph as a record, and the numbers that shapes and the like need to know.
 
->>> numbers(Node("Reshape", {}, 20, ("y",)), np.array([2, 3]), "shape")
+>>> numbers(OperatorNode("Reshape", {}, 20, ("y",)), np.array([2, 3]), "shape")
 [2, 3]
 """
 
@@ -24,7 +24,7 @@ class UnreadableError(ProgramError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class OperatorNode:
     """An operator with its attributes.
 
     Attributes
@@ -59,7 +59,7 @@ Read: TypeAlias = Callable[..., Any]
 """``(node, *inputs)`` to the result, or to the tuple of results."""
 
 
-def numbers(node: Node, value: Value, name: str) -> list[Any]:
+def numbers(node: OperatorNode, value: Value, name: str) -> list[Any]:
     """The elements of an input that decides shapes, as a list of Python numbers.
 
     Raises
@@ -77,7 +77,7 @@ def numbers(node: Node, value: Value, name: str) -> list[Any]:
     return listed
 
 
-def axes_of(node: Node, value: Value) -> list[int] | None:
+def axes_of(node: OperatorNode, value: Value) -> list[int] | None:
     """Axes: an input, or in older versions an attribute; None where there are none."""
     if value is not None:
         return numbers(node, value, "axes")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -10,13 +11,15 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.control.scans import scan
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value
 from funcgrad.shape import dtype_of
 
 Activation = Callable[[Any], Any]
 
 
-def _activation(node: Node, name: str, alpha: float | None, beta: float | None) -> Activation:
+def _activation(
+    node: OperatorNode, name: str, alpha: float | None, beta: float | None
+) -> Activation:
     def number(value: float | None, usual: float) -> float:
         return usual if value is None else value
 
@@ -38,7 +41,9 @@ def _activation(node: Node, name: str, alpha: float | None, beta: float | None) 
     return activations[name.lower()]
 
 
-def _activations(node: Node, usual: Sequence[str], directions: int) -> list[list[Activation]]:
+def _activations(
+    node: OperatorNode, usual: Sequence[str], directions: int
+) -> list[list[Activation]]:
     names = list(node.get("activations") or [*usual] * directions)
     alphas, betas = (
         list(node.get("activation_alpha") or ()),
@@ -56,7 +61,7 @@ def _activations(node: Node, usual: Sequence[str], directions: int) -> list[list
     return [made[d * len(usual) : (d + 1) * len(usual)] for d in range(directions)]
 
 
-def _clipped(node: Node, x: Value) -> Value:
+def _clipped(node: OperatorNode, x: Value) -> Value:
     limit = node.get("clip")
     return x if limit is None else fnp.clip(x, -limit, limit)
 
@@ -66,7 +71,7 @@ Step = Callable[[Any, Any, Any, Any], Any]
 
 
 def _layer(
-    node: Node,
+    node: OperatorNode,
     usual: Sequence[str],
     step: Step,
     x: Value,
@@ -118,8 +123,8 @@ def _along_time(
         if lengths is None:
             return new, new[0]
         runs = fnp.expand_dims(fnp.asarray(now) < lengths, -1)
-        kept = [fnp.where(runs, a, b) for a, b in zip(new, states, strict=True)]
-        return kept, fnp.where(runs, new[0], 0)
+        states_now = [fnp.where(runs, a, b) for a, b in zip(new, states, strict=True)]
+        return states_now, fnp.where(runs, new[0], 0)
 
     places = np.arange(np.shape(x)[0])
     last, outs = scan(one, list(first), (places, fnp.asarray(x)), reverse=backwards)
@@ -136,7 +141,7 @@ def _rnn_step(functions: Any, weights: Any, x: Any, states: Any) -> list[Any]:
 
 
 def _rnn(
-    node: Node,
+    node: OperatorNode,
     x: Value,
     w: Value,
     r: Value,
@@ -148,7 +153,7 @@ def _rnn(
     return _layer(node, ("Tanh",), step, x, (w, r, bias), lengths, (h,))
 
 
-def _with_clip(node: Node, step: Any) -> Step:
+def _with_clip(node: OperatorNode, step: Any) -> Step:
     """A step whose activations get clipped arguments."""
 
     def clipped(functions: Any, weights: Any, x: Any, states: Any) -> Any:
@@ -159,7 +164,7 @@ def _with_clip(node: Node, step: Any) -> Step:
 
 
 def _gru(
-    node: Node,
+    node: OperatorNode,
     x: Value,
     w: Value,
     r: Value,
@@ -186,7 +191,7 @@ def _gru(
 
 
 def _lstm(
-    node: Node,
+    node: OperatorNode,
     x: Value,
     w: Value,
     r: Value,
@@ -223,4 +228,4 @@ def _lstm(
     )
 
 
-RECURRENT: Final[dict[str, Read]] = {"GRU": _gru, "LSTM": _lstm, "RNN": _rnn}
+RECURRENT: Final[Mapping[str, Read]] = MappingProxyType({"GRU": _gru, "LSTM": _lstm, "RNN": _rnn})

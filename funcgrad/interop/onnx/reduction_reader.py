@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import nn
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value, axes_of, numbers
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, axes_of, numbers
 from funcgrad.scipy.special import logsumexp
 from funcgrad.shape import dtype_of
 
@@ -17,7 +18,7 @@ from funcgrad.shape import dtype_of
 def _reduced(function: Callable[..., Any]) -> Read:
     """A reduction over axes, of all elements where there are none."""
 
-    def read(node: Node, x: Value, axes: Value = None) -> Value:
+    def read(node: OperatorNode, x: Value, axes: Value = None) -> Value:
         chosen = axes_of(node, axes)
         if not chosen and node.get("noop_with_empty_axes", 0):
             axis: tuple[int, ...] | None = ()
@@ -55,7 +56,7 @@ def _least(x: Value, **options: Any) -> Value:
 
 
 def _extremal(function: Callable[..., Any]) -> Read:
-    def read(node: Node, x: Value) -> Value:
+    def read(node: OperatorNode, x: Value) -> Value:
         axis, keepdims = node.get("axis", 0), bool(node.get("keepdims", 1))
         if not node.get("select_last_index", 0):
             return function(x, axis=axis, keepdims=keepdims)
@@ -65,7 +66,7 @@ def _extremal(function: Callable[..., Any]) -> Read:
     return read
 
 
-def _top(node: Node, x: Value, k: Value) -> tuple[Value, Value]:
+def _top(node: OperatorNode, x: Value, k: Value) -> tuple[Value, Value]:
     axis, count = node.get("axis", -1), numbers(node, k, "K")[0]
     if not node.get("sorted", 1) and not node.get("largest", 1):
         pass  # any order will do, so that of sorted values does
@@ -75,7 +76,7 @@ def _top(node: Node, x: Value, k: Value) -> tuple[Value, Value]:
     return fnp.take_along_axis(x, places, axis), places
 
 
-def _running(node: Node, x: Value, axis: Value) -> Value:
+def _running(node: OperatorNode, x: Value, axis: Value) -> Value:
     along = numbers(node, axis, "axis")[0]
     x = fnp.flip(x, along) if node.get("reverse", 0) else fnp.asarray(x)
     out = fnp.cumsum(x, axis=along, dtype=x.dtype)
@@ -87,7 +88,7 @@ def _running(node: Node, x: Value, axis: Value) -> Value:
     return fnp.flip(out, along) if node.get("reverse", 0) else out
 
 
-def _products(node: Node, x: Value, axis: Value) -> Value:
+def _products(node: OperatorNode, x: Value, axis: Value) -> Value:
     along = numbers(node, axis, "axis")[0]
     x = fnp.flip(x, along) if node.get("reverse", 0) else fnp.asarray(x)
     out = fnp.cumprod(x, axis=along, dtype=x.dtype)
@@ -98,7 +99,7 @@ def _products(node: Node, x: Value, axis: Value) -> Value:
     return fnp.flip(out, along) if node.get("reverse", 0) else out
 
 
-def _gemm(node: Node, a: Value, b: Value, c: Value = None) -> Value:
+def _gemm(node: OperatorNode, a: Value, b: Value, c: Value = None) -> Value:
     a = fnp.transpose(a) if node.get("transA", 0) else a
     b = fnp.transpose(b) if node.get("transB", 0) else b
     out = fnp.matmul(a, b)
@@ -110,14 +111,14 @@ def _gemm(node: Node, a: Value, b: Value, c: Value = None) -> Value:
     return fnp.astype(out, dtype)
 
 
-def _einsum(node: Node, *operands: Value) -> Value:
+def _einsum(node: OperatorNode, *operands: Value) -> Value:
     return fnp.einsum(node.get("equation"), *operands)
 
 
 def _soft(function: Callable[..., Any]) -> Read:
     """Over an axis; before version 13 over all axes from one on, as one."""
 
-    def read(node: Node, x: Value) -> Value:
+    def read(node: OperatorNode, x: Value) -> Value:
         if node.version >= 13:
             return function(x, axis=node.get("axis", -1))
         shape, axis = np.shape(x), node.get("axis", 1)
@@ -128,7 +129,7 @@ def _soft(function: Callable[..., Any]) -> Read:
     return read
 
 
-def _hardmax(node: Node, x: Value) -> Value:
+def _hardmax(node: OperatorNode, x: Value) -> Value:
     axis = node.get("axis", -1)
     places = np.arange(np.shape(x)[axis]).reshape(
         [-1] + [1] * (len(np.shape(x)) - 1 - axis % len(np.shape(x)))
@@ -141,7 +142,7 @@ def _by_channel(value: Value, rank: int) -> Value:
 
 
 def _batch_normalized(
-    node: Node, x: Value, scale: Value, bias: Value, mean: Value, var: Value
+    node: OperatorNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value
 ) -> Any:
     rank, epsilon = len(np.shape(x)), node.get("epsilon", 1e-5)
     x = fnp.asarray(x)
@@ -164,7 +165,7 @@ def _normalized(
     return fnp.astype((x - mean) / fnp.sqrt(var + epsilon) * scale + bias, dtype_of(x))
 
 
-def _instance_normalized(node: Node, x: Value, scale: Value, bias: Value) -> Value:
+def _instance_normalized(node: OperatorNode, x: Value, scale: Value, bias: Value) -> Value:
     rank = len(np.shape(x))
     axes = tuple(range(2, rank))
     x = fnp.asarray(x)
@@ -174,7 +175,7 @@ def _instance_normalized(node: Node, x: Value, scale: Value, bias: Value) -> Val
     return out * _by_channel(scale, rank) + _by_channel(bias, rank)
 
 
-def _group_normalized(node: Node, x: Value, scale: Value, bias: Value) -> Value:
+def _group_normalized(node: OperatorNode, x: Value, scale: Value, bias: Value) -> Value:
     shape, groups = np.shape(x), node.get("num_groups")
     x = fnp.reshape(x, (shape[0], groups, -1))
     apart = x - fnp.mean(x, axis=-1, keepdims=True)
@@ -187,7 +188,7 @@ def _group_normalized(node: Node, x: Value, scale: Value, bias: Value) -> Value:
     return fnp.reshape(out, shape) * _by_channel(scale, rank) + _by_channel(bias, rank)
 
 
-def _layer_normalized(node: Node, x: Value, scale: Value, bias: Value = None) -> Any:
+def _layer_normalized(node: OperatorNode, x: Value, scale: Value, bias: Value = None) -> Any:
     rank = len(np.shape(x))
     axis = node.get("axis", -1) % rank
     axes, dtype = tuple(range(axis, rank)), dtype_of(x)
@@ -201,13 +202,13 @@ def _layer_normalized(node: Node, x: Value, scale: Value, bias: Value = None) ->
     return (out, mean, inverse)[: len(node.outputs)] if len(node.outputs) > 1 else out
 
 
-def _lp_normalized(node: Node, x: Value) -> Value:
+def _lp_normalized(node: OperatorNode, x: Value) -> Value:
     axis, p = node.get("axis", -1), node.get("p", 2)
     size = (_l1 if p == 1 else _l2)(x, axis=axis, keepdims=True)
     return fnp.where(size == 0, 0, fnp.asarray(x) / fnp.where(size == 0, 1, size))
 
 
-def _local_response(node: Node, x: Value) -> Value:
+def _local_response(node: OperatorNode, x: Value) -> Value:
     size, channels = node.get("size"), np.shape(x)[1]
     before = (size - 1) // 2
     rank = len(np.shape(x))
@@ -218,33 +219,35 @@ def _local_response(node: Node, x: Value) -> Value:
     return fnp.asarray(x) / scale ** node.get("beta", 0.75)
 
 
-REDUCTIONS: Final[dict[str, Read]] = {
-    "ArgMax": _extremal(fnp.argmax),
-    "ArgMin": _extremal(fnp.argmin),
-    "BatchNormalization": _batch_normalized,
-    "CumProd": _products,
-    "CumSum": _running,
-    "Det": lambda node, x: fnp.linalg.det(x),
-    "Einsum": _einsum,
-    "Gemm": _gemm,
-    "GroupNormalization": _group_normalized,
-    "Hardmax": _hardmax,
-    "InstanceNormalization": _instance_normalized,
-    "LRN": _local_response,
-    "LayerNormalization": _layer_normalized,
-    "LogSoftmax": _soft(nn.log_softmax),
-    "LpNormalization": _lp_normalized,
-    "MatMul": lambda node, x, y: fnp.matmul(x, y),
-    "ReduceL1": _reduced(_l1),
-    "ReduceL2": _reduced(_l2),
-    "ReduceLogSum": _reduced(lambda x, **options: fnp.log(fnp.sum(x, **options))),
-    "ReduceLogSumExp": _reduced(_log_sum_exp),
-    "ReduceMax": _reduced(_greatest),
-    "ReduceMean": _reduced(fnp.mean),
-    "ReduceMin": _reduced(_least),
-    "ReduceProd": _reduced(fnp.prod),
-    "ReduceSum": _reduced(fnp.sum),
-    "ReduceSumSquare": _reduced(lambda x, **options: fnp.sum(fnp.square(x), **options)),
-    "Softmax": _soft(nn.softmax),
-    "TopK": _top,
-}
+REDUCTIONS: Final[Mapping[str, Read]] = MappingProxyType(
+    {
+        "ArgMax": _extremal(fnp.argmax),
+        "ArgMin": _extremal(fnp.argmin),
+        "BatchNormalization": _batch_normalized,
+        "CumProd": _products,
+        "CumSum": _running,
+        "Det": lambda node, x: fnp.linalg.det(x),
+        "Einsum": _einsum,
+        "Gemm": _gemm,
+        "GroupNormalization": _group_normalized,
+        "Hardmax": _hardmax,
+        "InstanceNormalization": _instance_normalized,
+        "LRN": _local_response,
+        "LayerNormalization": _layer_normalized,
+        "LogSoftmax": _soft(nn.log_softmax),
+        "LpNormalization": _lp_normalized,
+        "MatMul": lambda node, x, y: fnp.matmul(x, y),
+        "ReduceL1": _reduced(_l1),
+        "ReduceL2": _reduced(_l2),
+        "ReduceLogSum": _reduced(lambda x, **options: fnp.log(fnp.sum(x, **options))),
+        "ReduceLogSumExp": _reduced(_log_sum_exp),
+        "ReduceMax": _reduced(_greatest),
+        "ReduceMean": _reduced(fnp.mean),
+        "ReduceMin": _reduced(_least),
+        "ReduceProd": _reduced(fnp.prod),
+        "ReduceSum": _reduced(fnp.sum),
+        "ReduceSumSquare": _reduced(lambda x, **options: fnp.sum(fnp.square(x), **options)),
+        "Softmax": _soft(nn.softmax),
+        "TopK": _top,
+    }
+)

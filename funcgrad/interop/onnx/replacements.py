@@ -9,8 +9,9 @@ array([[2.],
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -207,13 +208,15 @@ def _correlated(x: Any, y: Any, sizes: Shape, strides: Shape, dilations: Shape, 
     return fnp.reshape(sums, (count, x.shape[1] // groups, *sizes))
 
 
-REPLACEMENTS: Final[dict[Primitive, Callable[..., Any]]] = {
-    convolve: _convolved,
-    correlate: _correlated,
-    directed: _directed,
-    gammaln: log_gamma,
-    length: _length,
-    psi: digamma,
-    spread: _spread,
-}
+REPLACEMENTS: Final[Mapping[Primitive, Callable[..., Any]]] = MappingProxyType(
+    {
+        convolve: _convolved,
+        correlate: _correlated,
+        directed: _directed,
+        gammaln: log_gamma,
+        length: _length,
+        psi: digamma,
+        spread: _spread,
+    }
+)
 """Operations that declare no structure, as functions of their operands and parameters."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value, numbers
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
 from funcgrad.shape import dtype_of
 
 Array = np.ndarray[Any, Any]
 
 
 def _resized(
-    node: Node, x: Value, roi: Value = None, scales: Value = None, sizes: Value = None
+    node: OperatorNode, x: Value, roi: Value = None, scales: Value = None, sizes: Value = None
 ) -> Value:
     shape = np.shape(x)
     axes = [a % len(shape) for a in node.get("axes") or range(len(shape))]
@@ -39,7 +40,7 @@ def _resized(
     return out
 
 
-def _ratios(node: Node, lengths: Sequence[int], scales: Value, sizes: Value) -> list[float]:
+def _ratios(node: OperatorNode, lengths: Sequence[int], scales: Value, sizes: Value) -> list[float]:
     if scales is not None and numbers(node, scales, "scales"):
         return [float(s) for s in numbers(node, scales, "scales")]
     wanted = numbers(node, sizes, "sizes")
@@ -52,7 +53,7 @@ def _ratios(node: Node, lengths: Sequence[int], scales: Value, sizes: Value) -> 
 
 
 def _lengths(
-    node: Node, lengths: Sequence[int], ratios: Sequence[float], sizes: Value
+    node: OperatorNode, lengths: Sequence[int], ratios: Sequence[float], sizes: Value
 ) -> list[int]:
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if sizes is not None and numbers(node, sizes, "sizes") and policy == "stretch":
@@ -62,7 +63,7 @@ def _lengths(
     return [math.floor(n * r) for n, r in zip(lengths, ratios, strict=True)]
 
 
-def _places(node: Node, size: int, length: int, ratio: float) -> Array:
+def _places(node: OperatorNode, size: int, length: int, ratio: float) -> Array:
     """Where the new elements lie among the old ones."""
     k = np.arange(length, dtype=np.float64)
     mode = node.get("coordinate_transformation_mode", "half_pixel")
@@ -78,7 +79,7 @@ def _places(node: Node, size: int, length: int, ratio: float) -> Array:
     return places
 
 
-def _weights(node: Node, size: int, length: int, ratio: float) -> Array:
+def _weights(node: OperatorNode, size: int, length: int, ratio: float) -> Array:
     """A row of weights for each new element."""
     places = _places(node, size, length, ratio)
     mode = node.get("mode", "nearest")
@@ -98,7 +99,7 @@ def _weights(node: Node, size: int, length: int, ratio: float) -> Array:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _kernel(node: Node, distance: Array) -> Array:
+def _kernel(node: OperatorNode, distance: Array) -> Array:
     """The weight at a distance (Keys 1981, for cubic ones)."""
     if node.get("mode") == "linear":
         return np.maximum(1 - distance, 0)
@@ -108,7 +109,7 @@ def _kernel(node: Node, distance: Array) -> Array:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _nearest(node: Node, places: Array) -> Array:
+def _nearest(node: OperatorNode, places: Array) -> Array:
     mode = node.get("nearest_mode", "round_prefer_floor")
     if mode == "floor":
         return np.floor(places)
@@ -119,4 +120,4 @@ def _nearest(node: Node, places: Array) -> Array:
     return np.ceil(places - 0.5)
 
 
-RESIZES: Final[dict[str, Read]] = {"Resize": _resized}
+RESIZES: Final[Mapping[str, Read]] = MappingProxyType({"Resize": _resized})

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebinterpolate
 
 
 class Series(NamedTuple):
@@ -39,19 +39,16 @@ def clenshaw(series: Series, x: Any) -> Any:
     return place * later - latest + coefficients[0]
 
 
-@cache
 def erf_series() -> Series:
     """``erf(x) / x`` as a function of ``x**2``, from 0 to 1."""
     return _series(lambda s: math.erf(math.sqrt(s)) / math.sqrt(s), 0.0, 1.0, 14)
 
 
-@cache
 def arctan_series() -> Series:
     """``arctan(x) / x`` as a function of ``x**2``, from 0 to 1."""
     return _series(lambda s: math.atan(math.sqrt(s)) / math.sqrt(s), 0.0, 1.0, 22)
 
 
-@cache
 def erfc_series() -> Series:
     """``erfc(x) e**(x**2) (1 + 2 x)`` as a function of ``(x - 4) / (x + 4)``, from x = 1/2 on."""
 
@@ -63,8 +60,6 @@ def erfc_series() -> Series:
 
 
 def _series(f: Callable[[float], float], low: float, high: float, degree: int) -> Series:
-    from numpy.polynomial.chebyshev import chebinterpolate
-
     def at(places: Any) -> Any:
         return np.array([f((high - low) / 2 * t + (high + low) / 2) for t in places.tolist()])
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.interop.onnx.element_reader import cast
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value, axes_of, numbers
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, axes_of, numbers
 from funcgrad.shape import dtype_of
 
 
-def _reshaped(node: Node, x: Value, shape: Value = None) -> Value:
+def _reshaped(node: OperatorNode, x: Value, shape: Value = None) -> Value:
     wanted = numbers(node, shape, "shape") if shape is not None else list(node.get("shape"))
     sizes = np.shape(x)
     if not node.get("allowzero", 0):
@@ -20,21 +22,21 @@ def _reshaped(node: Node, x: Value, shape: Value = None) -> Value:
     return fnp.reshape(x, tuple(wanted))
 
 
-def _flattened(node: Node, x: Value) -> Value:
+def _flattened(node: OperatorNode, x: Value) -> Value:
     shape, axis = np.shape(x), node.get("axis", 1)
     axis += len(shape) if axis < 0 else 0
     return fnp.reshape(x, (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
 
 
-def _transposed(node: Node, x: Value) -> Value:
+def _transposed(node: OperatorNode, x: Value) -> Value:
     return fnp.transpose(x, node.get("perm"))
 
 
-def _concatenated(node: Node, *inputs: Value) -> Value:
+def _concatenated(node: OperatorNode, *inputs: Value) -> Value:
     return fnp.concatenate(list(inputs), axis=node.get("axis", 1))
 
 
-def _split(node: Node, x: Value, sizes: Value = None) -> tuple[Value, ...]:
+def _split(node: OperatorNode, x: Value, sizes: Value = None) -> tuple[Value, ...]:
     axis = node.get("axis", 0)
     length = np.shape(x)[axis]
     counts = node.get("split") if sizes is None else numbers(node, sizes, "split")
@@ -44,26 +46,26 @@ def _split(node: Node, x: Value, sizes: Value = None) -> tuple[Value, ...]:
     return tuple(fnp.split(x, np.cumsum(counts)[:-1].tolist(), axis=axis))
 
 
-def _squeezed(node: Node, x: Value, axes: Value = None) -> Value:
+def _squeezed(node: OperatorNode, x: Value, axes: Value = None) -> Value:
     chosen = axes_of(node, axes)
     return fnp.squeeze(x, None if chosen is None else tuple(chosen))
 
 
-def _unsqueezed(node: Node, x: Value, axes: Value = None) -> Value:
+def _unsqueezed(node: OperatorNode, x: Value, axes: Value = None) -> Value:
     return fnp.expand_dims(x, tuple(axes_of(node, axes) or ()))
 
 
-def _expanded(node: Node, x: Value, shape: Value) -> Value:
+def _expanded(node: OperatorNode, x: Value, shape: Value) -> Value:
     wanted = tuple(numbers(node, shape, "shape"))
     return fnp.broadcast_to(x, np.broadcast_shapes(np.shape(x), wanted))
 
 
-def _tiled(node: Node, x: Value, repeats: Value) -> Value:
+def _tiled(node: OperatorNode, x: Value, repeats: Value) -> Value:
     return fnp.tile(x, tuple(numbers(node, repeats, "repeats")))
 
 
 def _sliced(
-    node: Node,
+    node: OperatorNode,
     x: Value,
     starts: Value = None,
     ends: Value = None,
@@ -88,7 +90,7 @@ def _sliced(
 
 
 def _padded(
-    node: Node, x: Value, pads: Value = None, filler: Value = None, axes: Value = None
+    node: OperatorNode, x: Value, pads: Value = None, filler: Value = None, axes: Value = None
 ) -> Value:
     widths = node.get("pads") if pads is None else numbers(node, pads, "pads")
     rank = len(np.shape(x))
@@ -113,22 +115,22 @@ def _padded(
     return fnp.where(np.pad(np.ones(x.shape, bool), wide), inside, value)
 
 
-def _shape(node: Node, x: Value) -> Value:
+def _shape(node: OperatorNode, x: Value) -> Value:
     return np.array(np.shape(x)[node.get("start", 0) : node.get("end")], np.int64)
 
 
-def _range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
+def _range(node: OperatorNode, start: Value, limit: Value, delta: Value) -> Value:
     bounds = [numbers(node, value, "range")[0] for value in (start, limit, delta)]
     count = max(int(np.ceil((bounds[1] - bounds[0]) / bounds[2])), 0)
     return np.asarray(bounds[0] + np.arange(count) * bounds[2], dtype_of(start))
 
 
-def _constant_of_shape(node: Node, shape: Value) -> Value:
+def _constant_of_shape(node: OperatorNode, shape: Value) -> Value:
     value = node.get("value", np.zeros(1, np.float32))
     return np.full(tuple(numbers(node, shape, "input")), value.reshape(()), value.dtype)
 
 
-def _constant(node: Node) -> Value:
+def _constant(node: OperatorNode) -> Value:
     for name, dtype in (
         ("value", None),
         ("value_float", np.float32),
@@ -141,19 +143,19 @@ def _constant(node: Node) -> Value:
     raise node.unread("constants are arrays and numbers, not texts or sparse arrays")
 
 
-def _eye_like(node: Node, x: Value) -> Value:
+def _eye_like(node: OperatorNode, x: Value) -> Value:
     rows, columns = np.shape(x)
     out = np.eye(rows, columns, node.get("k", 0), dtype_of(x))
     code = node.get("dtype")
     return out if code is None else cast(node, out, code)
 
 
-def _triangle(node: Node, x: Value, k: Value = None) -> Value:
+def _triangle(node: OperatorNode, x: Value, k: Value = None) -> Value:
     diagonal = 0 if k is None else numbers(node, k, "k")[0]
     return (fnp.triu if node.get("upper", 1) else fnp.tril)(x, diagonal)
 
 
-def _depth_to_space(node: Node, x: Value) -> Value:
+def _depth_to_space(node: OperatorNode, x: Value) -> Value:
     batch, channels, height, width = np.shape(x)
     size = node.get("blocksize")
     count = channels // size**2
@@ -166,7 +168,7 @@ def _depth_to_space(node: Node, x: Value) -> Value:
     return fnp.reshape(moved, (batch, count, height * size, width * size))
 
 
-def _space_to_depth(node: Node, x: Value) -> Value:
+def _space_to_depth(node: OperatorNode, x: Value) -> Value:
     batch, channels, height, width = np.shape(x)
     size = node.get("blocksize")
     apart = fnp.reshape(x, (batch, channels, height // size, size, width // size, size))
@@ -175,7 +177,7 @@ def _space_to_depth(node: Node, x: Value) -> Value:
     return fnp.reshape(moved, (batch, channels * size**2, height // size, width // size))
 
 
-def _reversed(node: Node, x: Value, lengths: Value) -> Value:
+def _reversed(node: OperatorNode, x: Value, lengths: Value) -> Value:
     """Reverse the first elements along the axis of time, a number of them for each example."""
     time, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
     size = np.shape(x)[time]
@@ -188,26 +190,28 @@ def _reversed(node: Node, x: Value, lengths: Value) -> Value:
     return fnp.moveaxis(out, (0, 1), (time, batch))
 
 
-SHAPES: Final[dict[str, Read]] = {
-    "Concat": _concatenated,
-    "Constant": _constant,
-    "ConstantOfShape": _constant_of_shape,
-    "DepthToSpace": _depth_to_space,
-    "Expand": _expanded,
-    "EyeLike": _eye_like,
-    "Flatten": _flattened,
-    "Pad": _padded,
-    "Range": _range,
-    "Reshape": _reshaped,
-    "ReverseSequence": _reversed,
-    "Shape": _shape,
-    "Size": lambda node, x: np.int64(np.prod(np.shape(x), dtype=np.int64)),
-    "Slice": _sliced,
-    "SpaceToDepth": _space_to_depth,
-    "Split": _split,
-    "Squeeze": _squeezed,
-    "Tile": _tiled,
-    "Transpose": _transposed,
-    "Trilu": _triangle,
-    "Unsqueeze": _unsqueezed,
-}
+SHAPES: Final[Mapping[str, Read]] = MappingProxyType(
+    {
+        "Concat": _concatenated,
+        "Constant": _constant,
+        "ConstantOfShape": _constant_of_shape,
+        "DepthToSpace": _depth_to_space,
+        "Expand": _expanded,
+        "EyeLike": _eye_like,
+        "Flatten": _flattened,
+        "Pad": _padded,
+        "Range": _range,
+        "Reshape": _reshaped,
+        "ReverseSequence": _reversed,
+        "Shape": _shape,
+        "Size": lambda node, x: np.int64(np.prod(np.shape(x), dtype=np.int64)),
+        "Slice": _sliced,
+        "SpaceToDepth": _space_to_depth,
+        "Split": _split,
+        "Squeeze": _squeezed,
+        "Tile": _tiled,
+        "Transpose": _transposed,
+        "Trilu": _triangle,
+        "Unsqueeze": _unsqueezed,
+    }
+)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.interop.onnx.reader_parts import Node, Read, Value, numbers
+from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
 from funcgrad.primitives.convolution import convolve, spread
 from funcgrad.primitives.sliding import sliding_windows
 from funcgrad.shape import dtype_of
@@ -20,7 +21,7 @@ Pads = list[tuple[int, int]]
 
 
 def _settings(
-    node: Node, sizes: Sequence[int], kernel: Sequence[int]
+    node: OperatorNode, sizes: Sequence[int], kernel: Sequence[int]
 ) -> tuple[list[int], list[int], Pads]:
     """Strides, dilations, and how far the borders are moved out."""
     rank = len(sizes)
@@ -63,7 +64,7 @@ def _with_bias(out: Value, bias: Value) -> Value:
     return out + fnp.reshape(bias, (-1, *[1] * (len(out.shape) - 2)))
 
 
-def _convolved(node: Node, x: Value, kernel: Value, bias: Value = None) -> Value:
+def _convolved(node: OperatorNode, x: Value, kernel: Value, bias: Value = None) -> Value:
     strides, dilations, pads = _settings(node, np.shape(x)[2:], np.shape(kernel)[2:])
     out = apply(
         convolve,
@@ -76,7 +77,7 @@ def _convolved(node: Node, x: Value, kernel: Value, bias: Value = None) -> Value
     return _with_bias(out, bias)
 
 
-def _spread(node: Node, x: Value, kernel: Value, bias: Value = None) -> Value:
+def _spread(node: OperatorNode, x: Value, kernel: Value, bias: Value = None) -> Value:
     sizes, windows = np.shape(x)[2:], np.shape(kernel)[2:]
     rank = len(sizes)
     strides = list(node.get("strides") or [1] * rank)
@@ -116,7 +117,7 @@ def _spread(node: Node, x: Value, kernel: Value, bias: Value = None) -> Value:
 
 
 def _ceiled(
-    node: Node, sizes: Sequence[int], kernel: Sequence[int]
+    node: OperatorNode, sizes: Sequence[int], kernel: Sequence[int]
 ) -> tuple[list[int], list[int], Pads, Pads]:
     """Settings, and how far the last windows reach beyond the padding, where sizes round up."""
     strides, dilations, pads = _settings(node, sizes, kernel)
@@ -130,7 +131,9 @@ def _ceiled(
     return strides, dilations, pads, extra
 
 
-def _windows(node: Node, x: Value, filler: Any) -> tuple[Value, list[int], list[int], Pads, Pads]:
+def _windows(
+    node: OperatorNode, x: Value, filler: Any
+) -> tuple[Value, list[int], list[int], Pads, Pads]:
     """Windows of the padded array: their places behind those inside of a window."""
     kernel = list(node.get("kernel_shape"))
     strides, dilations, pads, extra = _ceiled(node, np.shape(x)[2:], kernel)
@@ -145,11 +148,11 @@ def _windows(node: Node, x: Value, filler: Any) -> tuple[Value, list[int], list[
     return out, strides, dilations, pads, extra
 
 
-def _inner(node: Node) -> tuple[int, ...]:
+def _inner(node: OperatorNode) -> tuple[int, ...]:
     return tuple(range(2, 2 + len(node.get("kernel_shape"))))
 
 
-def _max_pooled(node: Node, x: Value) -> Any:
+def _max_pooled(node: OperatorNode, x: Value) -> Any:
     dtype = dtype_of(x)
     low = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
     windows, *_ = _windows(node, x, low)
@@ -169,7 +172,7 @@ def _max_pooled(node: Node, x: Value) -> Any:
     return out, fnp.squeeze(chosen, 2)
 
 
-def _mean_pooled(node: Node, x: Value) -> Value:
+def _mean_pooled(node: OperatorNode, x: Value) -> Value:
     windows, strides, dilations, pads, extra = _windows(node, x, 0)
     total = fnp.sum(windows, axis=_inner(node))
     ones = np.ones((1, 1, *np.shape(x)[2:]), dtype_of(x))
@@ -185,26 +188,26 @@ def _mean_pooled(node: Node, x: Value) -> Value:
     return total / fnp.sum(counts, axis=_inner(node))
 
 
-def _length_pooled(node: Node, x: Value) -> Value:
+def _length_pooled(node: OperatorNode, x: Value) -> Value:
     p = node.get("p", 2)
     windows, *_ = _windows(node, fnp.abs(x) ** p, 0)
     return fnp.sum(windows, axis=_inner(node)) ** (1.0 / p)
 
 
 def _everywhere(function: Callable[..., Any]) -> Read:
-    def read(node: Node, x: Value) -> Value:
+    def read(node: OperatorNode, x: Value) -> Value:
         return function(x, axis=tuple(range(2, len(np.shape(x)))), keepdims=True)
 
     return read
 
 
-def _global_length(node: Node, x: Value) -> Value:
+def _global_length(node: OperatorNode, x: Value) -> Value:
     p = node.get("p", 2)
     axes = tuple(range(2, len(np.shape(x))))
     return fnp.sum(fnp.abs(x) ** p, axis=axes, keepdims=True) ** (1.0 / p)
 
 
-def _unpooled(node: Node, x: Value, places: Value, shape: Value = None) -> Value:
+def _unpooled(node: OperatorNode, x: Value, places: Value, shape: Value = None) -> Value:
     kernel, sizes = list(node.get("kernel_shape")), np.shape(x)
     strides = list(node.get("strides") or [1] * len(kernel))
     pads = list(node.get("pads") or [0] * 2 * len(kernel))
@@ -221,7 +224,7 @@ def _unpooled(node: Node, x: Value, places: Value, shape: Value = None) -> Value
     return fnp.pad(out, [(0, m - n) for n, m in zip(whole, wanted, strict=True)])
 
 
-def _col2im(node: Node, x: Value, image: Value, block: Value) -> Value:
+def _col2im(node: OperatorNode, x: Value, image: Value, block: Value) -> Value:
     """The transpose of windows: blocks are added at their places."""
     sizes, kernel = numbers(node, image, "image_shape"), numbers(node, block, "block_shape")
     strides, dilations, pads = _settings(node, sizes, kernel)
@@ -245,15 +248,17 @@ def _col2im(node: Node, x: Value, image: Value, block: Value) -> Value:
     return _widened(out, [(-a, -b) for a, b in pads])
 
 
-WINDOWS: Final[dict[str, Read]] = {
-    "AveragePool": _mean_pooled,
-    "Col2Im": _col2im,
-    "Conv": _convolved,
-    "ConvTranspose": _spread,
-    "GlobalAveragePool": _everywhere(fnp.mean),
-    "GlobalLpPool": _global_length,
-    "GlobalMaxPool": _everywhere(fnp.max),
-    "LpPool": _length_pooled,
-    "MaxPool": _max_pooled,
-    "MaxUnpool": _unpooled,
-}
+WINDOWS: Final[Mapping[str, Read]] = MappingProxyType(
+    {
+        "AveragePool": _mean_pooled,
+        "Col2Im": _col2im,
+        "Conv": _convolved,
+        "ConvTranspose": _spread,
+        "GlobalAveragePool": _everywhere(fnp.mean),
+        "GlobalLpPool": _global_length,
+        "GlobalMaxPool": _everywhere(fnp.max),
+        "LpPool": _length_pooled,
+        "MaxPool": _max_pooled,
+        "MaxUnpool": _unpooled,
+    }
+)

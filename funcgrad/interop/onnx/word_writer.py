@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad import intrinsics
 from funcgrad.interop.onnx.element_algebra import ElementAlgebra
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
@@ -61,8 +62,6 @@ def random_words(
 
 def _words(block: Callable[..., Sequence[Any]], params: Mapping[str, Any]) -> int:
     """How many words a block has."""
-    from funcgrad import intrinsics
-
     zero = np.zeros((), np.uint64)
     with np.errstate(all="ignore"):
         return len(block(intrinsics, zero, zero, zero, **params))
