@@ -672,6 +672,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.implicit": 4,
     "funcgrad.interop": 90,  # arrays of other libraries
     "funcgrad.interop.onnx": 100,  # objects of the package onnx, and inputs of its operators
+    "funcgrad.interop.sklearn": 56,  # the same, tables and lists
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.parallel": 109,

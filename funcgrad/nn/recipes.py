@@ -14,7 +14,7 @@ and dtype. Between layers only specs are passed on, so no number is computed but
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ class LayerRecipe:
     name : str
         What it makes, for errors.
     make : callable
+        It pickles if the functions among the layers do.
     """
 
     name: str
@@ -99,17 +100,25 @@ def recipe(layer: Callable[..., Any], *sizes: object, **options: object) -> Laye
             f"recipe: {name}.init has, without what follows from the shape, the arguments"
             f" {', '.join(free)}; got {len(sizes)} in order and {', '.join(wrong) or 'no others'}."
         )
+    return LayerRecipe(name, partial(_layer, name, init, axes, {**named, **options}))
 
-    def make(key: ArrayLike, spec: Spec) -> Any:
-        known: dict[str, Any] = {**named, **options}
-        for size, axis in axes.items():
-            place = known.get(axis, parameters[axis].default) if isinstance(axis, str) else axis
-            known[size] = _size(spec.shape, place, name)
-        if "dtype" in parameters and spec.dtype.kind in "fc":
-            known.setdefault("dtype", spec.dtype)
-        return init(key, **known) if "key" in parameters else init(**known)
 
-    return LayerRecipe(name, make)
+def _layer(
+    name: str,
+    init: Callable[..., Any],
+    axes: Mapping[str, int | str],
+    options: Mapping[str, object],
+    key: ArrayLike,
+    spec: Spec,
+) -> Any:
+    """The layer of a class, with the sizes that follow from the spec of its input."""
+    known, parameters = dict[str, Any](options), inspect.signature(init).parameters
+    for size, axis in axes.items():
+        place = known.get(axis, parameters[axis].default) if isinstance(axis, str) else axis
+        known[size] = _size(spec.shape, place, name)
+    if "dtype" in parameters and spec.dtype.kind in "fc":
+        known.setdefault("dtype", spec.dtype)
+    return init(key, **known) if "key" in parameters else init(**known)
 
 
 def dense(outputs: int, *, bias: bool = True, **options: object) -> LayerRecipe:
@@ -164,19 +173,20 @@ def sequential(*layers: LayerRecipe | Callable[..., Any]) -> LayerRecipe:
     for layer in layers:
         if not isinstance(layer, LayerRecipe) and not callable(layer):
             raise FunctionError(f"sequential: a layer is a recipe or a function, got {layer!r}.")
+    return LayerRecipe("sequential", partial(_sequence, layers))
 
-    def make(key: ArrayLike, spec: Spec) -> Sequential:
-        made: list[Any] = []
-        for position, layer in enumerate(layers):
-            if made:
-                spec = _passed_on(made[-1], spec, position - 1)
-            if isinstance(layer, LayerRecipe):
-                made.append(layer.make(folded_key(key, np.uint64(position), "build"), spec))
-            else:
-                made.append(layer)
-        return Sequential(*made)
 
-    return LayerRecipe("sequential", make)
+def _sequence(layers: Sequence[Any], key: ArrayLike, spec: Spec) -> Sequential:
+    """Layers of which each gets what the one before gives."""
+    made: list[Any] = []
+    for position, layer in enumerate(layers):
+        if made:
+            spec = _passed_on(made[-1], spec, position - 1)
+        if isinstance(layer, LayerRecipe):
+            made.append(layer.make(folded_key(key, np.uint64(position), "build"), spec))
+        else:
+            made.append(layer)
+    return Sequential(*made)
 
 
 def build(recipe: LayerRecipe, key: ArrayLike, *specs: ArrayLike) -> Any:

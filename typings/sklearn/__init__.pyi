@@ -1,1 +1,1 @@
-"""Stubs for what the examples use of scikit-learn, which ships no types."""
+"""Stubs for what the examples and `funcgrad.interop` use of scikit-learn, which ships no types."""
