@@ -20,6 +20,7 @@ from funcgrad.primitives.elementwise import combined, complexes, divide, edges, 
 from funcgrad.primitives.kinks import below, between
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special import bell, ndtr
+from funcgrad.primitives.special_functions.faddeeva import wofz
 from funcgrad.primitives.special_functions.quadrature import NOTHING_LEFT, in_parts, integral
 from funcgrad.primitives.special_functions.scipys import (
     evaluated_by_scipy,
@@ -181,6 +182,8 @@ dawsn: Primitive = evaluated_by_scipy("dawsn", partials=(_slope_of_dawsn,), samp
 
 def _hazard(_: Value, x: Value) -> Value:
     """The normal density over its distribution function, which may both be too small."""
+    if dtype_of(x).kind == "c":
+        return bind2(divide, math.sqrt(2 / math.pi), bind1(wofz, -1j * math.sqrt(0.5) * x))
     right = x > 5
     upper, lower = where(right, x, 5.0), where(right, 5.0, x)
     plain = bell(upper, sharpness=0.5) / math.sqrt(2 * math.pi) / bind1(ndtr, upper)

@@ -25,7 +25,7 @@ from funcgrad.primitives.kinks import (
     is_whole,
     unless,
 )
-from funcgrad.primitives.logic import logical_not
+from funcgrad.primitives.logic import isinf, logical_not
 from funcgrad.primitives.rounding import rint
 from funcgrad.primitives.selection import where
 from funcgrad.primitives.special_functions.quadrature import in_parts
@@ -365,7 +365,9 @@ def _slope_of_beta(y: Value, a: Value, b: Value) -> Value:
     total = a + b
     near = (total < 0.25) & (abs(total - bind1(rint, total)) < 0.25)
     near = near & _not(_is_pole(a) | _is_pole(b))
-    usual = where(b == np.inf, 0.0, -y * _rising(a, where(near, 1.0, b)))
+    between = _is_pole(a) & _is_pole(total) & bind1(isinf, y)  # of two sides that differ
+    rise = where(between, np.nan, _rising(a, where(near, 1.0, b)))
+    usual = where(b == np.inf, 0.0, -y * rise)
     first, second = where(near, a, 0.5), where(near, b, 0.5)
     total = first + second
     slope = bind1(psi, first) * bind1(rgamma, total) + _slope_of_reciprocal(0.0, total)

@@ -83,6 +83,7 @@ ALONG: dict[str, tuple[Any, float | complex, complex]] = {
     "hyperu(-1, 0.5, x)": (lambda x: special.hyperu(-1.0, 0.5, x), 0.0, 1.0),
     "rgamma(0j)": (special.rgamma, 0j, 1.0),
     "rgamma(-2 + 0j)": (special.rgamma, -2 + 0j, 2.0),
+    "log_ndtr(0j)": (special.log_ndtr, 0j, np.sqrt(2 / np.pi)),
     "wofz(z), at the left below": (special.wofz, -1e200 - 1e160j, 0.0),
 }
 
