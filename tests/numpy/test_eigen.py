@@ -195,3 +195,14 @@ def test_numpys_functions_reach_these() -> None:
     g = fg.grad(lambda x: np.linalg.eigvalsh(x)[-1])(DISTINCT)
     v = np.linalg.eigh(DISTINCT).eigenvectors[:, -1]
     assert_allclose(g, np.outer(v, v), atol=1e-12)
+
+
+def test_the_largest_component_of_complex_eigenvectors_is_positive() -> None:
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=(4, 4))
+        w, v = map(np.asarray, fnp.linalg.eig(x))
+        assert_allclose(x @ v, v * w, rtol=1e-9, atol=1e-9)
+        for column in v.T[w.imag != 0]:
+            largest = column[np.argmax(abs(column))]
+            assert largest.real > 0
+            assert largest.imag == 0
