@@ -675,7 +675,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.interop.sklearn": 56,  # the same, tables and lists
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
-    "funcgrad.parallel": 109,
+    "funcgrad.parallel": 6,
     "funcgrad.primitives": 12,
     "funcgrad.programs": 5,
     "funcgrad.random": 1,

@@ -61,16 +61,18 @@ def _summed(job: Job, reduce: str | Iterable[float]) -> Callable[..., Any]:
 
     def summed(params: object, chunks: object, *args: object) -> Any:
         step, leaves = steps.step(params, args, chunks, weights), []
-        values, divisor = step.total(), step.count if reduce == "mean" else None
-        if weights is not None:
-            divisor = fsum(weights)
+        values = step.total()
+        is_sum = weights is None and reduce == "sum"
+        divisor = None if is_sum else fsum(weights or [step.count])
         for value, spec in zip(values, step.plan.specs, strict=True):
             total = np.asarray(value)
             # In float64, which has every divisor, while float16 ends at 65504.
             wide = np.float64 if total.dtype.kind == "f" else total.dtype.type
             with np.errstate(all="ignore"):
-                quotient = total if divisor is None else np.asarray(total / wide(divisor))
-                leaves.append(wrap(freeze(quotient.astype(spec.dtype, copy=False))[()]))
+                if divisor is not None:
+                    total = np.asarray(total / wide(divisor))
+                total = total.astype(spec.dtype, copy=False)
+            leaves.append(wrap(freeze(total) if total.ndim else total[()]))
         return step.plan.result(leaves)
 
     return update_wrapper(summed, job.roots[0], updated=())

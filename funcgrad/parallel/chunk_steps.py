@@ -26,7 +26,7 @@ from funcgrad.parallel.engines import (
 from funcgrad.parallel.messages import ChunkProgram, Item, Outcome, Unstaged, folded
 from funcgrad.parallel.plans import Job, StagingPlan, digest_of
 from funcgrad.parallel.probes import caller
-from funcgrad.parallel.waiting import Waiting
+from funcgrad.parallel.waiting import Patience
 from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
 from funcgrad.process_locks import ProcessLock
 from funcgrad.shape import spec_of
@@ -140,7 +140,7 @@ class Step:
 
     def _wait(self) -> None:
         """Begin to count the time of the step, or of the next result."""
-        self._waiting = Waiting(self._caller.operation, self._steps.job.timeout)
+        self._waiting = Patience(self._caller.operation, self._steps.job.timeout)
 
     # Sending.
 

@@ -22,7 +22,7 @@ from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.engines import AnyExecutor, ExecutorEngine, KilledError, LostError, Terms
 from funcgrad.parallel.messages import Outcome, folded
 from funcgrad.parallel.sources import stacked
-from funcgrad.parallel.waiting import Waiting, in_thread
+from funcgrad.parallel.waiting import Patience, in_thread
 from funcgrad.parallel.worker_tasks import Combine, combine_outcomes
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class DaskEngine(ExecutorEngine):
 
     # What is sent.
 
-    def carried(self, value: object, waiting: Waiting, losses: int) -> object:
+    def carried(self, value: object, waiting: Patience, losses: int) -> object:
         """Send a value to one worker, another one each time.
 
         Raises
@@ -83,7 +83,7 @@ class DaskEngine(ExecutorEngine):
         future = self._client.compute(delayed)
         return self.submit(None, stacked, future) if is_bag else future
 
-    def places(self, waiting: Waiting) -> Sequence[str]:
+    def places(self, waiting: Patience) -> Sequence[str]:
         """The addresses of the workers, one for each thread, once there is a worker."""
 
         def ask() -> list[str]:
@@ -92,12 +92,12 @@ class DaskEngine(ExecutorEngine):
             return [place for place in sorted(workers) for _ in range(workers[place]["nthreads"])]
 
         while True:
+            self.recover(waiting)  # which raises where the client is closed
             with suppress(OSError, CancelledError, TimeoutError):
                 if known := self._asked(ask, "a worker", waiting):
                     return known
-            self.recover(waiting)
 
-    def recover(self, waiting: Waiting) -> None:
+    def recover(self, waiting: Patience) -> None:
         """Wait until the scheduler is there, if it is not."""
 
         def poll(seconds: float) -> bool:
@@ -114,7 +114,7 @@ class DaskEngine(ExecutorEngine):
             raise self._gone()
         return bool(self._client.status == "running")
 
-    def _asked(self, ask: Callable[[], T], what: str, waiting: Waiting) -> T:
+    def _asked(self, ask: Callable[[], T], what: str, waiting: Patience) -> T:
         """Call what may never return."""
         answer = in_thread(ask)
 
@@ -162,7 +162,7 @@ class DaskEngine(ExecutorEngine):
             raise self._gone() from error
         return future
 
-    def result(self, task: Future[T], waiting: Waiting) -> T:
+    def result(self, task: Future[T], waiting: Patience) -> T:
         """Wait for a task, and return its result."""
         try:
             return self._asked(task.result, "a task", waiting)
@@ -176,7 +176,7 @@ class DaskEngine(ExecutorEngine):
             raise self._failed(error) from error
 
     def total(
-        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Waiting
+        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Patience
     ) -> Outcome:
         """Combine the results of tasks by tasks, which wait in the cluster for one another."""
 

@@ -22,13 +22,13 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.messages import Caller, Outcome, folded
 from funcgrad.parallel.parcels import AbsentError, Parcel
-from funcgrad.parallel.waiting import Waiting
+from funcgrad.parallel.waiting import Patience
 from funcgrad.parallel.worker_store import ChunkStore
 from funcgrad.parallel.worker_tasks import Combine
 
 T = TypeVar("T")
 Terms: TypeAlias = tuple[Caller, object, list[object]]
-"""What workers need to combine results: the caller, the code and its large constants."""
+"""The things that workers need to combine results: the caller, the code and its large constants."""
 _TASKS_PER_WORKER: Final = 8
 _GLANCE: Final = 0.5
 """Seconds between looks at whether tasks were cancelled."""
@@ -66,7 +66,7 @@ class ExecutorEngine:
 
     # What is sent.
 
-    def carried(self, value: object, waiting: Waiting, losses: int) -> object:
+    def carried(self, value: object, waiting: Patience, losses: int) -> object:
         """Make a value ready to be an argument of tasks; it is there while the result lives."""
         return Parcel(value, self._reads_files) if self.shipped else value
 
@@ -77,12 +77,12 @@ class ExecutorEngine:
             " cluster's client as the executor, or a collection that is not persisted."
         )
 
-    def recover(self, waiting: Waiting) -> None:
+    def recover(self, waiting: Patience) -> None:
         """Get ready to repeat a step."""
 
     # Tasks.
 
-    def places(self, waiting: Waiting) -> Sequence[str | None]:
+    def places(self, waiting: Patience) -> Sequence[str | None]:
         """The workers, one for each thread; None where there is no choice between them."""
         for name in ("_max_workers", "num_workers"):
             number = getattr(self._executor, name, None)
@@ -111,7 +111,7 @@ class ExecutorEngine:
             " with a new executor. Dask's replaces workers that die."
         )
 
-    def result(self, task: Future[T], waiting: Waiting) -> T:
+    def result(self, task: Future[T], waiting: Patience) -> T:
         """Wait for a task, and return its result.
 
         Raises
@@ -124,7 +124,7 @@ class ExecutorEngine:
         self._ended([task], waiting)
         return self._value(task)
 
-    def _ended(self, tasks: Sequence[Future[Any]], waiting: Waiting) -> list[Future[Any]]:
+    def _ended(self, tasks: Sequence[Future[Any]], waiting: Patience) -> list[Future[Any]]:
         """Wait for the first of some tasks; list those that have ended."""
         ended: list[Future[Any]] = []
 
@@ -160,7 +160,7 @@ class ExecutorEngine:
         )
 
     def total(
-        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Waiting
+        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Patience
     ) -> Outcome:
         """Combine the results of tasks in the fixed tree; here, as soon as they come.
 

@@ -31,7 +31,7 @@ from funcgrad.transforms.stage import stage
 from funcgrad.trees import Structure
 
 Work: TypeAlias = Callable[[Any, Any, Any], Any]
-"""What is computed of a chunk: ``(params, args, chunk) -> pytree``."""
+"""The computation on a chunk: ``(params, args, chunk) -> pytree``."""
 _LARGE: Final = 1024
 """Constants of more bytes travel as arrays, once a worker, whatever programs have them."""
 _MOST_PROGRAMS: Final = 64
@@ -156,11 +156,11 @@ class StagingPlan:
             The function takes too many paths, or cannot be staged.
         """
         operation = self._job.operation
-        for program in self._programs[:1]:
-            if program.structure != structure:
+        for before in self._programs[:1]:
+            if before.structure != structure:
                 raise TreeError(
                     f"{operation}: chunk {index} is {structure}, and the chunks before it are"
-                    f" {program.structure}. All chunks have to have one structure."
+                    f" {before.structure}. All chunks have to have one structure."
                 )
         if len(self._programs) >= _MOST_PROGRAMS:
             raise ArgumentError(

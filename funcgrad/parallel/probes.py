@@ -22,7 +22,7 @@ from funcgrad.backends.choice import chosen_backend
 from funcgrad.errors import WorkerError
 from funcgrad.parallel.blas_threads import one_thread
 from funcgrad.parallel.messages import Caller
-from funcgrad.parallel.worker_store import MEMORY, ChunkStore
+from funcgrad.parallel.worker_store import RECENT, ChunkStore
 
 
 def _answer() -> str:
@@ -40,7 +40,7 @@ def _versions(backend: str) -> tuple[tuple[str, str], ...]:
     """The versions of what computes here; of llvmlite where it compiles."""
     package: Any = sys.modules["funcgrad"]  # importing it here would be a cycle
     known = (("funcgrad", package.__version__), ("NumPy", np.__version__))
-    return known if backend == "numpy" else (*known, ("llvmlite", MEMORY.recall("llvmlite", _llvm)))
+    return known if backend == "numpy" else (*known, ("llvmlite", RECENT.recall("llvmlite", _llvm)))
 
 
 def _llvm() -> str:
@@ -55,7 +55,7 @@ def caller(
 ) -> Caller:
     """Describe this process, for workers to compare with."""
     backend = chosen_backend(None, operation).name
-    probe = "" if allow_strangers else MEMORY.recall("probe", _answer)
+    probe = "" if allow_strangers else RECENT.recall("probe", _answer)
     return Caller(operation, _versions(backend), backend, probe, keep, run, store)
 
 
@@ -93,7 +93,7 @@ def admit(by: Caller) -> None:
             f"{by.operation}: the caller has {', '.join(differing)}, at {worker_name()}."
             " Results could differ: install the same version in both places."
         )
-    if by.probe and MEMORY.recall("probe", _answer) != by.probe:
+    if by.probe and RECENT.recall("probe", _answer) != by.probe:
         raise WorkerError(
             f"{by.operation}: the worker {worker_name()} computes a product, an exponential or a"
             " logarithm with other last bits than the caller, as another processor or library"

@@ -151,10 +151,11 @@ def row_loader(
     readers: list[Load] = []
     files: list[str] = []
     for array in arrays:
+        in_memory = isinstance(array, (np.ndarray, TracedValue))
         if type(array).__module__.partition(".")[0] == "h5py":
             files.append(os.path.abspath(array.file.filename))
             readers.append(partial(_rows_of_hdf5, files[-1], array.name, start, stop))
-        elif isinstance(array, (np.ndarray, TracedValue)):
+        elif in_memory:
             readers.append(partial(np.asarray, array[start:stop]))
         else:
             readers.append(partial(_rows, array, start, stop))

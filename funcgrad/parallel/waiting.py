@@ -1,6 +1,6 @@
 """Waiting with a way out: who waits says for what after ten seconds, and gives up when told to.
 
->>> Waiting("grad", timeout=1.0).until(lambda seconds: True, lambda: "a bus")
+>>> Patience("grad", timeout=1.0).until(lambda seconds: True, lambda: "a bus")
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PATIENCE: Final = 10.0
 _LOG: Final = logging.getLogger("funcgrad.parallel")
 
 
-class Waiting:
+class Patience:
     """The time that a step may take, from now on, and the seconds between messages."""
 
     def __init__(self, operation: str, timeout: float | None, patience: float = _PATIENCE) -> None:

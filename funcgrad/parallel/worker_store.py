@@ -1,4 +1,4 @@
-"""What a worker process keeps by key from task to task. Nothing else in it changes.
+"""Values that a worker process keeps by key from task to task. Nothing else in it changes.
 
 >>> store = ChunkStore()
 >>> store.chunk("a", "run", 100, lambda: [np.zeros(10)])
@@ -55,7 +55,7 @@ class ChunkStore:
         return loaded
 
 
-class Memory:
+class RecentValues:
     """Values by what they were made from, the 128 used last: compiled programs, and answers."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def _sizes(tree: object) -> Iterator[int]:
 
 CHUNKS: Final = ChunkStore()
 """The chunks of this process."""
-MEMORY: Final = Memory()
+RECENT: Final = RecentValues()
 """The programs of this process, and its answer to the probe."""
 
-atexit.register(MEMORY.clear)  # machine code is freed while the modules that free it are there
+atexit.register(RECENT.clear)  # machine code is freed while the modules that free it are there

@@ -30,7 +30,7 @@ from funcgrad.parallel.messages import (
     folded,
 )
 from funcgrad.parallel.parcels import AbsentError, opened
-from funcgrad.parallel.worker_store import CHUNKS, MEMORY
+from funcgrad.parallel.worker_store import CHUNKS, RECENT
 from funcgrad.passes.pipeline import optimize
 from funcgrad.programs.program import Program
 from funcgrad.shape import spec_of
@@ -107,7 +107,7 @@ def _loaded(caller: Caller, item: Item, data: object) -> Loaded:
             # The source as well: while it lives no other has its ``id``.
             return *raw_leaves(caller.operation, source.load()), source
 
-        limit = MEMORY.recall("limit", _memory_share) if caller.keep is None else caller.keep
+        limit = RECENT.recall("limit", _memory_share) if caller.keep is None else caller.keep
         store = CHUNKS if caller.store is None else caller.store
         leaves, structure, _ = store.chunk(source.state(), caller.run, limit, load)
     except AbsentError:
@@ -202,7 +202,7 @@ def _attempt(
     program: ChunkProgram, backend: str, by_digest: Mapping[str, Value]
 ) -> Callable[..., Any]:
     """The compiled program: from raw inputs to its outputs, or MISS."""
-    run = MEMORY.recall((program.text, backend), lambda: _compiled(program.text, backend))
+    run = RECENT.recall((program.text, backend), lambda: _compiled(program.text, backend))
     constants = [by_digest[digest] for digest in program.arrays]
     return lambda *values: run(*values, *constants, ())
 

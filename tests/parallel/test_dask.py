@@ -58,11 +58,18 @@ def kill(client: Any, number: int = 0) -> None:
 # ------------------------------------------------------------------------------------------ values
 
 
-@pytest.mark.parametrize("size", [200, 67, 13])
+@pytest.mark.parametrize("size", [67, 13])
 def test_a_step_has_the_bits_of_the_plain_loop(size, client):
     chunks = parallel.slices(data(), size)
     for executor in (client, client.get_executor()):
         assert bits(parallel.value_and_grad(loss, executor)(params(), chunks)) == expected(chunks)
+
+
+def test_the_options_of_the_executor_hold(client):
+    one = min(client.run(os.getpid))
+    pids = parallel.map(lambda chunk: chunk, client.get_executor(workers=[one]), keep=0)
+    known = {int(pid) for pid in pids([os.getpid] * 8)}
+    assert known == {client.run(os.getpid)[one]}
 
 
 def test_functions_of_main_and_closures(client):
@@ -291,6 +298,7 @@ def test_data_of_three_times_a_workers_memory(tmp_path):
 
 def test_training_goes_on_after_the_death_of_the_scheduler(tmp_path):
     import dask
+    from distributed import Client
 
     from tests.parallel.soak import commanded_cluster, train
 
@@ -313,5 +321,12 @@ def test_training_goes_on_after_the_death_of_the_scheduler(tmp_path):
         killer.join()
     done = fg.io.Checkpoints(folder).steps()[-1]
     assert 0 < done < 12
-    with commanded_cluster(1) as (address, _):
+    with commanded_cluster(1) as (address, scheduler):
         assert train(str(folder), address, steps=12) == whole
+        with Client(address) as client:
+            scheduler.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(WorkerError, match=r"not ended in 1 s.*does not answer"):
+                    parallel.grad(loss, client, timeout=1)(params(), loaders(2))
+            finally:
+                scheduler.send_signal(signal.SIGCONT)

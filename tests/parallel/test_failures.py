@@ -285,7 +285,7 @@ def test_the_time_is_that_of_the_whole_step():
 
 def test_waiting_says_for_what(caplog):
     calls = iter([False, False, True])
-    wait = waiting.Waiting("parallel.grad", None, patience=0.01)
+    wait = waiting.Patience("parallel.grad", None, patience=0.01)
     wait.until(lambda seconds: next(calls), lambda: "three tasks")
     assert [record.getMessage() for record in caplog.records] == [
         "parallel.grad: for 0 s waiting for three tasks"
