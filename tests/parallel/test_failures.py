@@ -316,7 +316,8 @@ def test_a_worker_with_other_bits_is_named_and_refused():
 def test_a_worker_with_another_version_is_refused_with_both():
     versions = rf"the caller has NumPy {np.__version__} and the worker 1\.99\.0, at"
     with processes(initializer=_another_numpy) as pool:
-        for options in ({}, {"allow_strangers": True}):
+        cases: list[dict[str, Any]] = [{}, {"allow_strangers": True}]
+        for options in cases:
             with pytest.raises(WorkerError, match=versions):
                 parallel.grad(loss, pool, **options)(params(), [rows_of(0)])
 

@@ -53,6 +53,16 @@ def test_a_step_has_the_bits_of_the_plain_loop(size, threads, processes):
             assert bits(parallel.value_and_grad(loss, executor)(params(), chunks)) == expected
 
 
+@pytest.mark.slow
+def test_loky_has_the_bits_of_the_plain_loop():
+    executor = pytest.importorskip("loky").get_reusable_executor(2)
+    f = parallel.value_and_grad(loss, executor)
+    for chunks in ([rows_of(k) for k in range(5)], loaders(5)):
+        expected = bits(plain(fg.value_and_grad(loss), [rows_of(k) for k in range(5)], params()))
+        assert bits(f(params(), chunks)) == expected
+    executor.shutdown()
+
+
 def test_the_gradient_is_that_of_all_data(threads):
     whole = data()
     value, gradient = parallel.value_and_grad(loss, threads)(params(), parallel.slices(whole, 50))
