@@ -32,6 +32,7 @@ from funcgrad.errors import (
     UnknownFunctionError,
 )
 from funcgrad.trace import running_traces
+from tests.together import together
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -65,7 +66,7 @@ def refuses(kind: type[Exception], *reasons: str) -> Any:
 # --------------------------------------------------------------------------------- the tree
 
 
-@pytest.mark.parametrize(
+@together(
     ("kind", "builtin"),
     [
         (ShapeError, ValueError),
@@ -101,7 +102,7 @@ def test_every_error_is_also_what_python_users_would_catch(kind: Any, builtin: A
 
 
 @pytest.mark.parametrize("transform", [fg.grad, fg.value_and_grad], ids=["grad", "value_and_grad"])
-@pytest.mark.parametrize(
+@together(
     ("f", "reasons"),
     [
         (lambda x: x, ("has to return one number", "array of shape (3,)", "fnp.sum", "fg.jacrev")),
@@ -204,7 +205,7 @@ TRANSFORMATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
-@pytest.mark.parametrize(("given", "shown"), NO_FUNCTIONS)
+@together(("given", "shown"), NO_FUNCTIONS)
 def test_what_is_no_function_is_a_type_error_at_once(name: str, given: Any, shown: str) -> None:
     with refuses(FunctionError, f"{name}: expected a function, got {shown}."):
         TRANSFORMATIONS[name](given)
@@ -223,7 +224,7 @@ SECOND_CALLS: tuple[tuple[str, type[FuncgradError]], ...] = (
 
 
 @pytest.mark.parametrize(("name", "error"), SECOND_CALLS)
-@pytest.mark.parametrize(
+@together(
     "argument",
     [2.0, 1j, X, np.float32(2.0), fg.tensor(X), [1.0, 2.0], {"w": X}, np.array(2), fg.tensor(2)],
     ids=repr,
@@ -261,7 +262,7 @@ def test_results_are_trees_of_arrays(name: str) -> None:
         ((0, 1.0), ("got 1.0",)),
     ],
 )
-@pytest.mark.parametrize("transform", [fg.grad, fg.value_and_grad, fg.jacfwd, fg.jacrev])
+@together("transform", [fg.grad, fg.value_and_grad, fg.jacfwd, fg.jacrev])
 def test_argnums_have_to_exist(transform: Any, argnums: Any, reasons: tuple[str, ...]) -> None:
     def f(x, y):
         return x * y
@@ -587,7 +588,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@together("transform", TRANSFORMS)
 def test_a_traced_value_is_of_no_use_after_its_transformation(transform: str, use: str) -> None:
     leaked = escape_by(transform)
     for _ in range(2):
@@ -759,7 +760,7 @@ AROUND: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("around", AROUND)
+@together("around", AROUND)
 @pytest.mark.parametrize("name", MISFITS)
 def test_what_does_not_fit_is_refused_by_name_under_every_transformation(
     name: str, around: str

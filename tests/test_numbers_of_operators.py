@@ -23,6 +23,7 @@ import funcgrad.numpy as fnp
 from funcgrad.primitive import Primitive
 from funcgrad.users_values import is_weak
 from tests.conformance import every_primitive
+from tests.together import together
 
 pytestmark = pytest.mark.slow
 
@@ -274,7 +275,7 @@ FUNCTIONS_OF_OPERATORS = """
 
 
 @pytest.mark.parametrize("name", FUNCTIONS_OF_OPERATORS)
-@pytest.mark.parametrize("way", ["eager", "jit", "program", "vmap", "traced"])
+@together("way", ["eager", "jit", "program", "vmap", "traced"])
 def test_functions_take_truth_values_as_numpy_does(name: str, way: str) -> None:
     # By operators True + True is 2; as an array's function it is a disjunction.
     ours, theirs = getattr(fnp, name), getattr(np, name)

@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.primitive import Partials, Primitive, Sample, Selection
 from tests.conformance import every_primitive
+from tests.together import together
 
 Function = Callable[[Any], Any]
 
@@ -43,7 +44,7 @@ def derivative(f: Function, modes: str) -> Function:
 
 
 SEQUENCES = ["f", "r", "v", "ff", "fr", "rf", "rr", "vr", "rv", "fff", "rrr", "frf", "rfr", "rrf"]
-every_sequence = pytest.mark.parametrize("modes", SEQUENCES)
+every_sequence = together("modes", SEQUENCES)
 
 # Functions with no derivative, or an infinite one, at 0: what a guard has to keep out.
 SINGULAR: dict[str, Function] = {
@@ -61,7 +62,7 @@ SINGULAR: dict[str, Function] = {
     "nested": lambda x: fnp.log(fnp.sqrt(x)) * fnp.exp(1 / x),
     "norm": lambda x: fnp.sqrt(x * x + 0.0),
 }
-every_singular = pytest.mark.parametrize("singular", SINGULAR.values(), ids=SINGULAR)
+every_singular = together("singular", SINGULAR.values(), ids=SINGULAR)
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +201,7 @@ CHOICES: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("modes", ["f", "r", "v", "ff", "fr", "rf", "rr"])
+@together("modes", ["f", "r", "v", "ff", "fr", "rf", "rr"])
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_by_value(name: str, modes: str) -> None:
     assert_array_equal(derivative(CHOICES[name], modes)(0.0), 0.0)
@@ -236,9 +237,9 @@ PARTS: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("modes", ["f", "r", "v", "ff", "fr", "rf", "rr", "vr", "rrr"])
+@together("modes", ["f", "r", "v", "ff", "fr", "rf", "rr", "vr", "rrr"])
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-@pytest.mark.parametrize("singular", ["sqrt", "log", "reciprocal"])
+@together("singular", ["sqrt", "log", "reciprocal"])
 def test_what_is_left_out_has_no_gradient(singular: str, part: Function, modes: str) -> None:
     def f(x):
         return fnp.sum(part(SINGULAR[singular](x)))
@@ -306,7 +307,7 @@ KINKS: dict[str, tuple[Function, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINKS)
+@together("name", KINKS)
 def test_subgradients_of_least_norm(name: str) -> None:
     f, expected = KINKS[name]
     for modes in ("f", "r", "v"):
@@ -431,14 +432,14 @@ def test_a_rule_of_ones_own_that_no_example_reaches() -> None:
 
 
 SELECTING = [
-    pytest.param(primitive, sample, id=f"{primitive.name} {k}")
+    (primitive, sample)
     for primitive in every_primitive()
     if isinstance(primitive.differential, Partials) and primitive.differential.selects
-    for k, sample in enumerate(primitive.samples())
+    for sample in primitive.samples()
 ]
 
 
-@pytest.mark.parametrize(("primitive", "sample"), SELECTING)
+@together(("primitive", "sample"), SELECTING)
 def test_masks_are_of_flags(primitive: Primitive, sample: Sample) -> None:
     """Sums of masks show where a term is present; as numbers, 1 and -1 would cancel."""
     assert isinstance(primitive.differential, Partials)

@@ -24,6 +24,7 @@ from funcgrad.errors import (
     ScalarError,
     ShapeError,
 )
+from tests.together import together
 
 DTYPES = "?bhilBHILefdFD"
 pytestmark = pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
@@ -35,7 +36,6 @@ BINARY = {
     ).split()
 }
 BINARY["divmod"] = divmod
-UNARY = {name: getattr(operator, name) for name in "neg pos abs invert".split()}
 
 
 def array(char: str) -> np.ndarray[Any, Any]:
@@ -82,8 +82,8 @@ def test_tensor_of_numbers_and_lists_has_numpy_s_default_dtype() -> None:
         assert_equal(fg.tensor(x), np.array(x))
 
 
-@pytest.mark.parametrize("source", DTYPES)
-@pytest.mark.parametrize("target", DTYPES)
+@together("source", DTYPES)
+@together("target", DTYPES)
 def test_dtype_converts(source: str, target: str) -> None:
     x = array(source)
     expected = (x.real if source in "FD" and target not in "FD?" else x).astype(target)
@@ -148,53 +148,7 @@ def test_attributes() -> None:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("left", DTYPES)
-def test_binary_operators_are_numpy_s_for_all_dtypes(name: str, left: str) -> None:
-    operate = BINARY[name]
-    for right in DTYPES:
-        x, y = array(left), array(right)[::-1].copy()
-        expected = outcome(operate, x, y)
-        assert_equal(outcome(operate, fg.tensor(x), fg.tensor(y)), expected)
-        assert_equal(outcome(operate, fg.tensor(x), y), expected)
-        assert_equal(outcome(operate, x, fg.tensor(y)), expected)
-
-
-@pytest.mark.parametrize("name", sorted(BINARY.keys() - {"matmul"}))
-@pytest.mark.parametrize("char", DTYPES)
-def test_python_numbers_are_weak_in_both_orders(name: str, char: str) -> None:
-    operate = BINARY[name]
-    x = array(char)
-    for number in (True, 2, 2.5, 1j):
-        assert_equal(outcome(operate, fg.tensor(x), number), outcome(operate, x, number))
-        assert_equal(outcome(operate, number, fg.tensor(x)), outcome(operate, number, x))
-
-
-@pytest.mark.parametrize("name", sorted(BINARY.keys() - {"matmul"}))
-def test_numpy_scalars_and_lists_in_both_orders(name: str) -> None:
-    operate = BINARY[name]
-    theirs = np.power if name == "pow" else operate  # NumPy 2.0 squares in the dtype of the base
-    for x in (np.array([3, 1], np.int32), np.array([3, 1], np.float32)):
-        for other in (np.float64(2.5), np.int64(2), np.bool_(True), [2, 1], (2, 1)):
-            assert_equal(
-                outcome(operate, fg.tensor(x), other), outcome(theirs, x, np.asarray(other)[()])
-            )
-            assert_equal(
-                outcome(operate, other, fg.tensor(x)), outcome(operate, np.asarray(other)[()], x)
-            )
-
-
-@pytest.mark.parametrize("name", UNARY)
-@pytest.mark.parametrize("char", DTYPES)
-def test_unary_operators(name: str, char: str) -> None:
-    x = array(char)
-    for value in (x, x[0], x[:0]):
-        assert_equal(outcome(UNARY[name], fg.tensor(value)), outcome(UNARY[name], value))
-
-
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize(
-    "other", [None, "text", object(), {1}, b"x", {}], ids=lambda other: type(other).__name__
-)
+@together("other", [None, "text", object(), {1}, b"x", {}], ids=lambda other: type(other).__name__)
 def test_unsupported_objects_are_a_type_error(name: str, other: Any) -> None:
     if name in ("eq", "ne"):
         assert BINARY[name](fg.tensor([1.0]), other) is (name == "ne")
@@ -245,33 +199,6 @@ def test_augmented_assignment_binds_a_new_tensor() -> None:
 
 
 # --------------------------------------------------------------------------------- elements
-
-
-KEYS: tuple[Any, ...] = (
-    0,
-    -1,
-    np.int64(1),
-    slice(None, None, -2),
-    (slice(1), 2),
-    (..., 1),
-    None,
-    (None, ..., None),
-    (),
-    [0, 1],
-    np.array([[1, 0]]),
-    (slice(None), [0, 2], 1),
-    ([0, 1], slice(None), [1, 1]),
-    np.array([True, False]),
-    (np.array([True, False]), ..., 0),
-    True,
-    (0, 1, 2),
-)
-
-
-@pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_indexing_is_numpy_s(key: Any) -> None:
-    x = np.arange(24.0).reshape(2, 3, 4)
-    assert_equal(fg.tensor(x)[key], x[key])
 
 
 def test_tensors_as_indices() -> None:
@@ -348,19 +275,6 @@ def test_nothing_writes() -> None:
 
 
 # --------------------------------------------------------------------------------- numbers
-
-
-@pytest.mark.parametrize("char", DTYPES)
-@pytest.mark.parametrize("convert", [bool, int, float, complex])
-def test_conversions_to_python_numbers(char: str, convert: Any) -> None:
-    for x in (np.array(3).astype(char), np.array([2]).astype(char)):
-        if char in "FD" and convert in (int, float):
-            with pytest.raises(TypeError):
-                convert(fg.tensor(x))
-            continue
-        found = convert(fg.tensor(x))
-        assert type(found) is convert
-        assert found == convert(x.item())
 
 
 def test_functions_of_the_standard_library_take_tensors() -> None:
@@ -513,46 +427,6 @@ def test_numpy_functions_return_tensors() -> None:
     assert_equal(np.add.reduce(t), x.sum(0))
     assert_equal(np.add.outer(t[0], t[1]), np.add.outer(x[0], x[1]))
     assert_equal(np.multiply.accumulate(t[0]), np.multiply.accumulate(x[0]))
-
-
-METHODS: dict[str, Any] = {
-    "astype": lambda a: a.astype("f"),
-    "sum": lambda a: (a.sum(), a.sum(0), a.sum(axis=-1, keepdims=True), a.sum((0, 1))),
-    "prod": lambda a: (a.prod(), a.prod(1)),
-    "mean": lambda a: (a.mean(), a.mean(0)),
-    "var": lambda a: (a.var(), a.var(0, ddof=1)),
-    "std": lambda a: (a.std(), a.std(1)),
-    "max": lambda a: (a.max(), a.max(0), a.max(axis=1, keepdims=True)),
-    "min": lambda a: (a.min(), a.min(0)),
-    "any": lambda a: (a.any(), (a > 2).any(0)),
-    "all": lambda a: (a.all(), (a > 0).all(1)),
-    "argmax": lambda a: (a.argmax(), a.argmax(0)),
-    "argmin": lambda a: (a.argmin(), a.argmin(axis=1)),
-    "cumsum": lambda a: (a.cumsum(), a.cumsum(1)),
-    "cumprod": lambda a: (a.cumprod(), a.cumprod(0)),
-    "argsort": lambda a: (a.argsort(), a.argsort(0)),
-    "clip": lambda a: (a.clip(1, 3), a.clip(max=2)),
-    "round": lambda a: (a.round(), a.round(1)),
-    "squeeze": lambda a: a[None].squeeze(),
-    "swapaxes": lambda a: a.swapaxes(0, -1),
-    "repeat": lambda a: (a.repeat(2), a.repeat(2, axis=0)),
-    "take": lambda a: (a.take([3, 0]), a.take([1], axis=1)),
-    "diagonal": lambda a: (a.diagonal(), a.diagonal(1)),
-    "trace": lambda a: (a.trace(), a.trace(1)),
-    "dot": lambda a: a.dot(a.T),
-    "conj": lambda a: a.conj(),
-    "ravel": lambda a: a.ravel(),
-    "flatten": lambda a: a.flatten(),
-    "nonzero": lambda a: a.nonzero(),
-    "reshape": lambda a: (a.reshape(3, 2), a.reshape((6,)), a.reshape(-1, 1), a.reshape(6)),
-    "transpose": lambda a: (a.transpose(), a.transpose(1, 0), a.transpose((1, 0))),
-}
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_methods_are_numpy_s(name: str) -> None:
-    x = np.array([[0.5, 2.0, 1.0], [3.25, 0.0, 2.0]])
-    assert_equal(METHODS[name](fg.tensor(x)), METHODS[name](x))
 
 
 @pytest.mark.parametrize("method", ["sum", "max", "mean", "argmax", "cumsum", "argsort", "squeeze"])

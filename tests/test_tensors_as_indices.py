@@ -11,6 +11,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ScalarError, TracerError
+from tests.together import together
 
 TABLE = np.arange(60.0).reshape(3, 4, 5)
 NAMES = ["a", "b", "c"]
@@ -90,7 +91,7 @@ def outcome(use: Any, key: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("key", KEYS)
+@together("key", KEYS)
 def test_a_tensor_indexes_as_an_array_does(use: str, key: str) -> None:
     expected = outcome(USES[use], KEYS[key])
     found = outcome(USES[use], fg.tensor(KEYS[key]))

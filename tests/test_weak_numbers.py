@@ -15,6 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import EscapedTracerError, FuncgradError
 from funcgrad.shape import dtype_of
 from funcgrad.users_values import is_weak
+from tests.together import together
 
 SINGLE = fg.tensor(np.ones(3, np.float32))
 NUMBERS = (True, 2, 1.5, 1j)
@@ -139,8 +140,8 @@ def everywhere(f: Callable[[Any], Any], v: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("v", NUMBERS, ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.complex64])
+@together("v", NUMBERS, ids=lambda v: type(v).__name__)
+@together("dtype", [np.int8, np.float16, np.float32, np.complex64])
 def test_an_array_made_of_a_number_is_as_strong_as_numpy_s(name: str, v: Any, dtype: Any) -> None:
     x = np.ones((), dtype)
     expected = (x * MADE[name](np, v)).dtype
@@ -149,14 +150,14 @@ def test_an_array_made_of_a_number_is_as_strong_as_numpy_s(name: str, v: Any, dt
 
 
 @pytest.mark.parametrize("name", BESIDE)
-@pytest.mark.parametrize("v", NUMBERS, ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.complex64])
+@together("v", NUMBERS, ids=lambda v: type(v).__name__)
+@together("dtype", [np.int8, np.float16, np.float32, np.complex64])
 def test_a_number_gives_way_as_numpy_has_it(name: str, v: Any, dtype: Any) -> None:
     x = np.ones(2, dtype)
     try:
         expected = BESIDE[name](np, x, v).dtype
-    except (TypeError, ValueError):  # such as the maximum of a truth value
-        pytest.skip("NumPy refuses")
+    except (TypeError, ValueError):  # NumPy refuses, such as the maximum of a truth value
+        return
     found = everywhere(lambda v: BESIDE[name](fnp, fg.tensor(x), v), v)
     assert {way: own for way, own in found.items() if own != expected} == {}
 

@@ -17,6 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError
 from funcgrad.shape import dtype_of
 from funcgrad.users_values import is_weak
+from tests.together import together
 
 SINGLE = fg.tensor(np.float32(0.5))
 SMALL = fg.tensor(np.int8(3))
@@ -99,9 +100,9 @@ def loops(body: Callable[[Any, Any], Any], steps: int) -> dict[str, Callable[[An
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [0, 1, 3])
+@together("steps", [0, 1, 3])
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("start", STARTS)
+@together("start", STARTS)
 def test_a_loop_means_the_same_in_every_mode(start: str, name: str, steps: int) -> None:
     for way, loop in loops(BODIES[name], steps).items():
         if not steps:
@@ -113,7 +114,7 @@ def test_a_loop_means_the_same_in_every_mode(start: str, name: str, steps: int) 
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("start", STARTS)
+@together("start", STARTS)
 def test_a_result_is_of_one_kind_whether_there_were_steps_or_not(start: str, name: str) -> None:
     for without, once in zip(
         loops(BODIES[name], 0).values(), loops(BODIES[name], 1).values(), strict=True
@@ -128,7 +129,7 @@ def test_a_result_is_of_one_kind_whether_there_were_steps_or_not(start: str, nam
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [*combinations_with_replacement(BODIES, 2)], ids="-".join)
-@pytest.mark.parametrize("start", ["bool", "int", "float", "float32"])
+@together("start", ["bool", "int", "float", "float32"])
 def test_a_branch_means_the_same_in_every_mode(start: str, names: tuple[str, str]) -> None:
     first, second = [BODIES[name] for name in names]
 

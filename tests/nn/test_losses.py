@@ -12,6 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.together import together
 
 RNG = np.random.default_rng(5)
 X, Y, Z = RNG.normal(size=(3, 4, 5))
@@ -53,7 +54,7 @@ def spoiled(x: Any, mask: Any, value: float) -> Any:
 
 
 @cases
-@pytest.mark.parametrize("value", [nan, inf, -inf])
+@together("value", [nan, inf, -inf])
 def test_what_is_masked_contributes_nothing(loss, arrays, mask, value):
     """No value and no derivative of first or second order depends on what is masked."""
     plain = np.asarray(loss(*arrays))
@@ -195,7 +196,7 @@ def test_certain_logits(gamma):
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("x", [700.0, 740.0, 746.0, 790.0, 801.0, -700.0, -746.0, -801.0])
+@together("x", [700.0, 740.0, 746.0, 790.0, 801.0, -700.0, -746.0, -801.0])
 def test_slopes_of_a_focal_loss_near_certainty_are_finite(gamma, x):
     loss = lambda x, y: nn.sigmoid_focal_loss(x, y, gamma=gamma)  # noqa: E731
     for y in (0.0, 0.3, 1.0):

@@ -14,6 +14,7 @@ import funcgrad as fg
 from funcgrad import intrinsics, nn
 from funcgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError
 from funcgrad.primitives import special as primitives
+from tests.together import together
 
 ROOT = sqrt(2 / pi)
 
@@ -93,7 +94,7 @@ def test_tanh_form_of_gelu_is_the_published_one(x):
 
 
 @every_function
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@together("dtype", ["float16", "float32", "float64"])
 def test_dtypes_are_kept(f, dtype):
     x = np.linspace(-4, 4, 9, dtype=dtype).reshape(3, 3)
     out = f(x)
@@ -147,8 +148,8 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("mode", [derivative, forward_derivative])
+@together("dtype", ["float16", "float32", "float64"])
+@together("mode", [derivative, forward_derivative])
 def test_limits_at_infinity(name, dtype, mode):
     f = FORMS[name][0]
     for x, limits in zip((-inf, inf), ENDS[name], strict=True):
@@ -158,7 +159,7 @@ def test_limits_at_infinity(name, dtype, mode):
 
 
 @pytest.mark.parametrize("name", ENDS)
-@pytest.mark.parametrize("x", [1e3, 1e5, 1e154, 1e300])
+@together("x", [1e3, 1e5, 1e154, 1e300])
 def test_large_arguments_are_at_their_limits(name, x):
     f = FORMS[name][0]
     for sign, (value, first, second) in zip((-1.0, 1.0), ENDS[name], strict=True):
@@ -266,7 +267,7 @@ EXTREME = {
 
 
 @pytest.mark.parametrize(("logits", "probabilities"), EXTREME.values(), ids=EXTREME)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@together("dtype", ["float32", "float64"])
 def test_softmax_at_the_ends(logits, probabilities, dtype):
     logits = np.array(logits)
     with np.errstate(over="ignore"):
@@ -406,9 +407,7 @@ every_initializer = pytest.mark.parametrize("initialize", VARIANCES)
 
 
 @every_initializer
-@pytest.mark.parametrize(
-    ("shape", "inputs", "outputs"), [((200, 50), 200, 50), ((3, 3, 20, 40), 180, 360)]
-)
+@together(("shape", "inputs", "outputs"), [((200, 50), 200, 50), ((3, 3, 20, 40), 180, 360)])
 def test_variances(initialize, shape, inputs, outputs):
     kernel = np.asarray(initialize(KEY, shape))
     variance = VARIANCES[initialize](inputs, outputs)

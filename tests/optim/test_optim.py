@@ -16,6 +16,7 @@ from funcgrad import optim, trees
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
 from funcgrad.testing import assert_trees_close, check_optimizer
 from tests.optim.subjects import RULES as OPTIMIZERS
+from tests.together import together
 
 # --------------------------------------------------------------------- conformance, by discovery
 
@@ -100,7 +101,7 @@ def test_the_contract_is_kept(make, options):
 
 
 @every_case
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@together("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_dtypes_stay_at_rates_of_every_kind(make, options, dtype):
     params = {"w": fg.tensor([1.0, -2.0], dtype), "layers": [fg.tensor(3.0, dtype)]}
     for rate in (np.float64(0.1), fg.tensor(0.1), lambda count: 0.1 + 0 * count):
@@ -211,7 +212,7 @@ def test_arrays_and_numbers_are_parameters_too(make):
 
 
 @every_optimizer
-@pytest.mark.parametrize("rate", [-0.1, np.nan, np.inf])
+@together("rate", [-0.1, np.nan, np.inf])
 def test_bad_learning_rates(make, rate):
     with pytest.raises(ArgumentError, match="learning_rate has to be at least 0 and finite"):
         make(rate)

@@ -46,6 +46,7 @@ from tests.subjects import (
     steps,
     wrong_cube,
 )
+from tests.together import together
 from tests.transforms.support import numbers
 
 
@@ -81,7 +82,7 @@ REORDERING = frozenset({fold_into_contractions})
 OTHERS = RELAXED | REORDERING  # have tests of their own: they change the order of sums, or more
 PASSES = {name: change for name, change in every_pass().items() if change not in OTHERS}
 by_pass = pytest.mark.parametrize("change", PASSES.values(), ids=PASSES)
-by_subject = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+by_subject = together("subject", SUBJECTS.values(), ids=SUBJECTS)
 
 
 @pytest.fixture(autouse=True)

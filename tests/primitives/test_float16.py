@@ -77,6 +77,11 @@ with np.errstate(all="ignore"):  # some samples are infinite in half precision
     CASES = in_half()
     SMOOTH = [case for case in CASES if case.differentiable and case.sample.smooth and fits(case)]
 
+REPRESENTATIVES = frozenset(representatives(CASES))
+INEXACT = [case for case in CASES if case.primitive.differential is not DISCRETE]
+MAPPED, STAGED = frozenset(INEXACT[::6]), frozenset(CASES[::5])
+DERIVED, STAGED_DERIVED = frozenset(SMOOTH[::3]), frozenset(SMOOTH[1::6])
+
 
 @pytest.fixture(autouse=True)
 def _quiet():
@@ -89,11 +94,6 @@ def test_there_are_subjects() -> None:
     assert len(SMOOTH) > 300
 
 
-@by_primitive(representatives(CASES))
-def test_the_result_is_of_half_precision(cases: list[Case]) -> None:
-    at_all(cases, assert_half)
-
-
 def assert_half(case: Case) -> None:
     value = case.value()
     single = case.cast_to(TO_SINGLE).value()
@@ -101,12 +101,6 @@ def assert_half(case: Case) -> None:
     assert (value.dtype.kind, value.shape) == (single.dtype.kind, single.shape)
     (said,) = case.primitive.results(*[spec_of(arg) for arg in case.args], **case.sample.params)
     assert (said.shape, said.dtype) == (value.shape, value.dtype)
-
-
-@pytest.mark.slow
-@by_primitive(CASES[::5])
-def test_staged_it_is_the_same_to_the_last_bit(cases: list[Case]) -> None:
-    at_all(cases, assert_staged)
 
 
 def assert_staged(case: Case) -> None:
@@ -118,9 +112,11 @@ def assert_staged(case: Case) -> None:
 
 
 @pytest.mark.slow
-@by_primitive(SMOOTH[::3])
-def test_derivatives_are_of_half_precision_and_those_of_single(cases: list[Case]) -> None:
-    at_all(cases, assert_derivatives)
+@by_primitive([case for case in CASES if case in STAGED | DERIVED | STAGED_DERIVED])
+def test_derivatives_are_of_half_precision_those_of_single_and_staged(cases: list[Case]) -> None:
+    at_all(filter(STAGED.__contains__, cases), assert_staged)
+    at_all(filter(DERIVED.__contains__, cases), assert_derivatives)
+    at_all(filter(STAGED_DERIVED.__contains__, cases), assert_staged_derivatives)
 
 
 def assert_derivatives(case: Case) -> None:
@@ -146,12 +142,6 @@ def widened(x: Any) -> Any:
     return x.astype(TO_SINGLE.get(x.dtype, x.dtype))
 
 
-@pytest.mark.slow
-@by_primitive(SMOOTH[1::6])
-def test_staged_derivatives_are_those_of_the_function(cases: list[Case]) -> None:
-    at_all(cases, assert_staged_derivatives)
-
-
 def assert_staged_derivatives(case: Case) -> None:
     positions = case.differentiable
     f, point = case.function(positions), case.point(positions)
@@ -166,9 +156,10 @@ def assert_staged_derivatives(case: Case) -> None:
         assert_near(staged, plain, 4e-3, "staged")
 
 
-@by_primitive([case for case in CASES if case.primitive.differential is not DISCRETE][::6])
-def test_a_batch_is_a_loop(cases: list[Case]) -> None:
-    at_all(cases, assert_batched)
+@by_primitive(CASES)
+def test_results_are_of_half_precision_and_a_batch_is_a_loop(cases: list[Case]) -> None:
+    at_all(filter(REPRESENTATIVES.__contains__, cases), assert_half)
+    at_all(filter(MAPPED.__contains__, cases), assert_batched)
 
 
 def assert_batched(case: Case) -> None:

@@ -13,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import LeafError, TracerError
 from funcgrad.passes.pipeline import optimize
+from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 
@@ -519,7 +520,7 @@ INSIDE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("inside", INSIDE)
+@together("inside", INSIDE)
 @pytest.mark.parametrize("door", DOORS)
 def test_what_runs_again_is_what_ran(door: str, inside: str) -> None:
     """Changed between the call and the pullback, nothing that was read is seen anew."""
@@ -547,7 +548,7 @@ def test_what_runs_again_is_what_ran(door: str, inside: str) -> None:
     check(twice, curvature)
 
 
-@pytest.mark.parametrize("inside", INSIDE)
+@together("inside", INSIDE)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_program_is_what_was_staged(door: str, inside: str) -> None:
     """Changed between staging and the call, nothing that was read is seen anew."""

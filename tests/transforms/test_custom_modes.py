@@ -9,6 +9,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DifferentiationError
+from tests.together import together
 from tests.transforms.support import assert_same, numbers
 
 Function = Callable[[Any], Any]
@@ -108,8 +109,8 @@ def modes() -> dict[str, Callable[[Function], Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", modes())
-@pytest.mark.parametrize("with_rule", [self_applied, twice_applied, with_transpose])
-@pytest.mark.parametrize("name", LINEAR)
+@together("with_rule", [self_applied, twice_applied, with_transpose])
+@together("name", LINEAR)
 def test_a_linear_function_may_be_its_own_derivative(
     name: str, with_rule: Callable[[Function], Function], mode: str
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_linear_function_may_be_its_own_derivative(
     assert_same(of(with_rule(LINEAR[name])), fg.tree.map(np.asarray, of(LINEAR[name])))
 
 
-@pytest.mark.parametrize("with_rule", [self_applied, twice_applied, with_transpose])
+@together("with_rule", [self_applied, twice_applied, with_transpose])
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_linear_function_with_a_rule_is_transposed(
     name: str, with_rule: Callable[[Function], Function]
@@ -128,8 +129,8 @@ def test_a_linear_function_with_a_rule_is_transposed(
 
 
 @pytest.mark.parametrize("mode", modes())
-@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
-@pytest.mark.parametrize("name", KINKED)
+@together("kind", ["custom_jvp", "custom_vjp"])
+@together("name", KINKED)
 def test_a_rule_may_select(name: str, kind: str, mode: str) -> None:
     f, scaled = KINKED[name]
     custom: Any = getattr(fg, kind)(f)
@@ -209,7 +210,7 @@ def through(f: Function, bwd: Callable[[Any, Any], Any]) -> Function:
 
 
 @pytest.mark.parametrize("mode", modes())
-@pytest.mark.parametrize("name", KINKED)
+@together("name", KINKED)
 def test_forward_mode_may_go_through_a_function_with_a_true_rule(name: str, mode: str) -> None:
     f, scaled = KINKED[name]
     custom = through(f, lambda x, ct: fg.linear_transpose(lambda t: scaled(x, t), x)(ct)[0])

@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 EDGES = (0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan)
 
@@ -93,8 +94,8 @@ OF_TWO = {
 }
 
 
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("char", "FD")
+@together("exact", [False, True])
+@together("char", "FD")
 @pytest.mark.parametrize("name", OF_ONE)
 def test_functions_of_a_number_at_all_edges(name: str, char: str, exact: bool) -> None:
     f, z = OF_ONE[name], _edges(char)
@@ -102,7 +103,7 @@ def test_functions_of_a_number_at_all_edges(name: str, char: str, exact: bool) -
         _assert_same(_assert_is_machine_code(f, z, exact=exact), f(z))
 
 
-@pytest.mark.parametrize("char", "FD")
+@together("char", "FD")
 @pytest.mark.parametrize("name", OF_TWO)
 def test_functions_of_two_numbers_at_all_edges(name: str, char: str) -> None:
     f, z = OF_TWO[name], _edges(char)
@@ -111,7 +112,7 @@ def test_functions_of_two_numbers_at_all_edges(name: str, char: str) -> None:
         _assert_same(_assert_is_machine_code(f, x, y, exact=True), f(x, y))
 
 
-@pytest.mark.parametrize("char", "FD")
+@together("char", "FD")
 @pytest.mark.parametrize(
     "name", ["cos", "cosh", "exp", "log", "log10", "log2", "sin", "sinh", "sqrt", "tan", "tanh"]
 )
@@ -123,7 +124,7 @@ def test_functions_by_the_c_standard_at_all_edges(name: str, char: str) -> None:
     _assert_near(result, expected, 8)
 
 
-@pytest.mark.parametrize("char", "FD")
+@together("char", "FD")
 @pytest.mark.parametrize("exponent", [*range(-5, 6), 9.0, -8])
 def test_whole_powers_at_all_edges(exponent: float, char: str) -> None:
     z = np.concatenate([_edges(char), _numbers(char, 40)])
@@ -152,8 +153,8 @@ REDUCED = {
 }
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (70, 130), (1, 20_000), (20_000, 1), (2, 1)])
-@pytest.mark.parametrize("char", "FD")
+@together("shape", [(3, 5), (70, 130), (1, 20_000), (20_000, 1), (2, 1)])
+@together("char", "FD")
 @pytest.mark.parametrize("name", REDUCED)
 def test_sums(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = REDUCED[name], _numbers(char, *shape)
@@ -176,8 +177,8 @@ MOVED = {
 }
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (7, 70)])
-@pytest.mark.parametrize("char", "FD")
+@together("shape", [(2, 3), (7, 70)])
+@together("char", "FD")
 @pytest.mark.parametrize("name", MOVED)
 def test_movements_and_strides(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = MOVED[name], _numbers(char, *shape)
@@ -227,8 +228,8 @@ FOLDED = {
 }
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (2, 131), (70, 3), (1, 9000)])
-@pytest.mark.parametrize("char", "FD")
+@together("shape", [(3, 4), (2, 131), (70, 3), (1, 9000)])
+@together("char", "FD")
 @pytest.mark.parametrize("name", FOLDED)
 def test_folds_scatters_and_gathers(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = FOLDED[name], _numbers(char, *shape)

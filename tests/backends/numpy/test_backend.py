@@ -27,6 +27,7 @@ from funcgrad.tensor import apply1
 from funcgrad.trace import concrete
 from tests.conformance import every_case, every_primitive, representatives
 from tests.subjects import function_of
+from tests.together import together
 
 
 def raw_inputs(program: Program, *args: Any) -> list[Any]:
@@ -85,7 +86,7 @@ def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.dtype(char) for char in "?bBhle"], ids=str)
+@together("dtype", [np.dtype(char) for char in "?bBhle"], ids=str)
 @pytest.mark.parametrize(
     "primitive", [p for p in every_primitive() if p.source or body_of(p)], ids=str
 )

@@ -27,6 +27,7 @@ from funcgrad.structure import ROUNDED_ONCE, Elementwise
 from funcgrad.trace import concrete
 from tests.conformance import every_primitive
 from tests.subjects import bits, function_of
+from tests.together import together
 
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 5e-324, -5e-324, 1e-200, 1e308, -1e308)
 EXTREMES = (*SPECIAL, np.inf, -np.inf, np.nan)
@@ -123,7 +124,7 @@ def test_every_operation_is_the_same_to_the_last_bit(name: str, kind: Any) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("constant", [0.0, -0.0, 2.0, 3, 0, np.float64(0.0), -np.inf, np.nan])
+@together("constant", [0.0, -0.0, 2.0, 3, 0, np.float64(0.0), -np.inf, np.nan])
 def test_constants_are_the_same_to_the_last_bit(name: str, constant: Any) -> None:
     for f in (lambda x: BINARY[name](x, constant), lambda x: BINARY[name](constant, x)):
         program = fg.program(among_others(f))(1.0)
@@ -230,7 +231,7 @@ SWALLOWED: dict[str, tuple[Callable[[Any], Any], str, float]] = {
 
 
 @pytest.mark.parametrize("name", SWALLOWED)
-@pytest.mark.parametrize("kind", [float, np.float64, fg.tensor], ids=lambda kind: kind.__name__)
+@together("kind", [float, np.float64, fg.tensor], ids=lambda kind: kind.__name__)
 def test_floating_point_errors_are_treated_as_the_user_says(name: str, kind: Any) -> None:
     f, error, bad = SWALLOWED[name]
     staged = fg.jit(f)

@@ -20,6 +20,7 @@ from funcgrad.errors import (
 from funcgrad.scipy import stats
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, DiscreteDistribution
 from funcgrad.testing import laws
+from tests.together import together
 
 CONTINUOUS = sorted(
     name for name in stats.__all__ if isinstance(getattr(stats, name), ContinuousDistribution)
@@ -63,7 +64,7 @@ def pair(name: str, method: str) -> tuple[Callable[..., Any], Callable[..., Any]
     return getattr(getattr(stats, name), method), getattr(getattr(scipy.stats, name), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@together("method", METHODS)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_values_are_scipys(name: str, method: str) -> None:
     ours, theirs = pair(name, method)
@@ -88,7 +89,7 @@ def test_values_are_scipys(name: str, method: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@together("method", METHODS)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_every_mode(name: str, method: str) -> None:
     """First derivatives at all places inside of the support, second ones at one of them."""
@@ -103,7 +104,7 @@ def test_every_mode(name: str, method: str) -> None:
         laws.jit_is_eager(ours, inside[middle])
 
 
-@pytest.mark.parametrize("method", MOMENTS)
+@together("method", MOMENTS)
 @pytest.mark.parametrize("name", CONTINUOUS + DISCRETE)
 def test_moments_are_scipys(name: str, method: str) -> None:
     if method == "entropy" and name in DISCRETE:
@@ -180,7 +181,7 @@ def test_first_successes_are_likely_and_rare(p: float) -> None:
         stats.gamma()
 
 
-@pytest.mark.parametrize("method", ["logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"])
+@together("method", ["logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"])
 @pytest.mark.parametrize("name", DISCRETE)
 def test_masses_are_scipys(name: str, method: str) -> None:
     ours, theirs = pair(name, method)
@@ -193,7 +194,7 @@ def test_masses_are_scipys(name: str, method: str) -> None:
         assert_allclose(found, expected, rtol=2e-13, atol=rounding, err_msg=str(shapes))
 
 
-@pytest.mark.parametrize("method", ["logpmf", "cdf", "sf"])
+@together("method", ["logpmf", "cdf", "sf"])
 @pytest.mark.parametrize("name", DISCRETE)
 def test_masses_differentiate_in_their_parameters(name: str, method: str) -> None:
     ours, theirs = pair(name, method)
