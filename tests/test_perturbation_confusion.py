@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 Function = Callable[[Any], Any]
 Operator = Callable[[Function], Function]
@@ -52,11 +53,9 @@ OPERATORS = (forward, reverse, pulled, pushed, jacobian, batched, remembered)
 
 
 def every_mixture(depth: int, operators: tuple[Operator, ...] = OPERATORS) -> Any:
-    """Parametrize over all sequences of operators, the outermost first."""
-    names = "outer inner innermost".split()[:depth]
-    mixtures = list(itertools.product(operators, repeat=depth))
-    ids = ["-".join(d.__name__ for d in mixture) for mixture in mixtures]
-    return pytest.mark.parametrize(names, mixtures, ids=ids)
+    """A test of all sequences of operators, the outermost first."""
+    names = ("outer", "inner", "innermost")[:depth]
+    return together(names, itertools.product(operators, repeat=depth))
 
 
 # ---------------------------------------------------------------------------------- the classics

@@ -49,7 +49,7 @@ def together(
                 except pytest.skip.Exception:
                     continue
                 except (Exception, pytest.fail.Exception) as error:
-                    told.append(", ".join(f"{key}={_short(x)}" for key, x in choice.items()))
+                    told.append(", ".join([f"{key}={_short(x)}" for key, x in choice.items()]))
                     known = isinstance(error, Exception)
                     failures.append(error if known else AssertionError(str(error)))
                     failures[-1].add_note(f"with {told[-1]}")

@@ -1,6 +1,4 @@
-"""Products that sum: NumPy's values, and derivatives for every combination of shapes."""
-
-from typing import Any
+"""Products that sum: every mode for every combination of shapes, and errors."""
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import AxisError, ShapeError
+from tests.every_mode import assert_every_mode
 
 rng = np.random.default_rng(0)
 
@@ -17,49 +16,6 @@ rng = np.random.default_rng(0)
 def draw(*shape, imaginary=False):
     x = rng.standard_normal(shape)
     return x + 1j * rng.standard_normal(shape) if imaginary else x
-
-
-def assert_derivatives(f, *args, order=2):
-    """Check that both modes and central differences agree, also for the gradient itself."""
-    tangents = [np.asarray(rng.standard_normal(np.shape(x))) for x in args]
-    out, tangent = fg.jvp(f, args, tuple(tangents))
-    weights = np.asarray(rng.standard_normal(out.shape))
-    step = 1e-6
-    ahead, behind = (
-        np.asarray(f(*[x + s * t for x, t in zip(args, tangents, strict=True)]))
-        for s in (step, -step)
-    )
-    np.testing.assert_allclose(tangent, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
-    cotangents = fg.vjp(f, *args)[1](fg.tensor(weights))
-    pulled = sum(np.sum(np.asarray(c) * t) for c, t in zip(cotangents, tangents, strict=True))
-    np.testing.assert_allclose(pulled, np.sum(weights * np.asarray(tangent)), rtol=1e-8, atol=1e-9)
-    if order > 1:
-
-        def gradient(*xs):
-            cts = fg.vjp(f, *xs)[1](fg.tensor(weights))
-            return sum((fnp.sum(ct * ct) for ct in cts), fg.tensor(0.0))
-
-        assert_derivatives(gradient, *args, order=order - 1)
-
-
-def assert_maps(f, *args):
-    """Check ``vmap`` of a function and of its gradient against loops, over any arguments."""
-    for mapped in range(1, 2 ** len(args)):
-        axes = tuple(0 if mapped >> k & 1 else None for k in range(len(args)))
-        stacks = [
-            x if axis is None else np.stack([x, 2 * x, x - 1])
-            for x, axis in zip(args, axes, strict=True)
-        ]
-
-        def gradient(*xs):
-            return fg.grad(lambda *ys: fnp.sum(f(*ys) ** 2), argnums=tuple(range(len(xs))))(*xs)
-
-        for g in (lambda *xs: (f(*xs),), gradient):
-            together = fg.vmap(g, in_axes=axes)(*stacks)
-            for i in range(3):
-                rows = [x if a is None else x[i] for x, a in zip(stacks, axes, strict=True)]
-                for one, all_ in zip(g(*rows), together, strict=True):
-                    np.testing.assert_allclose(np.asarray(all_)[i], one, rtol=1e-9, atol=1e-12)
 
 
 # ----------------------------------------------------------------------------------------- matmul
@@ -83,26 +39,7 @@ MATRICES = (
 
 @pytest.mark.parametrize(("first", "second"), MATRICES)
 def test_matmul_in_every_shape(first, second):
-    x, y = draw(*first), draw(*second)
-    np.testing.assert_allclose(fnp.matmul(x, y), x @ y)
-    assert_derivatives(fnp.matmul, x, y)
-    assert_maps(fnp.matmul, x, y)
-
-
-@given(
-    st.sampled_from(MATRICES),
-    st.sampled_from("?bifdFD"),
-    st.sampled_from("?bifdFD"),
-)
-def test_matmul_promotes_as_numpy_does(shapes, first, second):
-    x, y = (np.full(shape, 2).astype(d) for shape, d in zip(shapes, first + second, strict=True))
-    product = fnp.matmul(x, y)
-    assert product.dtype == (x @ y).dtype
-    np.testing.assert_array_equal(product, x @ y)
-
-
-def test_product_over_an_empty_axis_is_zero():
-    np.testing.assert_array_equal(fnp.matmul(np.ones((2, 0)), np.ones((0, 3))), np.zeros((2, 3)))
+    assert_every_mode(fnp.matmul, draw(*first), draw(*second))
 
 
 @pytest.mark.parametrize(("first", "second"), [((), (3,)), ((2, 3), (4, 2)), ((3,), (2,))])
@@ -144,75 +81,6 @@ def test_matrix_repeated_over_a_stack_is_pulled_back_without_a_stack_of_products
 
 
 # -------------------------------------------------------------------------------------- relatives
-
-X, Y = draw(2, 3, 4), draw(5, 4, 3)
-
-RELATIVES: dict[str, tuple[Any, Any, Any, Any]] = {
-    "dot": (np.dot, fnp.dot, X, Y),
-    "dot with vector": (np.dot, fnp.dot, X, Y[0, :, 0]),
-    "dot with number": (np.dot, fnp.dot, np.float64(2.0), X),
-    "dot of vectors": (np.dot, fnp.dot, X[0, 0], X[1, 1]),
-    "inner": (np.inner, fnp.inner, X, Y.transpose(0, 2, 1)),
-    "inner with number": (np.inner, fnp.inner, X, np.float64(2.0)),
-    "outer": (np.outer, fnp.outer, X[0], Y[0]),
-    "vdot": (np.vdot, fnp.vdot, X[0], Y[0]),
-    "vecdot": (np.vecdot, fnp.vecdot, X, X[0] + 1),
-    "vecdot axis": (
-        lambda x, y: np.vecdot(x.T, y.T).T,
-        lambda x, y: fnp.vecdot(x, y, axis=0),
-        X,
-        X[:, :1],
-    ),
-    # NumPy has these two since version 2.2.
-    "matvec": (lambda a, x: (a @ x[..., None])[..., 0], fnp.matvec, X, X[:, 0]),
-    "matvec shared": (lambda a, x: (a @ x[..., None])[..., 0], fnp.matvec, X[0], X[:, 0]),
-    "vecmat": (lambda x, a: (x.conj()[..., None, :] @ a)[..., 0, :], fnp.vecmat, X[:, :, 0], X),
-    "kron": (np.kron, fnp.kron, X[0], Y[0, :2]),
-    "kron of different rank": (np.kron, fnp.kron, X, Y[0, 0]),
-    "cross": (np.cross, fnp.cross, Y[0], Y[1, 0]),
-    "cross axes": (
-        lambda x, y: np.cross(x, y, axisa=1, axisb=0, axisc=0),
-        lambda x, y: fnp.cross(x, y, axisa=1, axisb=0, axisc=0),
-        X,
-        Y[:3, :2, :1],
-    ),
-    "tensordot": (np.tensordot, fnp.tensordot, X, X[0]),
-    "tensordot pair": (
-        lambda x, y: np.tensordot(x, y, axes=((1, -1), (2, 1))),
-        lambda x, y: fnp.tensordot(x, y, axes=((1, -1), (2, 1))),
-        X,
-        Y,
-    ),
-    "tensordot one": (
-        lambda x, y: np.tensordot(x, y, axes=(1, 2)),
-        lambda x, y: fnp.tensordot(x, y, axes=(1, 2)),
-        X,
-        Y,
-    ),
-    "tensordot none": (
-        lambda x, y: np.tensordot(x, y, axes=0),
-        lambda x, y: fnp.tensordot(x, y, axes=0),
-        X[0],
-        Y[0],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RELATIVES)
-def test_relatives_of_matmul(name):
-    theirs, ours, x, y = RELATIVES[name]
-    expected = theirs(x, y)
-    assert ours(x, y).shape == np.shape(expected)
-    np.testing.assert_allclose(ours(x, y), expected)
-    assert_derivatives(ours, x, y, order=1)
-    assert_maps(ours, x, y)
-
-
-@pytest.mark.parametrize("name", [name for name in RELATIVES if "number" not in name])
-def test_relatives_of_matmul_on_complex_numbers(name):
-    theirs, ours, x, y = RELATIVES[name]
-    x, y = x * (1 - 2j), y + 1j * y[::-1]
-    np.testing.assert_allclose(ours(x, y), theirs(x, y))
 
 
 @pytest.mark.parametrize(
@@ -310,9 +178,7 @@ def test_einsum(expression):
     def product(*xs):
         return fnp.einsum(subscripts, *xs)
 
-    assert_derivatives(product, *arrays, order=1 if sum(x.size for x in arrays) > 500 else 2)
-    if len(arrays) < 3:
-        assert_maps(product, *arrays)
+    assert_every_mode(product, *arrays, order=1 if sum(x.size for x in arrays) > 500 else 2)
 
 
 @st.composite
@@ -354,17 +220,6 @@ def test_einsum_follows_a_path():
     for path in (["einsum_path", (1, 2), (0, 1)], [(0, 1, 2)], "greedy", True, False):
         result = fnp.einsum("ij,jk,kl->il", *arrays, optimize=path)
         np.testing.assert_allclose(result, expected)
-
-
-@given(st.sampled_from(("ij,jk->ik", "ij->i", "ij,jk,kl->il", "ij,i")), st.sampled_from("?biefF"))
-def test_einsum_keeps_dtypes(subscripts, dtype):
-    shapes = {"ij": (2, 3), "jk": (3, 4), "kl": (4, 2), "i": (2,)}
-    terms = subscripts.split("->")[0].split(",")
-    arrays = [np.full(shapes[term], 100).astype(dtype) for term in terms]
-    with np.errstate(over="ignore"):
-        expected, result = np.einsum(subscripts, *arrays), fnp.einsum(subscripts, *arrays)
-    assert result.dtype == expected.dtype
-    np.testing.assert_allclose(result, expected, rtol=1e-2)
 
 
 @pytest.mark.parametrize(

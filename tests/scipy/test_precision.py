@@ -21,8 +21,10 @@ from funcgrad.errors import DtypeError, FuncgradError
 from funcgrad.scipy import linalg, optimize, special, stats
 from tests.scipy import test_linalg_names
 from tests.scipy.stats.test_stats import CONTINUOUS, DISCRETE, METHODS, MOMENTS, SHAPES
+from tests.together import together
 
 Function = Callable[..., Any]
+Call = tuple[str, Function, tuple[Any, ...]]
 
 OF_SCIPYS_OWN = {"wofz"}
 """SciPy's values for float32 are complex128, without any Python number."""
@@ -44,13 +46,13 @@ def required(function: Function) -> int:
     return sum(p.kind in (0, 1) and p.default is p.empty for p in every)
 
 
-def special_calls() -> Iterator[Any]:
+def special_calls() -> Iterator[Call]:
     for name in sorted(set(special.__all__) - OF_SCIPYS_OWN - OF_AXES):
         function = getattr(special, name)
         if inspect.isfunction(function):
             count = required(function)
             calls = [ORDERS.get(name, values[:count]) for values in ARGUMENTS]
-            yield pytest.param(function, next(c for c in calls if works(function, c)), id=name)
+            yield name, function, next(c for c in calls if works(function, c))
 
 
 def works(function: Function, values: tuple[Any, ...]) -> bool:
@@ -141,28 +143,28 @@ OF_EQUAL_SHAPES = frozenset(
 )
 
 
-def network_calls() -> Iterator[Any]:
+def network_calls() -> Iterator[Call]:
     for name in sorted(set(nn.__all__) - set(IN_SINGLE_PRECISION)):
         function = getattr(nn, name)
         every = [p for p in inspect.signature(function).parameters.values() if p.kind in (0, 1)]
         values = ARGUMENTS[0][: len([p for p in every if type(p.default) is not bool])]
-        yield pytest.param(function, values, id=f"nn.{name}")
+        yield f"nn.{name}", function, values
 
 
-def distribution_calls() -> Iterator[Any]:
+def distribution_calls() -> Iterator[Call]:
     for name in (*CONTINUOUS, *DISCRETE):
         distribution, shapes = getattr(stats, name), SHAPES.get(name, ((),))[0]
         place = (0.25, 1.5) if name in CONTINUOUS else (1,)
         methods = METHODS if name in CONTINUOUS else ("logpmf", "pmf", "cdf", "sf", "logsf")
         for method in methods:
             values = (0.5 if name in CONTINUOUS else 1, *shapes, *place)
-            yield pytest.param(getattr(distribution, method), values, id=f"{name}.{method}")
+            yield f"{name}.{method}", getattr(distribution, method), values
             if method in dir(distribution(*shapes)):
                 bound = partial(frozen, distribution, method)
-                yield pytest.param(bound, values, id=f"{name}(...).{method}")
+                yield f"{name}(...).{method}", bound, values
         for method in MOMENTS if name in CONTINUOUS else MOMENTS[:3]:
             values = (*shapes, *place)
-            yield pytest.param(getattr(distribution, method), values, id=f"{name}.{method}")
+            yield f"{name}.{method}", getattr(distribution, method), values
 
 
 def frozen(distribution: Any, method: str, x: Any, *parameters: Any) -> Any:
@@ -182,20 +184,22 @@ def test_calls_are_found() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("low", [np.float32, np.float16])
-@pytest.mark.parametrize(("function", "values"), CALLS)
-def test_python_numbers_do_not_widen(function: Function, values: Any, low: Any) -> None:
+@together(("name", "function", "values"), CALLS)
+def test_python_numbers_do_not_widen(name: str, function: Function, values: Any, low: Any) -> None:
     expected = [function(*[low(x) if type(x) is float else x for x in values])]
     for k, value in enumerate(values):
         if type(value) is not float:
             continue  # a degree or a count; beside it the others are tried
         array = np.full(() if function in OF_EQUAL_SHAPES else 3, value, low)
         found = function(*values[:k], array, *values[k + 1 :])
-        assert not WIDER[low] & set(dtypes(found)), (k, dtypes(found))
-        assert dtypes(found) == dtypes(expected), k
+        assert not WIDER[low] & set(dtypes(found)), (name, k, dtypes(found))
+        assert dtypes(found) == dtypes(expected), (name, k)
 
 
-@pytest.mark.parametrize(("function", "values"), CALLS[::7])
-def test_traced_python_numbers_do_not_widen_either(function: Function, values: Any) -> None:
+@together(("name", "function", "values"), CALLS[::7])
+def test_traced_python_numbers_do_not_widen_either(
+    name: str, function: Function, values: Any
+) -> None:
     places = [k for k, x in enumerate(values) if type(x) is float]
     if len(places) < 2:
         return
@@ -203,7 +207,7 @@ def test_traced_python_numbers_do_not_widen_either(function: Function, values: A
 
     def total(x: Any, y: Any) -> Any:
         result = function(*[{j: x, k: y}.get(i, z) for i, z in enumerate(values)])
-        assert set(dtypes_of(result)) <= {"f", "F"}
+        assert set(dtypes_of(result)) <= {"f", "F"}, name
         return fnp.sum(fnp.real(result))
 
     array = np.full(() if function in OF_EQUAL_SHAPES else 3, values[j], np.float32)
@@ -221,7 +225,7 @@ def dtypes_of(result: Any) -> list[str]:
     return [leaf.dtype.char for leaf in fg.tree.leaves(result)]
 
 
-@pytest.mark.parametrize("name", CONTINUOUS + DISCRETE)
+@together("name", CONTINUOUS + DISCRETE)
 def test_integers_count_as_float64(name: str) -> None:
     distribution = getattr(stats, name)
     method = distribution.logpdf if name in CONTINUOUS else distribution.logpmf
@@ -245,7 +249,7 @@ def test_arrays_of_several_precisions_are_taken_in_the_highest() -> None:
     assert stats.norm.logpdf(0.5, 0, 2).dtype == "d"
 
 
-@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+@together("name", [*CONTINUOUS, *DISCRETE])
 def test_complex_numbers_are_refused(name: str) -> None:
     distribution = getattr(stats, name)
     method = distribution.logpdf if name in CONTINUOUS else distribution.logpmf
@@ -298,6 +302,6 @@ def test_minima_are_of_the_precision_of_the_start(option: dict[str, Any]) -> Non
         assert optimize.least_squares(lambda x: x - 1.5, start).x.dtype == np.float32
 
 
-@pytest.mark.parametrize("name", IN_SINGLE_PRECISION)
+@together("name", IN_SINGLE_PRECISION)
 def test_layers_and_losses_keep_single(name: str) -> None:
     assert set(dtypes(IN_SINGLE_PRECISION[name]())) == {"f"}

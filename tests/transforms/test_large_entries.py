@@ -28,6 +28,7 @@ import funcgrad.numpy as fnp
 from funcgrad.transforms import large_entries, record
 from funcgrad.transforms.large_entries import LARGE
 from tests.conformance import at_all, by_primitive, every_case, every_primitive, representatives
+from tests.together import together
 
 Values = list[Any]
 
@@ -168,13 +169,13 @@ def test_programs_give_the_same_bits(steps: Any, shape: tuple[int, ...], dtype: 
 
 
 @pytest.mark.parametrize("number", range(len(UNARY) + len(BINARY)))
-@pytest.mark.parametrize("use", ["let go", "hold", "hold a buffer"])
+@together("use", ["let go", "hold", "hold a buffer"])
 def test_every_step_gives_the_same_bits(number: int, use: str) -> None:
     steps = [(0, 0, 0, use), (number, 0, 1, use), (number, 1, 0, use), (2, 0, 0, use)]
     assert_alike(steps, fg.tensor(numbers(7, 40)))
 
 
-@pytest.mark.parametrize("shape", [(3, 200), (200, 3)])
+@together("shape", [(3, 200), (200, 3)])
 def test_products_with_rows_and_columns_add_up_block_by_block(shape: tuple[int, int]) -> None:
     """The third product adds in place, and a block that came twice would count twice."""
     rows, columns = numbers(3, 1, shape[1]), numbers(3, shape[0], 1, seed=1)

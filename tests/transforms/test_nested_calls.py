@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.transforms.support import assert_same
+from tests.together import together
 
 Function = Callable[[Any], Any]
 Wrapper = Callable[[Function], Function]
@@ -172,7 +173,7 @@ def test_every_pair_of_rules_within_a_function(last: str, reach: int, mode: str)
 
 
 @pytest.mark.parametrize("mode", ["grad of jit", "grad of program"])
-@pytest.mark.parametrize("inner", RULES)
+@together("inner", RULES)
 @pytest.mark.parametrize("outer", NAMES)
 def test_what_is_staged_may_reach_values_around_for_nothing(
     outer: str, inner: str, mode: str

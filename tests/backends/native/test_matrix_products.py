@@ -86,17 +86,15 @@ def test_products_of_many_numbers(letters: str, dtype: Any) -> None:
     assert_product(letters, *operands(letters, {"i": 61, "j": 900, "k": 131}, dtype))
 
 
+KINDS = [*product((13, 33), (np.float32, np.float64))]
+
+
 @pytest.mark.parametrize("machine", OTHERS, ids=lambda machine: machine.cpu)
 def test_products_on_other_processors(machine: Processor) -> None:
-    """The two sizes take turns over letters and dtypes."""
-    for number, (letters, dtype) in enumerate(product(LETTERS, (np.float32, np.float64))):
-        sizes = {
-            "i": in_turn((13, 33), number + number // 2, 1)[0],
-            "j": 31,
-            "k": 21,
-            "b": 2,
-            "l": 3,
-        }
+    """Two sizes and two dtypes take turns over letters."""
+    for number, letters in enumerate(LETTERS):
+        ((i, dtype),) = in_turn(KINDS, number, 1)
+        sizes = {"i": i, "j": 31, "k": 21, "b": 2, "l": 3}
         assert_product(letters, *operands(letters, sizes, dtype), machine=machine)
 
 

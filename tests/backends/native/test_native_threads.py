@@ -19,6 +19,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
+from tests.conformance import in_turn
 
 pytest.importorskip("llvmlite")
 
@@ -66,8 +67,11 @@ def numbers(shape: tuple[int, ...], dtype: str = "float64") -> Any:
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [64, 127, 1_000, 20_011])
-def test_elements_and_their_sums(dtype: str, size: int) -> None:
+@pytest.mark.parametrize("turn", [0, 1])
+def test_elements_and_their_sums(dtype: str, turn: int) -> None:
+    """A long array, and one of three short ones, which take turns."""
+    (short,) = in_turn([64, 127, 1_000], DTYPES.index(dtype), 1)
+    size = (short, 20_011)[turn]
     x = numbers((size,), dtype)
     agree(lambda x: (x * x + x, fnp.where(x == x[::-1], x, 0)), x)
     agree(lambda x: (x + x, fnp.sum(x * x), fnp.max(abs(x))), x, least=size > 20_000)
@@ -93,21 +97,29 @@ BROADCASTS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("name", BROADCASTS)
-@pytest.mark.parametrize("shape", [(40, 33), (37, 8), (3, 517), (517, 3), (2, 9001)])
-def test_nests_of_several_loops(name: str, shape: tuple[int, int]) -> None:
-    agree(BROADCASTS[name], numbers(shape), numbers(shape[1:]), least=0)
-    if shape == (40, 33):
-        agree(BROADCASTS[name], numbers(shape), numbers(shape[1:]), least=name != "sums of both")
+def test_nests_of_several_loops(name: str) -> None:
+    """The first shape is that which threads share; two of the others take turns."""
+    turn = list(BROADCASTS).index(name)
+    others = in_turn([(37, 8), (3, 517), (517, 3), (2, 9001)], turn, 2)
+    for shape in ((40, 33), *others):
+        least = shape == (40, 33) and name != "sums of both"
+        agree(BROADCASTS[name], numbers(shape), numbers(shape[1:]), least=least)
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_products_by_stacks_panels_and_rows(dtype: str) -> None:
-    for rows, length, columns in ((90, 50, 700), (301, 400, 30), (40, 900, 513), (61, 7, 64)):
+    """Transposed operands take turns over sizes, all of them with the first."""
+    sizes = ((90, 50, 700), (301, 400, 30), (40, 900, 513), (61, 7, 64))
+    for turn, (rows, length, columns) in enumerate(sizes):
         x, y = numbers((rows, length), dtype), numbers((length, columns), dtype)
-        agree(lambda x, y: x @ y, x, y)
-        agree(lambda x, y: x @ y.T, x, np.ascontiguousarray(y.T))
-        agree(lambda x, y: x.T @ y, np.ascontiguousarray(x.T), y)
+        ways: list[tuple[Callable[..., Any], Any, Any]] = [
+            (lambda x, y: x @ y, x, y),
+            (lambda x, y: x @ y.T, x, np.ascontiguousarray(y.T)),
+            (lambda x, y: x.T @ y, np.ascontiguousarray(x.T), y),
+        ]
+        for way in in_turn(ways, turn, 1) if turn else ways:
+            agree(*way)
     agree(lambda x: x @ x, numbers((1, 5, 1, 40, 40), dtype))
     agree(lambda x: x @ x, numbers((50, 3, 3), dtype))
 
