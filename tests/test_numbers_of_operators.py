@@ -22,7 +22,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.primitive import Primitive
 from funcgrad.users_values import is_weak
-from tests.conformance import every_primitive
+from tests.conformance import INTEGRATED, every_primitive
 from tests.together import together
 
 pytestmark = pytest.mark.slow
@@ -218,7 +218,7 @@ ELEMENTWISE = [
 @pytest.mark.parametrize("primitive", ELEMENTWISE, ids=lambda primitive: primitive.name)
 def test_rules_do_with_python_numbers_what_they_do_with_numpy_s(primitive: Primitive) -> None:
     """Python divides by no zero, and its numbers have no methods; rules must not mind."""
-    seen = set()
+    seen: dict[Any, None] = {}
     for sample in primitive.samples():
         arrays = np.broadcast_arrays(*sample.args)
         elements = list(zip(*[array.reshape(-1) for array in arrays], strict=True))[:8]
@@ -226,8 +226,8 @@ def test_rules_do_with_python_numbers_what_they_do_with_numpy_s(primitive: Primi
             # Ordinary numbers behave alike: one element of a sample stands for them.
             telling = not place or not sample.smooth or any(x in (-1, 0, 1) for x in numbers)
             if telling and all(number.dtype.char in "?ldD" for number in numbers):
-                seen.add((numbers, tuple(sample.params.items())))
-    for numbers, params in seen:
+                seen[numbers, tuple(sample.params.items())] = None
+    for numbers, params in list(seen)[: 4 if primitive.name in INTEGRATED else None]:
 
         def f(*args: Any, params: Any = params) -> Any:
             return primitive(*args, **dict(params))

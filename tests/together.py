@@ -50,9 +50,10 @@ def together(
                     continue
                 except (Exception, pytest.fail.Exception) as error:
                     told.append(", ".join([f"{key}={_short(x)}" for key, x in choice.items()]))
-                    known = isinstance(error, Exception)
-                    failures.append(error if known else AssertionError(str(error)))
-                    failures[-1].add_note(f"with {told[-1]}")
+                    if not isinstance(error, Exception):  # as pytest's own failures are
+                        error = AssertionError(str(error))
+                    error.add_note(f"with {told[-1]}")
+                    failures.append(error)
             if failures:
                 places = "; ".join(told[:_SHOWN]) + "; ..." * (len(told) > _SHOWN)
                 text = f"{len(failures)} of {len(choices)} checks fail, for {places}"

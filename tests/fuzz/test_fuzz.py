@@ -112,7 +112,7 @@ def test_a_place_off_by_one_in_the_transpose_of_a_scatter_is_found():
     assert rest == [None, None]
     checks = {name: CHECKS[name] for name in ("forward = reverse", "complex step")}
     search = Search(0, checks, operation="scatter_add")
-    assert not search.run(programs=8).findings
+    assert not search.run(programs=4).findings
     object.__setattr__(scatter_add, "differential", wrong)
     try:
         report = until_found(Search(0, checks, 0.0, "scatter_add"))
@@ -132,7 +132,7 @@ def test_totals_that_leave_out_an_element_are_found(monkeypatch):
     associative_scan: Any = fg.associative_scan
     operation = f"family {FAMILIES.index('composed(fnp.resize({0}, (6,)), {1})')}"
     checks = {"one by one": CHECKS["one by one"]}
-    assert not Search(0, checks, operation=operation).run(programs=6).findings
+    assert not Search(0, checks, operation=operation).run(programs=3).findings
     monkeypatch.setattr(fg, "associative_scan", shortened)
     report = until_found(Search(0, checks, 0.0, operation))
     assert any("composed(" in script(each) for each in found(report))
@@ -151,7 +151,7 @@ def test_what_no_batch_has_is_refused_and_nothing_else():
 
 def test_a_strangers_wrong_transpose_is_found():
     checks = {"forward = reverse": CHECKS["forward = reverse"]}
-    assert not Search(0, checks, operation="turn").run(programs=8).findings
+    assert not Search(0, checks, operation="turn").run(programs=4).findings
     linear: Any = turn.differential
     wrong = replace(linear, transposes=lambda n: (lambda ct, x, turns, axes: ct.reshape(x.shape),))
     object.__setattr__(turn, "differential", wrong)

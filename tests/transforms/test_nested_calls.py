@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from tests.transforms.support import assert_same
 from tests.together import together
+from tests.transforms.support import assert_same
 
 Function = Callable[[Any], Any]
 Wrapper = Callable[[Function], Function]
