@@ -17,7 +17,7 @@ from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, number
 from funcgrad.trace import RAW, concrete
 
 
-def is_known(x: Value) -> bool:
+def _is_known(x: Value) -> bool:
     """Whether a value's numbers are known, whatever transformation runs."""
     return type(concrete(x)) in RAW
 
@@ -28,7 +28,7 @@ def _run(node: OperatorNode, graph: str, inputs: list[Value]) -> list[Value]:
 
 
 def _chosen(node: OperatorNode, condition: Value) -> tuple[Value, ...]:
-    if is_known(condition):
+    if _is_known(condition):
         taken = "then_branch" if bool(np.asarray(condition).reshape(())) else "else_branch"
         return tuple(_run(node, taken, []))
     return cond(
@@ -63,7 +63,7 @@ def _looped(node: OperatorNode, limit: Value = None, condition: Value = None, *c
 
 
 def _is_true(condition: Value) -> bool:
-    return condition is None or (is_known(condition) and bool(np.asarray(condition).all()))
+    return condition is None or (_is_known(condition) and bool(np.asarray(condition).all()))
 
 
 def _never_ends(node: OperatorNode) -> bool:

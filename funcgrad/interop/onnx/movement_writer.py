@@ -4,7 +4,7 @@ A piece of a movement is a box of elements of an operand. Its strides tell which
 each of its axes goes along; so slices, a transposition and a reshape lead to it. Pieces that lie
 behind one another in the result are concatenated; others are scattered.
 
->>> routes((2, 3), (3, 2), 0, (1, 3))  # a transposition: both axes whole, the last one first
+>>> _routes((2, 3), (3, 2), 0, (1, 3))  # a transposition: both axes whole, the last one first
 [(1, 0, 3, 1), (0, 0, 2, 1)]
 """
 
@@ -34,7 +34,7 @@ Route = tuple[int, int, int, int]
 """An axis of the operand, the first place along it, the number of places, and the step."""
 
 
-def routes(shape: Shape, counts: Shape, start: int, strides: Sequence[int]) -> list[Route] | None:
+def _routes(shape: Shape, counts: Shape, start: int, strides: Sequence[int]) -> list[Route] | None:
     """Return along which axis of an array each axis of a piece goes; None where one goes along two.
 
     Axes of the piece that stand still are left out. Axes of the array without a route have one
@@ -92,7 +92,7 @@ def window(
         if shape != still:  # axes in front need not be there
             still = still[next((a for a, n in enumerate(still) if n > 1), len(still)) :]
         return expanded(writer, reshaped(writer, x, still), shape)
-    plan = routes(x.shape, still, start, steps)
+    plan = _routes(x.shape, still, start, steps)
     if plan is None:
         return expanded(writer, _gathered(writer, x, still, start, steps), shape)
     return expanded(writer, _along(writer, x, still, start, steps, plan), shape)

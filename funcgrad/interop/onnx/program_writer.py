@@ -60,7 +60,7 @@ def write_program(
     writer: GraphWriter, program: Program, operands: Sequence[Symbol]
 ) -> list[Symbol]:
     """Write a program's equations; return its outputs, of the dtypes that the program says."""
-    program = prepared(program)
+    program = _prepared(program)
     known: list[Any] = [*operands, *[_constant(writer, c.value) for c in program.constants]]
     for equation in program.equations:
         with writer.at_line(equation.source):
@@ -69,7 +69,7 @@ def write_program(
     return [_symbol(writer, known[k], specs[k]) for k in program.outputs]
 
 
-def prepared(program: Program) -> Program:
+def _prepared(program: Program) -> Program:
     """The program without calls, and its loops in the forms that ONNX has."""
     return written_out(inlined(optimize(inlined(program))), python_slices=True)
 

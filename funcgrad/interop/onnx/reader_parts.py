@@ -83,8 +83,3 @@ def axes_of(node: OperatorNode, value: Value) -> list[int] | None:
         return numbers(node, value, "axes")
     axes = node.get("axes")
     return None if axes is None else list(axes)
-
-
-def shape_of_value(x: Value) -> tuple[int, ...]:
-    """The shape of a tensor or an array."""
-    return tuple(np.shape(x)) if not hasattr(x, "shape") else tuple(x.shape)

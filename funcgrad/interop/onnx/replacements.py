@@ -2,7 +2,7 @@
 
 The functions here are staged, and the operations that they apply are exported.
 
->>> np.asarray(solutions(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([[2.0], [3.0]])))
+>>> np.asarray(_solutions(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([[2.0], [3.0]])))
 array([[2.],
        [1.]])
 """
@@ -35,7 +35,7 @@ def _row(matrix: Any, chosen: Any) -> Any:
     return fnp.sum(fnp.where(chosen[..., :, None], matrix, 0), axis=-2)
 
 
-def eliminated(a: Any, b: Any) -> tuple[Any, Any]:
+def _eliminated(a: Any, b: Any) -> tuple[Any, Any]:
     """Eliminate with exchanges of rows: the upper triangle beside what is left of b, and the sign.
 
     Golub and Van Loan, Matrix Computations, 3.4.
@@ -74,10 +74,10 @@ def _entry(row: Any, chosen: Any) -> Any:
     return fnp.sum(fnp.where(chosen, row, 0), axis=-1)
 
 
-def solutions(a: Any, b: Any) -> Any:
+def _solutions(a: Any, b: Any) -> Any:
     """Solve a x = b for a stack of matrices."""
     size, places = a.shape[-1], np.arange(a.shape[-1])
-    whole, _ = eliminated(a, b)
+    whole, _ = _eliminated(a, b)
     upper, right = whole[..., :size], whole[..., size:]
 
     def step(x: Any, k: Any) -> tuple[Any, None]:
@@ -91,7 +91,7 @@ def solutions(a: Any, b: Any) -> Any:
     return x
 
 
-def square_root(a: Any) -> Any:
+def _square_root(a: Any) -> Any:
     """Cholesky's factor of a stack of symmetric matrices, column by column."""
     size, places = a.shape[-1], np.arange(a.shape[-1])
 
@@ -132,14 +132,14 @@ def from_factors(factorization: Factorization, a: Any, *others: Any) -> Any:
     size = a.shape[-1]
     match factorization.makes:
         case FromFactors.SOLUTIONS:
-            return solutions(a, *others)
+            return _solutions(a, *others)
         case FromFactors.INVERSE:
-            return solutions(a, np.eye(size, dtype=a.dtype))
+            return _solutions(a, np.eye(size, dtype=a.dtype))
         case FromFactors.FACTOR if factorization.factors is Factors.SQUARE_ROOT:
-            factor = square_root(a)
+            factor = _square_root(a)
             return factor if factorization.lower else fnp.swapaxes(factor, -1, -2)
         case FromFactors.DETERMINANT | FromFactors.LOGARITHM:
-            whole, sign = eliminated(a, fnp.zeros((size, 0), a.dtype))
+            whole, sign = _eliminated(a, fnp.zeros((size, 0), a.dtype))
             pivots = fnp.sum(fnp.where(np.eye(size, dtype=bool), whole, 0), axis=-1)
             if factorization.makes is FromFactors.DETERMINANT:
                 return sign * fnp.prod(pivots, axis=-1)
