@@ -51,6 +51,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # A program's forms are functions of it, which its methods offer.
     "funcgrad.programs.program": frozenset(
         {
+            "funcgrad.backends.numpy.module_file",
             "funcgrad.backends.numpy.writer",
             "funcgrad.forms.json_text",
             "funcgrad.forms.graph",
@@ -662,7 +663,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.compat.autograd.misc": 16,
     "funcgrad.compat.autograd.scipy": 3,
     "funcgrad.backends.native": 5,
-    "funcgrad.backends.numpy": 7,
+    "funcgrad.backends.numpy": 10,
     "funcgrad.control": 43,
     "funcgrad.debug": 2,
     "funcgrad.nn": 23,

@@ -14,6 +14,7 @@ OF_METHODS: Final = (
     "funcgrad.tensor -> funcgrad.dispatch",
     "funcgrad.tensor -> funcgrad.numpy",
     "funcgrad.programs.program -> funcgrad.forms.*",
+    "funcgrad.programs.program -> funcgrad.backends.numpy.module_file",
     "funcgrad.programs.program -> funcgrad.backends.numpy.writer",
     "funcgrad.programs.program -> funcgrad.transforms.saved",
     "funcgrad.programs.program -> funcgrad.interop.onnx.model_writer",

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from funcgrad.control.loop_operation import LoopCall
 from funcgrad.control.python_loops import looped
 from funcgrad.control.whiles import counting_up, masked_steps, repeating
-from funcgrad.programs.program import bound
+from funcgrad.programs.equation import bound
 from funcgrad.transforms.batch import Batcher
 from funcgrad.transforms.entries import Entry, OperationEntry
 from funcgrad.transforms.quick_entries import QuickEntry, push_product, push_quick

@@ -17,7 +17,41 @@ from funcgrad.trace import Value, concrete
 from funcgrad.users_values import operand
 
 
-def verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
+def verify_equations(
+    program: str, defined: Sequence[Spec], equations: Sequence[Equation]
+) -> list[Spec]:
+    """Check equations in their order, after the variables that are defined before them.
+
+    Returns
+    -------
+    list of Spec
+        Of the equations' results.
+
+    Raises
+    ------
+    ProgramError
+        An equation uses a variable before it is defined, or its results are not its operation's.
+    """
+    known = [*defined]
+    for position, equation in enumerate(equations):
+        place = f"{program}: equation {position} ({equation.name})"
+        for variable in equation.operands:
+            if not 0 <= variable < len(known):
+                raise ProgramError(
+                    f"{place} uses the variable {variable}, but {len(known)} are defined before it."
+                )
+        _verify_results(place, equation, [known[k] for k in equation.operands])
+        known += equation.results
+    return known[len(defined) :]
+
+
+def unfit(program: str, specs: Sequence[Spec], inputs: Sequence[Spec]) -> ProgramError:
+    """The error of a program inside of an operation that gets inputs of other specs."""
+    actual, expected = [", ".join(map(described, each)) or "nothing" for each in (specs, inputs)]
+    return ProgramError(f"the program inside, {program}, is of {expected}, not of {actual}.")
+
+
+def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
     """Check the specs of an equation's results against its operation's rule."""
     try:
         hash(equation)

@@ -20,6 +20,7 @@ from funcgrad.shape import Spec, spec_of
 from funcgrad.structure import Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, TracedValue, Value
+from funcgrad.users_values import REFUSALS, explained
 
 Params: TypeAlias = tuple[tuple[str, Any], ...]
 """Static parameters as pairs of name and value, sorted by name: a hashable mapping."""
@@ -246,3 +247,15 @@ def read_number(value: Value, use: str) -> Any:
     elif use not in read:
         value = wrap(value).item()
     return read[use](value) if use in read else value
+
+
+def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Evaluate an equation on raw values or tracers."""
+    operation, params = equation.operation, dict(equation.params)
+    try:
+        outs = operation(*operands, **params)
+        return outs if type(outs) is tuple else (outs,)
+    except REFUSALS as error:
+        if isinstance(operation.structure, Control) or operation.is_foreign:
+            raise  # what runs inside has said itself what it refuses
+        raise explained(error, operation.name, *operands, **params) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from funcgrad.programs.program import bound
+from funcgrad.programs.equation import bound
 from funcgrad.users_line import LIBRARIES, is_users, line_of_frame
 
 

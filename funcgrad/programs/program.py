@@ -19,28 +19,22 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from os import PathLike
 from typing import Any, TypeVar
 
 from funcgrad import trees
 from funcgrad.errors import ProgramError
-from funcgrad.programs.conformity import check_guard, described, fitted, verify_results
-from funcgrad.programs.equation import (
-    Constant,
-    Equation,
-    Guard,
-)
+from funcgrad.programs.conformity import check_guard, fitted, unfit, verify_equations
+from funcgrad.programs.equation import Constant, Equation, Guard, bound
 from funcgrad.programs.index import Index
 from funcgrad.programs.names import variable_names
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Spec
-from funcgrad.structure import Control
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, rerun
 from funcgrad.trees import Structure
-from funcgrad.users_values import REFUSALS, explained
 
 T = TypeVar("T")
 
@@ -136,12 +130,7 @@ class Program:
             The inputs have other shapes or dtypes.
         """
         if specs != self.inputs:
-            actual, expected = [
-                ", ".join(map(described, inputs)) or "nothing" for inputs in (specs, self.inputs)
-            ]
-            raise ProgramError(
-                f"the program inside, {self.name}, is of {expected}, not of {actual}."
-            )
+            raise unfit(self.name, specs, self.inputs)
         return self.output_specs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -201,16 +190,7 @@ class Program:
             not fit the trees.
         """
         defined = [*self.inputs, *(constant.spec for constant in self.constants)]
-        for position, equation in enumerate(self.equations):
-            place = f"{self.name}: equation {position} ({equation.name})"
-            for variable in equation.operands:
-                if not 0 <= variable < len(defined):
-                    raise ProgramError(
-                        f"{place} uses the variable {variable}, but {len(defined)} are defined"
-                        " before it."
-                    )
-            verify_results(place, equation, [defined[k] for k in equation.operands])
-            defined += equation.results
+        defined += verify_equations(self.name, defined, self.equations)
         for variable in (*self.outputs, *(guard.variable for guard in self.guards)):
             if not 0 <= variable < len(defined):
                 raise ProgramError(f"{self.name}: the output or guard {variable} is not defined.")
@@ -289,6 +269,48 @@ class Program:
 
         return numpy_source(self).constants
 
+    def to_module(self, path: str | PathLike[str], *args: object, **kwargs: object) -> None:
+        """Write the program as a Python file that needs NumPy alone, with a self-test inside.
+
+        Parameters
+        ----------
+        path : path
+            The file, which is written anew. It defines a function of the program's name, of trees
+            of arrays and Python numbers, with checks of their trees, shapes and dtypes; it returns
+            new arrays, with the bits of ``jit(f, backend="numpy")``. Loops and branches are
+            Python's. Dataclasses become named tuples in results; as arguments all objects with
+            these fields will do. ``python path`` computes an example, compares the results with
+            stored ones, and ends with status 1 if one is wrong.
+        *args, **kwargs : pytrees
+            The example. Without any it consists of fractions between 0 and 1.
+
+        Raises
+        ------
+        ProgramError
+            No text holds an operation, such as a function of ``extend.foreign``, or the program
+            cannot be run on the example.
+
+        Notes
+        -----
+        Operations that SciPy evaluates import it, and the file says so. What funcgrad computes in
+        Python is copied into the file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import funcgrad as fg
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "cube.py")
+        >>> fg.program(fg.grad(lambda x: x**3))(np.float64(2.0)).to_module(path)
+        >>> module = {"__name__": "cube"}
+        >>> exec(path.read_text(), module)
+        >>> module["f"](2.0)
+        np.float64(12.0)
+        """
+        from funcgrad.backends.numpy.module_file import write_module
+
+        write_module(self, path, args, kwargs)
+
     def to_dot(self) -> str:
         r"""The program as a graph in the DOT language of Graphviz.
 
@@ -365,7 +387,7 @@ class Program:
 
     def to_onnx(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: str | PathLike[str] | None = None,
         *,
         opset: int = 20,
         initializers: Mapping[str, Any] | None = None,
@@ -477,15 +499,3 @@ class Program:
         from funcgrad.forms.json_text import program_fingerprint
 
         return program_fingerprint(self)
-
-
-def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Evaluate an equation on raw values or tracers."""
-    operation, params = equation.operation, dict(equation.params)
-    try:
-        outs = operation(*operands, **params)
-        return outs if type(outs) is tuple else (outs,)
-    except REFUSALS as error:
-        if isinstance(operation.structure, Control) or operation.is_foreign:
-            raise  # what runs inside has said itself what it refuses
-        raise explained(error, operation.name, *operands, **params) from error
