@@ -82,12 +82,7 @@ def _results(inputs):
     """The results for a flat list of arguments, as new arrays."""
     with np.errstate(all="ignore"):
         outs = COMPUTED(*inputs)
-    return [
-        np.array(out) if isinstance(out, np.ndarray) and not out.flags.owndata else
-        out.copy("K") if any(out is value for value in inputs) and isinstance(out, np.ndarray) else
-        out
-        for out in outs
-    ]
+    return [np.array(out) if isinstance(out, np.ndarray) else out for out in outs]
 '''
 
 STORED: Final = '''

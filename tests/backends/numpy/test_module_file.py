@@ -154,12 +154,18 @@ def test_trees_come_and_go(path: Path) -> None:
 
 
 def test_results_are_new_and_arguments_untouched(path: Path) -> None:
-    module = written(path, lambda x: (x, x[1:], fnp.asarray(TABLE), -x), np.arange(3.0))
+    def f(x: Any) -> Any:
+        double = 2 * x
+        return x, x[1:], fnp.asarray(TABLE), fnp.asarray(np.eye(2)), double, double
+
+    module = written(path, f, np.arange(3.0))
     x = np.arange(3.0)
     for out in module["f"](x):
         out[...] = 7.0
     assert x.tolist() == [0.0, 1.0, 2.0]
-    assert module["f"](x)[2][1, 1] == TABLE[1, 1]
+    outs = module["f"](x)
+    outs[4][...] = 7.0
+    assert (outs[2][1, 1], outs[3][0, 1], outs[5][1]) == (TABLE[1, 1], 0.0, 2.0)
 
 
 CALLS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
