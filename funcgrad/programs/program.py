@@ -350,7 +350,6 @@ class Program:
         return mermaid(program_graph(self))
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks: the listing."""
         from funcgrad.html_text import program_text
 
         return program_text(self.to_text(), f"Program, {len(self.equations)} operations")
