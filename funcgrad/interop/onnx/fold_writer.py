@@ -220,8 +220,8 @@ def scanned(
     if fold is folds.SUM:
         wide = np.dtype(_WIDE.get(code, code))
         x = cast_to(writer, cast_to(writer, operands[0], spec.dtype), wide)
-        places = [x, writer.constant(axis, _INT64)]
-        out = writer.node("CumSum", places, Spec(spec.shape, wide), reverse=int(reverse))
+        along = [x, writer.constant(axis, _INT64)]
+        out = writer.node("CumSum", along, Spec(spec.shape, wide), reverse=int(reverse))
         return cast_to(writer, out, spec.dtype)
     if not spec.shape[axis]:
         return writer.constant(np.zeros(spec.shape, spec.dtype))

@@ -367,7 +367,8 @@ class _Reader:
     def _type(self, x: Value) -> bytes:
         helper = self.onnx.helper
         if x is None:
-            return self.onnx.TypeProto().SerializeToString()
+            return bytes(self.onnx.TypeProto().SerializeToString())
         array = x if isinstance(x, np.ndarray) else wrap(concrete(x))
         code = helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype))
-        return helper.make_tensor_type_proto(code, list(array.shape)).SerializeToString()
+        kind = helper.make_tensor_type_proto(code, list(array.shape))
+        return bytes(kind.SerializeToString())

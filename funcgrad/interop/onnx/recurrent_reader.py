@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -95,13 +96,8 @@ def _layer(
             for b in begins
         ]
         chosen = [None if w is None else fnp.asarray(w)[d] for w in weights]
-        outs, last = _along_time(
-            lambda xs, state, d=d, chosen=chosen: step(functions[d], chosen, xs, state),
-            x,
-            first,
-            lengths,
-            backwards,
-        )
+        direction_step = partial(step, functions[d], chosen)
+        outs, last = _along_time(direction_step, x, first, lengths, backwards)
         rows.append(outs)
         lasts.append(last)
     out = fnp.stack(rows, axis=1)  # time, direction, batch, size

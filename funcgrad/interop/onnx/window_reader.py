@@ -160,8 +160,9 @@ def _max_pooled(node: OperatorNode, x: Value) -> Any:
     if len(node.outputs) < 2:
         return out
     sizes = np.shape(x)[2:]
-    order = "F" if node.get("storage_order", 0) else "C"
-    places = np.arange(prod(sizes)).reshape(sizes, order=order)
+    places = np.arange(prod(sizes)).reshape(sizes)
+    if node.get("storage_order", 0):  # the first axis runs fastest
+        places = np.arange(prod(sizes)).reshape(sizes[::-1]).T
     lead = prod(np.shape(x)[:2])
     starts = np.arange(lead).reshape((*np.shape(x)[:2], *[1] * len(sizes))) * prod(sizes)
     numbered, *_ = _windows(node, (starts + places).astype(np.int64), 0)
