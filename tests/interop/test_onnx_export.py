@@ -44,6 +44,10 @@ FUNCTIONS: dict[str, Any] = {
     "checkpoint": lambda p, x: fg.grad(fg.checkpoint(loss))(p, x),
     "softmax": lambda p, x: nn.log_softmax(x @ p["w"])[:, ::-1],
     "indices": lambda p, x: x[:, np.array([2, 0, 2])] + x.at[0, 1].add(p["b"][0])[[1, 0]],
+    "negative indices": lambda p, x: (
+        x[np.array([-1, 0]), np.array([-2, -1])],
+        x.at[np.array([-2, 1]), np.array([-1, -3])].add(p["b"]),
+    ),
     "scan": lambda p, x: fg.scan(lambda c, r: (c * 0.5 + r, c), x[0], x, reverse=True),
     "while": lambda p, x: fg.while_loop(lambda c: fnp.sum(c) < 50, lambda c: c * 2 + 1, fnp.abs(x)),
     "while, gradient": lambda p, x: fg.grad(

@@ -220,6 +220,20 @@ def test_a_shape_that_is_not_known_is_refused_where_it_is_needed() -> None:
         fg.vmap(f, (None, None, 0))(params, np.ones(6), np.array([[3, 2]]))
 
 
+def test_a_loop_that_stacks_rows_is_not_staged_within_another() -> None:
+    def climbed(x: Any) -> Any:
+        return fg.while_loop(lambda c: c < 9.0, lambda c: c * c + 1.0, x)
+
+    def slopes(xs: Any) -> Any:
+        return fg.scan(lambda c, x: (c, fg.grad(climbed)(x)), 0.0, xs)[1]
+
+    xs = np.array([0.5, 2.0])
+    f, params = interop.onnx.load(fg.program(slopes)(xs).to_onnx())
+    assert difference(f(params, xs), slopes(xs)) <= 1
+    with pytest.raises(errors.ProgramError, match=r"Loop: the input cond decides.*fg\.jit"):
+        fg.jit(f)(params, xs)
+
+
 def test_dropout_in_training_is_refused() -> None:
     node = onnx.helper.make_node("Dropout", ["x", "ratio", "training"], ["y"])
     arrays = {"ratio": np.float32(0.5), "training": np.array(True)}
