@@ -44,7 +44,7 @@ class DaskEngine(ExecutorEngine):
         self._client = client
         self._options: dict[str, Any] = getattr(executor, "_kwargs", {})  # of get_executor()
         self._turn = 0
-        self._reaches_workers = True
+        self._misses = 0  # attempts, one after the other, to reach a worker directly
 
     # What is sent.
 
@@ -63,7 +63,7 @@ class DaskEngine(ExecutorEngine):
         workers = self.places(waiting)
         self._turn += 1
         worker = workers[self._turn % len(workers)]
-        for direct in (True, False) if self._reaches_workers else (False,):
+        for direct in (True, False) if self._misses < _MOST_LOSSES else (False,):
             # Directly it travels once; by way of the scheduler where workers are out of reach.
             # What is raised when the worker has just died, or the client is closed.
             with suppress(OSError, CancelledError, KeyError, AttributeError):
@@ -74,8 +74,9 @@ class DaskEngine(ExecutorEngine):
                     f"{worker} to take data",
                     waiting,
                 )
-                self._reaches_workers = direct
+                self._misses = 0 if direct else self._misses
                 return future
+            self._misses += direct
         raise LostError
 
     def remote(self, delayed: object, is_bag: bool) -> object:

@@ -187,6 +187,23 @@ def test_parameters_go_once_to_each_worker(client):
     assert f(w, [np.float64(1.0)]).shape == w.shape
 
 
+def test_a_worker_out_of_reach_once_is_tried_again_and_twice_is_not(client, monkeypatch):
+    scatter, routes, lost = client.scatter, [], [True, False, True, True]
+
+    def scattering(*args, direct, **options):
+        routes.append(direct)
+        if direct and lost.pop(0):
+            raise OSError("out of reach")
+        return scatter(*args, direct=direct, **options)
+
+    f = parallel.grad(lambda w, x: w * x, client)
+    f(1.0, [1.0])
+    monkeypatch.setattr(client, "scatter", scattering)
+    for _ in range(5):
+        assert float(f(1.0, [1.0])) == 1.0
+    assert routes == [True, False, True, True, False, True, False, False]
+
+
 # ----------------------------------------------------------------------------------------- deaths
 
 
@@ -268,8 +285,9 @@ def test_an_asynchronous_client_is_no_executor():
         asynchronous = True
 
     Asynchronous.__module__ = "distributed.client"
+    client: Any = Asynchronous()
     with pytest.raises(ArgumentError, match="not asynchronous"):
-        parallel.grad(loss, Asynchronous())
+        parallel.grad(loss, client)
 
 
 # ----------------------------------------------------------------------------------------- memory
@@ -309,7 +327,7 @@ def test_training_goes_on_after_the_death_of_the_scheduler(tmp_path):
     with commanded_cluster(2) as (address, scheduler), dask.config.set(short):
 
         def watch() -> None:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300  # on a machine that is busy
             while len(list(folder.glob("step-*"))) < 2 and time.monotonic() < deadline:
                 time.sleep(0.01)
             scheduler.kill()
