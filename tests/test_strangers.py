@@ -1,7 +1,7 @@
 """Operations declared outside of the package, in a file each, by the public ``funcgrad.extend``.
 
-Their rules are tested with those of the package (``test_primitives.py``, ``test_structure.py``):
-derivatives, batches, programs, files. This file tests the other effects of a declaration.
+Their rules are tested by ``check_primitive`` in ``test_check_primitive.py``: derivatives, batches,
+programs, files. This file tests the other effects of a declaration.
 """
 
 import ast

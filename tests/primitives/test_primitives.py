@@ -1,7 +1,8 @@
 """Every primitive keeps its word, at every one of its samples.
 
 The subjects are discovered; see ``tests/conformance.py``. Structures and traits are tried in
-``tests/test_structure.py``, formulas in ``tests/test_intrinsics.py``.
+``tests/test_structure.py``, formulas in ``tests/test_intrinsics.py``, and operations of strangers
+in ``tests/test_check_primitive.py``.
 """
 
 from collections import Counter
@@ -25,12 +26,7 @@ from tests.conformance import (
     strangers,
 )
 
-PRIMITIVES = (
-    *every_primitive(),
-    *every_primitive(several=True),
-    *strangers(),
-    *strangers(several=True),
-)
+PRIMITIVES = (*every_primitive(), *every_primitive(several=True))
 ELSEWHERE = (*ELEMENT_MAPS, *TRAIT_LAWS, *WRITTEN_FORMULAS)
 
 # Constant for derivatives on purpose, although their values are not.
