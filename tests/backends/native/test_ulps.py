@@ -72,8 +72,8 @@ def test_error_functions_are_within_two_units(name: str) -> None:
 def test_bits_do_not_depend_on_lanes_or_on_the_optimizer(
     ufunc: np.ufunc, dtype: np.dtype[np.generic]
 ) -> None:
-    others = ((0, 0), (1, 2), (1, 0), (2, 2))
-    for machine, kinds in ((HOST, others), (GENERIC, others[::2])):
+    kinds_of_code = ((0, 0), (1, 2), (1, 0), (2, 2))
+    for machine, kinds in ((HOST, kinds_of_code), (GENERIC, kinds_of_code[::2])):
         functions = [
             VectorFunction(ufunc, dtype, machine, width, level) for width, level in ((0, 2), *kinds)
         ]
