@@ -12,7 +12,6 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from sys import modules
@@ -243,7 +242,6 @@ def _meaning(entry: Entry) -> str:
     return attribute or f"A value of :py:class:`{_path_of(type(value))}`."
 
 
-@cache
 def _path_of(kind: type) -> str:
     """The path that a class is described under."""
     paths = (entry.path for entry in all_entries() if entry.value is kind)
