@@ -204,6 +204,8 @@ def _described(entry: Entry) -> str:
     if not _is_ours(entry.value):
         return f"\n.. py:{role}:: {entry.path}\n\n   {_summary(entry)}\n"
     members = "   :members:\n" if role in ("class", "exception") else ""
+    if role == "exception":  # users catch it as the built-in exception
+        members += "   :show-inheritance:\n"
     return f"{_index(entry)}\n.. auto{role}:: {entry.path}\n{members}"
 
 
