@@ -6,10 +6,15 @@ Examples draw to files without ``pyplot``, which the gallery's scraper for Matpl
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 from sphinx_gallery.scrapers import figure_rst
+
+
+BEGUN = time.time()
+"""When the build began: pictures that lay there before are left alone."""
 
 
 def drawn(
@@ -17,8 +22,9 @@ def drawn(
 ) -> str:
     """Move the pictures that a block of an example wrote to the gallery's, and show them."""
     source, names = Path(block_vars["src_file"]), block_vars["image_path_iterator"]
-    pictures = []
-    for path in sorted(source.parent.glob("*.png")):
+    pictures: list[str] = []
+    files = [path for path in source.parent.glob("*.png") if path.stat().st_mtime >= BEGUN]
+    for path in sorted(files):
         pictures.append(next(names))
         shutil.move(path, pictures[-1])
     text: str = figure_rst(pictures, gallery_conf["src_dir"])
