@@ -12,7 +12,6 @@ from typing import Any
 
 from sphinx_gallery.scrapers import figure_rst
 
-
 BEGUN = time.time()
 """When the build began: pictures that lay there before are left alone."""
 
