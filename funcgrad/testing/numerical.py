@@ -30,8 +30,8 @@ from funcgrad.testing.subject import Array, Subject
 _DOUBLINGS: Final = 4
 """How often the usual step is doubled for the longest one."""
 
-_HALVINGS: Final = np.arange(17)
-"""How often that is halved for each step."""
+_STEPS: Final = 17
+"""How many steps there are, each half as long as the one before."""
 
 _REPETITIONS: Final = 4
 _SCATTER: Final = 8.0
@@ -117,7 +117,10 @@ def refined(subject: Subject, direction: Sequence[Array]) -> Estimate:
     precision = precision_of(subject)
     longest = step_of(subject, None) * 2.0**_DOUBLINGS
     sequences = [
-        [(h, *_central(subject, direction, h)) for h in longest * first * 0.5**_HALVINGS]
+        [
+            (step, *_central(subject, direction, step))
+            for step in (first * longest * 0.5**k for k in range(_STEPS))
+        ]
         for first in (1.0, 0.7)
     ]
     values, noise = [], []
@@ -153,12 +156,13 @@ def _bearable(value: Array, subject: Subject) -> Array:
     """The errors with which a derivative still tells something, by the function's size too."""
     sizes = [abs(y[np.isfinite(y)]).max(initial=0.0) for y in subject.values]
     whole = relative_tolerance(precision_of(subject)) * max(sizes)
-    return np.maximum(_LEAST_DIGITS * abs(value), whole)
+    errors: Array = np.maximum(_LEAST_DIGITS * abs(value), whole)
+    return errors
 
 
 def relative_tolerance(precision: float) -> float:
     """The digits of differences: they lose a third, and extrapolation returns some."""
-    return precision**0.38
+    return float(precision**0.38)
 
 
 def _limit(table: Sequence[tuple[float, Array, Array]], precision: float) -> tuple[Array, Array]:
