@@ -72,7 +72,8 @@ def test_scikit_learn_s_checks_with_options(estimator: Any, check: Any) -> None:
 
 def test_the_linear_model_is_scikit_learn_s() -> None:
     options: dict[str, Any] = {"optimizer": optim.lbfgs(), "batch_size": ALL, "tol": 0.0}
-    ours, theirs = Regressor(**options).fit(X, Y), LinearRegression().fit(X, Y)
+    ours: Any = Regressor(**options).fit(X, Y)
+    theirs = LinearRegression().fit(X, Y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(ours.score(X, Y), theirs.score(X, Y), rtol=1e-9)
 
@@ -168,15 +169,15 @@ def test_early_stopping_takes_the_best_epoch() -> None:
     rng = np.random.RandomState(0)
     x, y = rng.normal(size=(60, 40)), rng.normal(size=60)  # nothing to learn but noise
     options: dict[str, Any] = {"optimizer": optim.adam(0.1), "tol": 0.0, "random_state": 0}
-    model = Regressor(early_stopping=True, validation_fraction=0.3, **options).fit(x, y)
+    model: Any = Regressor(early_stopping=True, validation_fraction=0.3, **options).fit(x, y)
     assert model.best_validation_score_ == max(model.validation_scores_)
     assert model.n_iter_ == len(model.validation_scores_) < 50
     assert np.argmax(model.validation_scores_) == model.n_iter_ - 12
     assert not np.allclose(model.params_["coef"], model._stepped["coef"])
     assert Regressor(**options).fit(x, y).validation_scores_ is None
-    classes = Classifier(early_stopping=True, random_state=0).fit(FLOWERS, KINDS)
+    classes: Any = Classifier(early_stopping=True, random_state=0).fit(FLOWERS, KINDS)
     assert 0.7 < classes.best_validation_score_ <= 1.0
-    alone = Estimator(np.zeros(4), by_distance, early_stopping=True).fit(FLOWERS)
+    alone: Any = Estimator(np.zeros(4), by_distance, early_stopping=True).fit(FLOWERS)
     assert alone.best_validation_score_ <= 0.0
 
 

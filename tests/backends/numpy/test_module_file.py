@@ -17,7 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad import errors, nn
 from funcgrad.backends.numpy.carried import Carried, UnwritableError
 from funcgrad.trace import bind
-from tests.backends.test_decompose import every_primitive
+from tests.conformance import every_primitive
 from tests.practice.all_tasks import TASKS
 from tests.practice.libraries import funcgrad
 
@@ -83,7 +83,8 @@ def test_programs_of_practice_have_the_bits_of_the_numpy_backend(tmp_path: Path)
 @pytest.mark.slow
 def test_every_operation_can_be_written(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
-    paths, refused = [], []
+    paths: list[Path] = []
+    refused: list[str] = []
     for primitive in every_primitive():
         for sample in list(primitive.samples())[:1]:
 
@@ -301,4 +302,4 @@ def test_names_that_mean_two_things_and_objects_without_text() -> None:
     exec("\n".join([*texts.imports, texts.text]), module)
     assert module[name](2.0) == scaled(2.0)
     with pytest.raises(UnwritableError, match="an object of generator"):
-        texts.expression(x for x in ())
+        texts.expression(number for number in [1])
