@@ -63,7 +63,7 @@ def source_of(function: Load, place: str, shipped: bool) -> ChunkSource:
     if not shipped:
         return ChunkSource(str(key or f"{type(function).__name__} {id(function)}"), function, files)
     try:
-        pickled = dumps(function)
+        pickled = _dumps(function)
     except Exception as error:  # whatever a user's object raises
         name = getattr(function, "__qualname__", type(function).__name__)
         raise ArgumentError(
@@ -74,7 +74,7 @@ def source_of(function: Load, place: str, shipped: bool) -> ChunkSource:
     return ChunkSource(key, pickled, files)
 
 
-def dumps(value: object) -> bytes:
+def _dumps(value: object) -> bytes:
     """Pickle a value; functions that cannot be imported by value, if cloudpickle is there."""
     if find_spec("cloudpickle") is None:
         return pickle.dumps(value)
