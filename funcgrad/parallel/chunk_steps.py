@@ -50,7 +50,7 @@ def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
         It is none.
     """
     distributed: Any = sys.modules.get("distributed")
-    client = getattr(executor, "_client", executor)  # that of a ClientExecutor
+    client: Any = getattr(executor, "_client", executor)  # that of a ClientExecutor
     if distributed is not None and isinstance(client, distributed.Client):
         from funcgrad.parallel.dask_engine import DaskEngine
 

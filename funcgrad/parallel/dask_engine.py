@@ -14,7 +14,6 @@ from time import monotonic, sleep
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from distributed import Client
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
@@ -39,9 +38,9 @@ class DaskEngine(ExecutorEngine):
     Nothing is asked of the cluster in this thread: a scheduler that has stopped answers never.
     """
 
-    def __init__(self, operation: str, executor: AnyExecutor, client: Client) -> None:
+    def __init__(self, operation: str, executor: AnyExecutor, client: AnyExecutor) -> None:
         super().__init__(operation, executor)
-        self._client = client
+        self._client: Any = client
         self._options: dict[str, Any] = getattr(executor, "_kwargs", {})  # of get_executor()
         self._turn = 0
         self._misses = 0  # attempts, one after the other, to reach a worker directly

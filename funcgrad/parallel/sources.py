@@ -22,7 +22,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.errors import ArgumentError
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.trace import TracedValue
+from funcgrad.tensor import Tensor
 
 Load: TypeAlias = Callable[[], Any]
 """A function without arguments that returns a pytree of arrays."""
@@ -151,7 +151,7 @@ def row_loader(
     readers: list[Load] = []
     files: list[str] = []
     for array in arrays:
-        in_memory = isinstance(array, (np.ndarray, TracedValue))
+        in_memory = isinstance(array, (np.ndarray, Tensor))
         if type(array).__module__.partition(".")[0] == "h5py":
             files.append(os.path.abspath(array.file.filename))
             readers.append(partial(_rows_of_hdf5, files[-1], array.name, start, stop))
