@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from threading import RLock
 from typing import Any, Final
@@ -166,9 +165,11 @@ class Toolchain:
                 self.lock.release()
 
     def _free_unused(self) -> None:
-        with suppress(IndexError):  # not a look at the length: other threads add to it
+        try:  # not a look at the length, since other threads add to it
             while True:
                 self._unused.pop().clear()
+        except IndexError:  # a name that lives until the interpreter ends, as a module's do not
+            return
 
     @cached_property
     def processor(self) -> Processor:
