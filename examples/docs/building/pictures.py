@@ -21,7 +21,7 @@ def drawn(
 ) -> str:
     """Move the pictures that a block of an example wrote to the gallery's, and show them."""
     source, names = Path(block_vars["src_file"]), block_vars["image_path_iterator"]
-    pictures: list[str] = []
+    pictures: list[Any] = []  # paths of the kind that the gallery has
     files = [path for path in source.parent.glob("*.png") if path.stat().st_mtime >= BEGUN]
     for path in sorted(files):
         pictures.append(next(names))
