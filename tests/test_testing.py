@@ -304,7 +304,7 @@ def test_user_tolerances_count():
     report(nearly, 1.0, order=1, rtol=0.0, atol=1e-12)
 
 
-HARD = {
+HARD: dict[str, Any] = {
     "jumps within most steps": (fnp.remainder, (20.7976285688956, 0.012769096208346072)),
     "larger than its scale": (fnp.logaddexp, (1000003.4695111912, 999999.2971507487)),
     "smaller than a step": (special.pseudo_huber, (0.0171904148, 2.5915655639)),

@@ -224,7 +224,7 @@ def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) 
         are, as in NumPy; always complex in ``fg.vmap``, in the bodies of loops and with ``dtype``.
     eigenvectors : Tensor, shape (..., n, n)
         The eigenvectors in columns, of length 1; the largest component is real, in complex vectors
-        also positive. (LAPACK leaves the sign of those of real matrices to rounding.)
+        also positive: LAPACK leaves the sign of those of real matrices to rounding.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def verify_equations(
 
 def unfit(program: str, specs: Sequence[Spec], inputs: Sequence[Spec]) -> ProgramError:
     """The error of a program inside of an operation that gets inputs of other specs."""
-    actual, expected = [", ".join(map(described, each)) or "nothing" for each in (specs, inputs)]
+    actual, expected = [", ".join(map(described, row)) or "nothing" for row in (specs, inputs)]
     return ProgramError(f"the program inside, {program}, is of {expected}, not of {actual}.")
 
 

@@ -316,8 +316,8 @@ def main() -> None:
         cells = [experiment(library) for library in libraries.values()]
         print(title, *cells, sep=" | ")
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    for title, cells in FACTS.items():
-        shown = [cell for name, cell in zip(LIBRARIES, cells, strict=True) if name in libraries]
+    for title, words in FACTS.items():
+        shown = [word for name, word in zip(LIBRARIES, words, strict=True) if name in libraries]
         lines.append(f"| {title} | " + " | ".join(shown) + " |")
     PAGE.write_text("\n".join(lines) + "\n\n" + AFTER, "utf-8")
 

@@ -62,7 +62,16 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Have Sphinx write the pages before it looks for pages."""
     app.connect("builder-inited", lambda app: write(Path(app.srcdir)))
     app.connect("autodoc-process-docstring", _prepare, priority=1)  # before numpydoc reads it
+    app.connect("autodoc-skip-member", _skipped)
     return {"parallel_read_safe": True}
+
+
+def _skipped(
+    _app: Sphinx, _what: str, _name: str, member: Any, _skip: bool, _options: Any
+) -> bool | None:
+    """Skip what another package adds to a class, as scikit-learn does to estimators."""
+    home = str(getattr(member, "__module__", None) or "builtins").partition(".")[0]
+    return None if home in ("builtins", "funcgrad") else True
 
 
 def _prepare(

@@ -45,7 +45,7 @@ _REPLACED: Final[Mapping[Any, str]] = types.MappingProxyType(
 """Objects that do more than the text needs, and what is written instead."""
 
 
-class UnwritableError(ProgramError):
+class NotCarriedError(ProgramError):
     """An object that no text makes."""
 
 
@@ -75,7 +75,7 @@ class Carried:
 
         Raises
         ------
-        UnwritableError
+        NotCarriedError
             No text makes it.
         """
         if id(value) in self._known:
@@ -95,7 +95,7 @@ class Carried:
 
         Raises
         ------
-        UnwritableError
+        NotCarriedError
             No text makes it.
         """
         if id(value) in self._known:
@@ -131,7 +131,7 @@ class Carried:
 
         Raises
         ------
-        UnwritableError
+        NotCarriedError
             There is none.
         """
         kind = type(value)
@@ -177,7 +177,7 @@ class Carried:
             return self.named(value, _name(value))
         text = plain_text(value)
         if text is None:
-            raise UnwritableError(f"it uses {_name(value)}, an object of {kind.__qualname__}")
+            raise NotCarriedError(f"it uses {_name(value)}, an object of {kind.__qualname__}")
         return text
 
     def _module(self, module: types.ModuleType) -> str:
@@ -193,7 +193,7 @@ class Carried:
 
     def _array(self, array: np.ndarray[Any, Any] | np.generic) -> str:
         if array.dtype.hasobject:
-            raise UnwritableError("it uses an array of Python objects")
+            raise NotCarriedError("it uses an array of Python objects")
         data = np.ascontiguousarray(array).tobytes().hex()
         make = f"np.frombuffer(bytes.fromhex('{data}'), {array.dtype.str!r})"
         return f"{make}.reshape({array.shape})"
@@ -247,7 +247,7 @@ class Carried:
             None,
         )
         if node is None or issubclass(cls, Primitive) or len(node.body) > 12:
-            raise UnwritableError(f"it uses {cls.__module__}.{cls.__qualname__}")
+            raise NotCarriedError(f"it uses {cls.__module__}.{cls.__qualname__}")
         names = vars(sys.modules[cls.__module__])
         words = {n.id for n in ast.walk(_plain(node)) if isinstance(n, ast.Name)}
         others = {}
@@ -260,7 +260,7 @@ class Carried:
                 if text != word:
                     others[word] = text
         if others or chosen != cls.__name__:
-            raise UnwritableError(f"it uses {cls.__qualname__}, whose names mean something else")
+            raise NotCarriedError(f"it uses {cls.__qualname__}, whose names mean something else")
         self.definitions.append(f"\n{ast.unparse(node)}\n\n")
 
     def _nodes(self, file: str) -> list[ast.AST]:
@@ -269,7 +269,7 @@ class Carried:
                 with open(file, encoding="utf-8") as source:
                     self._trees[file] = list(ast.walk(ast.parse(source.read())))
             except (OSError, SyntaxError) as error:
-                raise UnwritableError(
+                raise NotCarriedError(
                     f"the source of {file or 'a function'} is not there"
                 ) from error
         return self._trees[file]
@@ -289,7 +289,7 @@ class Carried:
                 if min(lines) == code.co_firstlineno:
                     matching.append(node)
         if not matching:
-            raise UnwritableError(f"the source of {function.__qualname__} is not there")
+            raise NotCarriedError(f"the source of {function.__qualname__} is not there")
         node = min(matching, key=lambda node: node.end_col_offset - node.col_offset)
         copy: Any = ast.parse(ast.unparse(node)).body[0]
         return copy.value if isinstance(node, ast.Lambda) else copy

@@ -27,7 +27,7 @@ import numpy as np
 
 from funcgrad import trees
 from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.carried import Carried, UnwritableError
+from funcgrad.backends.numpy.carried import Carried, NotCarriedError
 from funcgrad.backends.numpy.literals import array_text, plain_text, tuple_text
 from funcgrad.backends.numpy.module_frame import CHECKS, NAMES, SELF_TEST, STORED
 from funcgrad.backends.numpy.prepare import prepared
@@ -211,7 +211,7 @@ def _carried(ready: Program, source: Source) -> tuple[Carried, list[str]]:
             word = str(getattr(constant, "name", type(constant).__name__))
             is_array = isinstance(constant, np.ndarray)
             constants.append(_value_text(constant) if is_array else carried.expression(constant))
-    except UnwritableError as reason:
+    except NotCarriedError as reason:
         raise _refused(_equation_of(ready, word), reason) from reason
     return carried, constants
 

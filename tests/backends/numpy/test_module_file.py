@@ -15,7 +15,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, nn
-from funcgrad.backends.numpy.carried import Carried, UnwritableError
+from funcgrad.backends.numpy.carried import Carried, NotCarriedError
 from funcgrad.trace import bind
 from tests.conformance import every_primitive
 from tests.practice.all_tasks import TASKS
@@ -301,5 +301,5 @@ def test_names_that_mean_two_things_and_objects_without_text() -> None:
     module: dict[str, Any] = {"np": np}
     exec("\n".join([*texts.imports, texts.text]), module)
     assert module[name](2.0) == scaled(2.0)
-    with pytest.raises(UnwritableError, match="an object of generator"):
+    with pytest.raises(NotCarriedError, match="an object of generator"):
         texts.expression(number for number in [1])
