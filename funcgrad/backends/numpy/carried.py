@@ -206,6 +206,8 @@ class Carried:
         node = self._node(function)
         others = {}
         for word, value in _needs(function):
+            if value is function and word == function.__name__:
+                continue  # it calls itself, by the name of its definition
             text = self._need(value, word)
             if text != word:
                 others[word] = text
