@@ -456,9 +456,9 @@ def _inverse_slopes(sign: int) -> tuple[Factor, ...]:
         return where(tiny, bind2(divide, z * power, c), where(flat, 0.0, usual))
 
     def to_level(x: Value, a: Value, b: Value, p: Value) -> Value:
-        flat, place = inner(x, a, b)
-        usual = bind2(divide, sign, _density_of(a, b, place))
-        tiny, below = is_tiny(x * (1 + b)), p if sign > 0 else 1 - p
+        tiny, below = is_tiny(x * (1 + b)) & (a < 1), p if sign > 0 else 1 - p
+        flat = ((x == 0) & (a < 1)) | ((x == 1) & (b < 1))
+        usual = bind2(divide, sign, _density_of(a, b, where(flat | tiny, 0.5, x)))
         near = bind2(divide, sign * where(tiny, x, 1.0), where(tiny, a * below, 1.0))
         return where(tiny, near, where(flat, 0.0, usual))
 

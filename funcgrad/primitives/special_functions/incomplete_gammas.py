@@ -329,8 +329,11 @@ def _inverse_in_shape(x: Value, a: Value, normal: Value) -> Value:
 
 
 def _inverse_in_level(x: Value, a: Value, p: Value, normal: Value) -> Value:
-    """The slope in the probability p below x, by that of the normal quantile for large a."""
-    large, tiny = a > _NEARLY_NORMAL, is_tiny(x)
+    """The slope in the probability p below x, by that of the normal quantile for large a.
+
+    Where tiny x have a density without bounds, its own slope is soon out of range.
+    """
+    large, tiny = a > _NEARLY_NORMAL, is_tiny(x) & (a < 1)
     usual = bind2(divide, 1, _density_of(where(large | tiny, 1.0, a), where(large | tiny, 1.0, x)))
     n = where(large, normal, 0.0)
     root = bind1(sqrt, where(large, a, 1.0))
