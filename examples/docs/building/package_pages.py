@@ -12,6 +12,8 @@ from os.path import normpath, relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from examples.docs.building import written_pages
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -33,13 +35,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def write(folder: Path) -> None:
     """Write the pages into the folder of the site's source, and remove those that have gone."""
     texts = {folder / f"{page}.md": text for page, text in pages().items()}
-    for path in (folder / FOLDER).glob("*.md"):
-        if path not in texts:
-            path.unlink()
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
+    written_pages.replace([folder / FOLDER], texts)
 
 
 def pages() -> dict[str, str]:

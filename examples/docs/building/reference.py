@@ -19,6 +19,7 @@ from textwrap import indent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from examples.docs.building import written_pages
 from examples.docs.building.docstrings import completed
 from examples.docs.building.public_names import Entry, all_entries, entries, public_modules
 
@@ -93,14 +94,7 @@ def escaped(text: str) -> str:
 def write(folder: Path) -> None:
     """Write the pages into the folders of the site's source, and remove those that have gone."""
     texts = {folder / f"{document}.rst": text for document, text in pages().items()}
-    for name in FOLDERS:
-        for path in (folder / name).rglob("*.rst"):
-            if path not in texts:
-                path.unlink()
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
+    written_pages.replace([folder / name for name in FOLDERS], texts)
 
 
 def pages() -> dict[str, str]:
