@@ -214,6 +214,10 @@ class ImmutableAttributeError(ImmutableError, AttributeError):
 class MissingAttributeError(FuncgradError, AttributeError):
     """Other libraries' tensors have this attribute; the message says what to write instead."""
 
+    def __init__(self, message: str, name: str = "") -> None:
+        # Without the object, Python's traceback adds no guess to this advice ("Did you mean ...").
+        super().__init__(message, name=name, obj=None)
+
 
 class MissingOptionError(FuncgradError, TypeError):
     """Other libraries' functions have this option; the message says what to write instead."""

@@ -40,11 +40,12 @@ def missing_name(module: str, name: str) -> AttributeError:
     """The error for a name that a module lacks."""
     from funcgrad.answers import advice_of_name, as_written
 
-    package, advice = sys.modules[module], advice_of_name(module, name)
+    advice = advice_of_name(module, name)
     if advice:
         words = f"{as_written(module)} has no {name}: {advice}."
-        return MissingAttributeError(words, name=name, obj=package)
-    return AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=package)
+        return MissingAttributeError(words, name)
+    words = f"module {module!r} has no attribute {name!r}"
+    return AttributeError(words, name=name, obj=sys.modules[module])
 
 
 def missing_method(kind: str, instance: object, name: str) -> AttributeError:
@@ -54,7 +55,7 @@ def missing_method(kind: str, instance: object, name: str) -> AttributeError:
     advice = advice_in(NAMES, kind, name)
     if advice:
         words = f"{kind} have no {name}: {advice}."
-        return MissingAttributeError(words, name=name, obj=instance)
+        return MissingAttributeError(words, name)
     words = f"{type(instance).__name__!r} object has no attribute {name!r}"
     return AttributeError(words, name=name, obj=instance)
 

@@ -105,7 +105,9 @@ def functions() -> Iterator[Any]:
     seen: set[int] = set()
     for module in MODULES:
         for name in dir(module):
-            function = getattr(module, name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # names that NumPy will drop
+                function = getattr(module, name)
             dispatches = hasattr(function, "_implementation")
             if dispatches and name not in NOT_COMPARED and id(function) not in seen:
                 seen.add(id(function))

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from traceback import format_exception_only
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,8 @@ def test_what_other_libraries_have_says_what_to_write(use: Any, words: str) -> N
             transform(use)(fg.tensor(2.0))
         assert isinstance(caught.value, AttributeError)
         assert words in str(caught.value)
+        (shown,) = format_exception_only(caught.value)  # without a guess of Python's
+        assert shown.endswith(f"{caught.value}\n")
 
 
 @pytest.mark.parametrize(

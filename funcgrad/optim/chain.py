@@ -39,8 +39,7 @@ class ChainState:
             return self.states[self.names.index(name)]
         raise MissingAttributeError(
             f"the state of a chain has no field {name}; its fields are {', '.join(self.names)}.",
-            name=name,
-            obj=self,
+            name,
         )
 
     def __getitem__(self, position: int) -> Any:
