@@ -6,7 +6,7 @@
 
 Functions that are jitted without naming a backend have the default one, or the one that is named::
 
-    python -m pytest --backend native
+    python -m pytest --backend numpy
 
 ``tests/jitting.py`` finds the tests for which that makes a difference.
 """
