@@ -33,6 +33,7 @@ from funcgrad.transforms.arguments import call_values, check_function, values_of
 from funcgrad.transforms.auxiliary import WithAux
 from funcgrad.transforms.call import Call
 from funcgrad.transforms.delegation import delegate, delegated
+from funcgrad.transforms.encounters import KinkTrace
 from funcgrad.transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad.transforms.explicit import has_linear_rules, has_rules
 from funcgrad.transforms.flat_functions import call_primitive
@@ -299,10 +300,11 @@ def _staged(
 def _recording(traces: Sequence[Trace]) -> tuple[Trace, ...]:
     """The traces from the innermost to the first recorder, if there is one that may run code again.
 
-    A recorder outside of a running stager does not count, nor does one that checks linear maps.
+    A recorder outside of a running stager does not count, nor does one that checks linear maps or
+    meets kinks.
     """
     for place, trace in enumerate(traces):
-        if isinstance(trace, (Stager, LinearRecorder)):
+        if isinstance(trace, (Stager, LinearRecorder, KinkTrace)):
             break
         if isinstance(trace, Recorder):
             return tuple(traces[: place + 1])

@@ -2,7 +2,8 @@
 
 The function runs once, operation by operation, also inside of jitted functions, loops and branches.
 Each operation with kinks whose arguments depend on those of the function is an ``Encounter``. The
-distances are values of the transformations further out, so they can be differentiated:
+run is recorded, so the derivatives of the distances can be had without another run. The distances
+are values of the transformations further out, so these can differentiate them, too:
 
 >>> import funcgrad as fg
 >>> def distance(x):
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
-from funcgrad.primitive import DISCRETE, Primitive
+from funcgrad.primitive import Primitive
 from funcgrad.primitives.joining import stack
 from funcgrad.programs.equation import spec_inside
 from funcgrad.programs.origins import operations_line
@@ -27,8 +28,12 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, is_inexact, shape_of
 from funcgrad.structure import Choice, Control, Loop
 from funcgrad.tensor import Tensor
-from funcgrad.trace import NUMBERS, RAW, Trace, Value, begin_level, bind
-from funcgrad.transforms.tracer import Tracer
+from funcgrad.trace import NUMBERS, RAW, Value, concrete
+from funcgrad.transforms.delegation import delegate
+from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.recording import Record
+from funcgrad.transforms.whole import Whole
+from funcgrad.users_values import operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Encounter:
     params : mapping
     zeros, domain : tuple of values
         What its ``Kinks`` say there, as far as that depends on the arguments of the function.
+    variables : tuple of int
+        Those of the zeros in the record of the run, then those of the ends of the domain.
     followed : tuple of int
         The arguments that depend on the function's.
     """
@@ -54,6 +61,7 @@ class Encounter:
     params: Mapping[str, Any]
     zeros: tuple[Value, ...]
     domain: tuple[Value, ...]
+    variables: tuple[int, ...]
     followed: tuple[int, ...]
 
 
@@ -69,11 +77,14 @@ class Encounters:
         The leaves of the function's result; None where it raised an error.
     error : Exception or None
         What it raised.
+    record : Record
+        Of what was met, from the inexact leaves of the function's arguments.
     """
 
     met: list[Encounter]
     outs: list[Value] | None
     error: Exception | None
+    record: Record
 
 
 def encounters(f: Callable[..., Any], args: Sequence[Any]) -> Encounters:
@@ -88,18 +99,21 @@ def encounters(f: Callable[..., Any], args: Sequence[Any]) -> Encounters:
         constants, such as truth values and rounded numbers.
     """
     leaves, structure = trees.flatten(tuple(args))
-    with begin_level() as level:
-        trace = KinkTrace(level)
-        followed = [
-            Tracer.around(trace, leaf) if is_inexact(_dtype(leaf)) else leaf for leaf in leaves
-        ]
+    followed = [is_inexact(_dtype(leaf)) for leaf in leaves]
+    values = [
+        concrete(operand(leaf, "kinks")) if flag else leaf
+        for leaf, flag in zip(leaves, followed, strict=True)
+    ]
+
+    def function(leaves: list[Any]) -> tuple[list[Any] | None, Exception | None]:
         try:
-            outs = trees.flatten(f(*trees.unflatten(structure, followed)))[0]
+            return trees.flatten(f(*trees.unflatten(structure, leaves)))[0], None
         except Exception as error:  # whatever it is, the operations before it may be the reason
-            return Encounters(trace.met, None, error)
-        return Encounters(
-            trace.met, [trace.inner(out) if _is_value(out) else out for out in outs], None
-        )
+            return None, error
+
+    trace, record, (outs, error) = KinkTrace.run(function, values, followed)
+    inner = outs and [trace.inner(out) if _is_value(out) else out for out in outs]
+    return Encounters(trace.met, inner, error, record)
 
 
 def _dtype(leaf: Any) -> np.dtype[Any]:
@@ -110,8 +124,8 @@ def _is_value(x: object) -> bool:
     return type(x) in RAW or isinstance(x, Tensor)
 
 
-class KinkTrace(Trace):
-    """Notes operations at the values that they meet.
+class KinkTrace(Recorder):
+    """Records operations, and notes those with kinks at the values that they meet.
 
     Attributes
     ----------
@@ -120,52 +134,67 @@ class KinkTrace(Trace):
 
     __slots__ = ("_quiet", "met")
     title = "kinks"
-    has_numbers = True
+    keeps_numbers = False
 
     def __init__(self, level: int) -> None:
         """Note nothing yet."""
         super().__init__(level)
+        self.is_plain = False
         self.met: list[Encounter] = []
         self._quiet = False
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        """Note and record an operation of one argument."""
+        if primitive.quick:  # others come to ``process``
+            self._note(primitive, (x,), {})
+        return super().process1(primitive, x)
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        """Note and record an operation of two arguments."""
+        self._note(primitive, (x, y), {})
+        return super().process2(primitive, x, y)
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Note an operation and apply it; run programs inside of one operation by operation."""
-        if isinstance(primitive.structure, Control) and primitive.structure.form is not None:
-            form = primitive.structure.form(**params)
+        """Note and record an operation; run programs inside of one operation by operation."""
+        control = primitive.structure
+        if isinstance(control, Control) and control.form is not None and delegate(self) is None:
+            form = control.form(**params)
             if form is not None:
                 outs = _run_form(form, args)
                 count = len(primitive.results(*map(spec_inside, args), **params))
                 return tuple(outs[len(outs) - count :])
-        if primitive.kinks is not None and not self._quiet:
-            self._note(primitive, args, params)
-        out = bind(primitive, tuple(map(self.inner, args)), params)
-        return out if primitive.differential is DISCRETE else Tracer.around(self, out)
+        self._note(primitive, args, params)
+        return super().process(primitive, args, params)
+
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Run a call with rules of its own operation by operation."""
+        return call.interpret(self, args)
 
     def _note(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> None:
-        followed = tuple([k for k, x in enumerate(args) if self._follows(x)])
+        if primitive.kinks is None or self._quiet or delegate(self) is not None:
+            return
         arrays = [np.asarray(x) if type(x) in NUMBERS else x for x in args]
         self._quiet = True
         try:
             zeros, domain = distances(primitive, arrays, params)
         except Exception:  # of an infinite matrix, say, there are no eigenvalues
-            zeros, domain = (), ()
+            return
         finally:
             self._quiet = False
-        inside = tuple(map(self.inner, args))
-        zeros, domain = self._followed(zeros), self._followed(domain)
+        zeros = tuple([x for x in zeros if self.index_of(x) >= 0])
+        domain = tuple([x for x in domain if self.index_of(x) >= 0])
         if zeros or domain:
+            inside = tuple(map(self.inner, args))
+            followed = tuple([k for k, x in enumerate(args) if self.index_of(x) >= 0])
+            variables = tuple(map(self.index_of, zeros + domain))
+            zeros, domain = tuple(map(self.inner, zeros)), tuple(map(self.inner, domain))
             line = operations_line()
-            self.met.append(Encounter(primitive, line, inside, params, zeros, domain, followed))
-
-    def _followed(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        return tuple([self.inner(x) for x in values if self._follows(x)])
-
-    def _follows(self, x: Value) -> bool:
-        return type(x) not in RAW and x._trace is self and is_inexact(dtype_of(x))
+            met = Encounter(primitive, line, inside, params, zeros, domain, variables, followed)
+            self.met.append(met)
 
 
 def distances(

@@ -71,11 +71,13 @@ _array: Final = np.ndarray
 class Recorder(Readable):
     """The trace of reverse mode.
 
-    Where it ``is_plain``, operations go to its own list without a look at the context.
+    Where it ``is_plain``, operations go to its own list without a look at the context. Where it
+    ``keeps_numbers``, those inside its tracers cannot be taken out, which would lose derivatives.
     """
 
     title = "reverse mode"
     has_numbers = True
+    keeps_numbers = True
     __slots__ = ("_append", "_count", "_inputs", "is_plain")
 
     def __init__(self, level: int) -> None:

@@ -60,4 +60,4 @@ class Recorded(Tensor):
 
     def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check()
-        return reveal_primal(self._value, use, exact)
+        return reveal_primal(self._value, use, exact and self._trace.keeps_numbers)
