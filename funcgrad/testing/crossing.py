@@ -15,18 +15,18 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad import trees
 from funcgrad.primitive import DISCRETE
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.testing.moving import Mover, Near, Point, Stop, sites_of
+from funcgrad.testing.moving import Mover, Near, Stop
+from funcgrad.testing.visits import Name, Point, Visit
 from funcgrad.trace import Value
-from funcgrad.transforms.encounters import Encounters
 from funcgrad.transforms.forward import jvp
 
 _STEPS: Final = 24
@@ -62,23 +62,24 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
         The point itself where there is no place, or no way across.
     """
     ruled = replace(mover, function=_with_tangents(mover))
-    crossed: dict[Name, KinkPlace] = {}
+    crossed: list[Name] = []
     visits = 0
     for choice in choices:
         if choice and visits < _MOST_VISITS:
-            chosen, run = mover, mover.run(point)
-            is_long = len(run.met) > _MOST_VISITS // 2
-            if not is_long and (with_rules := ruled.run(point)).error is None:
-                chosen, run = ruled, with_rules
-            place = _chosen(run, choice - 1, crossed, comparisons=is_long)
+            chosen, visit = mover, mover.visit(point)
+            is_long = len(visit.run.met) > _MOST_VISITS // 2
+            if not is_long and (with_rules := ruled.visit(point)).run.error is None:
+                chosen, visit = ruled, with_rules
+            place = _chosen(visit, choice - 1, crossed, comparisons=is_long)
             if place is None and is_long:
                 return point
             if place is not None:
-                steps = min(_STEPS, (_MOST_VISITS - visits) // len(run.met))
+                count = len(visit.run.met)
+                steps = min(_STEPS, (_MOST_VISITS - visits) // count)
                 steps = steps if crossed else max(steps, _FEWEST_STEPS)
-                visits += steps * len(run.met)
-                point = _walk_across(chosen, point, run, place, crossed, steps) or point
-                crossed[place.name(run)] = place
+                visits += steps * count
+                point = _walk_across(chosen, visit, place, crossed, steps) or point
+                crossed.append(visit.name(place))
     return point
 
 
@@ -101,94 +102,48 @@ def _with_tangents(mover: Mover) -> Callable[..., Any]:
     return pushed
 
 
-Name: TypeAlias = tuple[Hashable, int, int]
-"""A site of a run, the number of a distance there, and an element."""
-
-
-@dataclass(frozen=True, slots=True)
-class KinkPlace:
-    """A distance of a run: of which operation, which of its values, and which element."""
-
-    encounter: int
-    number: int
-    element: int
-
-    def value(self, run: Encounters) -> float:
-        """Read it."""
-        return float(np.ravel(np.asarray(run.met[self.encounter].zeros[self.number]))[self.element])
-
-    def name(self, run: Encounters) -> Name:
-        """Name it by the operation with its line and its turn there."""
-        return sites_of(run)[self.encounter], self.number, self.element
-
-    def in_run(
-        self, name: Name, run: Encounters, sites: Mapping[Hashable, int]
-    ) -> KinkPlace | None:
-        """Find it in another run, if that has it."""
-        encounter = sites.get(name[0])
-        if encounter is None:
-            return None
-        zeros = run.met[encounter].zeros
-        if self.number >= len(zeros) or self.element >= np.size(zeros[self.number]):
-            return None
-        return replace(self, encounter=encounter)
-
-    def near(self, value: float, goal: float) -> Near:
-        """Say what its distance is and shall be."""
-        return Near(self.encounter, self.number, self.element, value, goal)
-
-
-def _chosen(
-    run: Encounters, choice: int, crossed: Mapping[Name, KinkPlace], comparisons: bool
-) -> KinkPlace | None:
+def _chosen(visit: Visit, choice: int, crossed: Sequence[Name], comparisons: bool) -> int | None:
     """The place of a number, among the operations or comparisons first, then among elements."""
-    values = [
-        (k, number, np.size(value))
-        for k, met in enumerate(run.met)
-        for number, value in enumerate(met.zeros)
-        if np.size(value) and np.asarray(value).dtype.kind == "f"
-        if not comparisons or met.operation.differential is DISCRETE
+    parts = [
+        (int(first), int(end - first))
+        for first, end in pairwise(visit.parts)
+        if first < end and visit.has_sides[first]
+        if not comparisons or visit.run.met[visit.owners[first]].operation.differential is DISCRETE
     ]
-    for after in range(min(len(values), _MOST_SKIPPED)):
-        k, number, size = values[(choice + after) % len(values)]
-        place = KinkPlace(k, number, choice // len(values) % size)
-        if place.name(run) not in crossed:
+    for after in range(min(len(parts), _MOST_SKIPPED)):
+        first, size = parts[(choice + after) % len(parts)]
+        place = first + choice // len(parts) % size
+        if visit.name(place) not in crossed:
             return place
     return None
 
 
 def _walk_across(
-    mover: Mover,
-    point: Point,
-    run: Encounters,
-    place: KinkPlace,
-    crossed: Mapping[Name, KinkPlace],
-    steps: int,
+    mover: Mover, visit: Visit, place: int, crossed: Sequence[Name], steps: int
 ) -> Point | None:
     """Step until a distance has the other sign; None where steps do not make it smaller.
 
     Distances that were crossed before stay as they are, to first order.
     """
-    value, name = place.value(run), place.name(run)
+    value, name = float(visit.values[place]), visit.name(place)
     side = np.sign(value)
     for _ in range(steps):
-        sites = {site: k for k, site in enumerate(sites_of(run))}
-        near = [place.near(value, float(-2 * side * mover.margin))]
-        for other, earlier in crossed.items():
-            again = earlier.in_run(other, run, sites)
-            if other != name and again is not None:
-                distance = again.value(run)
-                near.append(again.near(distance, distance / 1.5))  # where a step of 0 leads
-        moved = mover.step(Stop(point, run, near), _LONGEST)
+        near = [Near(place, value, float(-2 * side * mover.margin))]
+        for other in crossed:
+            again = visit.find(other)
+            if again is not None:
+                distance = float(visit.values[again])
+                near.append(Near(again, distance, distance / 1.5))  # where a step of 0 leads
+        moved = mover.step(Stop(visit, near), _LONGEST)
         if moved is None:
             return None
-        point, run = moved, mover.run(moved)
-        again = place.in_run(name, run, {site: k for k, site in enumerate(sites_of(run))})
+        visit = mover.visit(moved)
+        again = visit.find(name)
         if again is None:
-            return point  # an earlier comparison has changed as well
-        place, before, value = again, value, again.value(run)
+            return moved  # an earlier comparison has changed as well
+        place, before, value = again, value, float(visit.values[again])
         if np.sign(value) == -side:
-            return point
+            return moved
         if not abs(value) < abs(before):  # it has no other side, such as a length
             return None
     return None

@@ -8,9 +8,9 @@ leads nowhere, another start is tried.
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,14 +19,10 @@ from funcgrad.errors import ArgumentError
 from funcgrad.floating_errors import quiet
 from funcgrad.key_uses import repetition
 from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.encounters import Encounter, Encounters, encounters
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
-
-Array: TypeAlias = np.ndarray[Any, Any]
-Point: TypeAlias = list[Array]
+from funcgrad.tensor import wrap
+from funcgrad.testing.visits import Array, Point, Visit
+from funcgrad.transforms.encounters import Encounters, encounters
+from funcgrad.transforms.masked import fit_cotangent
 
 _STEPS: Final = 40
 _STEPS_FOR_SLOPES: Final = 10
@@ -52,17 +48,14 @@ class Near:
 
     Attributes
     ----------
-    encounter, number, element : int
-        The operation of the run, the value among its distances, and the place in that value.
+    place : int
+        Its place among the distances of a visit.
     value : float
-        The distance: of a kink with a sign for its sides, of the end of a domain negative outside.
     goal : float
         What it shall be, on the same side of a kink.
     """
 
-    encounter: int
-    number: int
-    element: int
+    place: int
     value: float
     goal: float
 
@@ -71,46 +64,22 @@ class Near:
 class Stop:
     """Where a walk ended, with the distances that are still too small."""
 
-    point: Point
-    run: Encounters
+    visit: Visit
     near: list[Near]
 
-    def sites(self) -> set[Hashable]:
-        """The operations of the run with a distance that is large enough."""
-        near = Counter((short.encounter, short.number) for short in self.near)
-        sites = sites_of(self.run)
-        return {
-            sites[place]
-            for place, met in enumerate(self.run.met)
-            for which, value in enumerate(_distances_of(met))
-            if np.size(value) > near[place, which]
-        }
+    def is_good(self) -> bool:
+        """Whether the function is defined there, with finite results."""
+        return self.visit.run.error is None and _is_finite(self.visit.run)
+
+    def alive(self) -> set[Hashable]:
+        """The operations with a distance that is large enough."""
+        is_far = np.ones(self.visit.values.size, bool)
+        is_far[[short.place for short in self.near]] = False
+        return {self.visit.sites[owner] for owner in np.unique(self.visit.owners[is_far])}
 
     def still(self) -> set[Hashable]:
-        """The operations of the run with a distance that is not."""
-        sites = sites_of(self.run)
-        return {sites[short.encounter] for short in self.near}
-
-
-def _distances_of(met: Encounter) -> tuple[Value, ...]:
-    """All distances of an operation: from its kinks, then from the ends of its domain."""
-    return (*met.zeros, *met.domain)
-
-
-def _real_distance(x: Value) -> Value:
-    """A distance as a real number: of a complex one the absolute value."""
-    return abs(wrap(x)) if np.dtype(wrap(x).dtype).kind == "c" else wrap(x)
-
-
-def sites_of(run: Encounters) -> list[Hashable]:
-    """The operation, the user's line and the number of its turn there, for all that was met."""
-    turns: Counter[Hashable] = Counter()
-    sites: list[Hashable] = []
-    for met in run.met:
-        place = (met.operation.name, met.line)
-        turns[place] += 1
-        sites.append((*place, turns[place]))
-    return sites
+        """The operations with a distance that is not."""
+        return {self.visit.name(short.place)[0] for short in self.near}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +110,20 @@ class Mover:
         """Return the numbers that move, as real arrays in double precision."""
         return [_reals(np.asarray(self.leaves[k])) for k in self.movable]
 
-    def arguments(self, point: Sequence[Value]) -> tuple[Any, ...]:
-        """Put numbers, which may be traced, into the arguments."""
+    def numbers(self, point: Point) -> list[Array]:
+        """The numbers that move, in the user's dtypes."""
+        dtypes = [np.asarray(self.leaves[k]).dtype for k in self.movable]
+        wholes = [
+            x[..., 0] + 1j * x[..., 1] if dtype.kind == "c" else x
+            for x, dtype in zip(point, dtypes, strict=True)
+        ]
+        return [np.asarray(x, dtype) for x, dtype in zip(wholes, dtypes, strict=True)]
+
+    def arguments(self, point: Point) -> tuple[Any, ...]:
+        """Put numbers into the arguments."""
         leaves = list(self.leaves)
-        for k, numbers in zip(self.movable, point, strict=True):
-            dtype = np.asarray(self.leaves[k]).dtype
-            whole = numbers[..., 0] + 1j * numbers[..., 1] if dtype.kind == "c" else numbers
-            leaves[k] = whole if whole.dtype == dtype else whole.astype(dtype)
+        for k, numbers in zip(self.movable, self.numbers(point), strict=True):
+            leaves[k] = numbers
         arguments: tuple[Any, ...] = trees.unflatten(self.structure, leaves)
         return arguments
 
@@ -158,52 +134,41 @@ class Mover:
         arguments: tuple[Any, ...] = trees.unflatten(self.structure, leaves)
         return arguments
 
-    def run(self, point: Sequence[Value]) -> Encounters:
-        """Encounters the function, and note what it meets."""
+    def visit(self, point: Point) -> Visit:
+        """Run the function, and note what it meets."""
         with repetition(), quiet():
-            return encounters(self.function, self.arguments(point))
+            return Visit(point, encounters(self.function, self.arguments(point)))
 
     # ------------------------------------------------------------------------------- distances
 
-    def near(self, run: Encounters, least: list[Array]) -> list[Near]:
-        """The distances of a run that are less than they shall be, the smallest first."""
-        listed, total = [], 0
-        for place, met in enumerate(run.met):
-            for which, value in enumerate(_distances_of(met)):
-                numbers = np.asarray(_real_distance(value), np.float64).ravel()
-                wanted = np.broadcast_to(least[total].ravel(), numbers.shape)
-                total += 1
-                is_end = which >= len(met.zeros)
-                size = numbers if is_end else abs(numbers)
-                for k in np.flatnonzero(size < wanted):
-                    side = -1.0 if numbers[k] < 0 and not is_end else 1.0
-                    listed.append(
-                        Near(place, which, int(k), float(numbers[k]), side * float(wanted[k]))
-                    )
-        return sorted(listed, key=lambda short: abs(short.value / short.goal))
+    def near(self, visit: Visit, limit: float = 0.0) -> list[Near]:
+        """The distances that are less than they shall be, the smallest first.
 
-    def _margins(self, run: Encounters) -> list[Array]:
-        return [np.array(self.margin) for met in run.met for _ in _distances_of(met)]
+        Up to a limit they shall be the greater the steeper they are.
+        """
+        wanted = self._margins(visit, limit) if limit else np.full(visit.values.shape, self.margin)
+        size = np.where(visit.is_end, visit.values, abs(visit.values))
+        places = np.flatnonzero(size < wanted)
+        values = visit.values[places]
+        goals = np.where((values < 0) & ~visit.is_end[places], -1.0, 1.0) * wanted[places]
+        order = np.argsort(abs(values / goals), kind="stable")
+        return [Near(int(places[k]), float(values[k]), float(goals[k])) for k in order]
 
-    def _steep_margins(self, point: Point, run: Encounters, limit: float) -> list[Array]:
+    def _margins(self, visit: Visit, limit: float) -> Array:
         """Margins in the arguments of the function: those of its operations, times their slopes."""
-        margins = self._margins(run)
+        margins = np.full(visit.values.shape, self.margin)
         width = _CLEARANCE * max(self.margin, self._steps())
         rng = np.random.default_rng(0)
-        for _ in range(2):
-            along = [rng.choice((-1.0, 1.0), x.shape) * np.maximum(abs(x), 1) for x in point]
-            try:
-                pushed = jvp(self._distances, point, along)[1]
-            except Exception:  # the margins alone have to do where there is no derivative
-                return margins
-            if len(pushed) != len(margins):  # a jitted function was staged in between
-                return margins
-            slopes = [np.nan_to_num(abs(np.asarray(t)), posinf=0.0) for t in pushed]
-            margins = [
-                np.maximum(margin, np.minimum(width * slope, limit))
-                for margin, slope in zip(margins, slopes, strict=True)
-            ]
-        return margins
+        along = [
+            [rng.choice((-1.0, 1.0), x.shape) * np.maximum(abs(x), 1) for x in visit.point]
+            for _ in range(2)
+        ]
+        try:
+            slopes = [abs(visit.push(self.numbers(tangents))) for tangents in along]
+        except Exception:  # the margins alone have to do where there is no derivative
+            return margins
+        steepest = np.maximum(*np.nan_to_num(slopes, posinf=0.0))
+        return np.maximum(margins, np.minimum(width * steepest, limit))
 
     def _steps(self) -> float:
         """Half a step of numerical derivatives, which in single precision is large."""
@@ -211,29 +176,13 @@ class Mover:
         coarsest = max(float(np.finfo(dtype).eps) for dtype in dtypes)
         return 0.5 * float(np.cbrt(coarsest))
 
-    def _distances(self, *point: Value) -> list[Tensor]:
-        return [_real_distance(x) for met in self.run(point).met for x in _distances_of(met)]
-
-    def jacobian(self, point: Point, near: Sequence[Near]) -> Array:
+    def jacobian(self, visit: Visit, near: Sequence[Near]) -> Array:
         """The derivatives of distances, a row for each, in all numbers of the point."""
-
-        def chosen(*point: Value) -> list[Tensor]:
-            met = self.run(point).met
-            values = [
-                _real_distance(_distances_of(met[short.encounter])[short.number]) for short in near
-            ]
-            return [x.reshape(-1)[short.element] for x, short in zip(values, near, strict=True)]
-
-        values, pull = vjp(chosen, *point)
-        unit = np.eye(len(near))
-        rows = []
-        for row, short in zip(unit, near, strict=True):
-            pulled = pull(
-                [wrap(np.asarray(ct, x.dtype)) for ct, x in zip(row, values, strict=True)]
-            )
-            rows.append(np.concatenate([np.asarray(x).ravel() for x in pulled]))
-            if len(near) > 1 and not np.isfinite(rows[-1]).all():  # 0 times the infinity of another
-                rows[-1] = self.jacobian(point, [short])[0]
+        leaves, rows = self.numbers(visit.point), []
+        for short in near:
+            pairs = zip(visit.pull(short.place), leaves, strict=True)
+            pulled = [fit_cotangent(ct, x) for ct, x in pairs]
+            rows.append(np.concatenate([_reals(np.asarray(x)).ravel() for x in pulled]))
         return np.array(rows)
 
     # ---------------------------------------------------------------------------------- walks
@@ -256,8 +205,8 @@ class Mover:
             best = well or best
             if not stop.near or best is None:
                 return stop
-            point = best.point
-        return Stop(point, self.run(point), [])
+            point = best.visit.point
+        return replace(best, near=[])
 
     def _walk(self, point: Point, limit: float) -> tuple[Stop, Stop | None]:
         """Walk under a limit; return also the last point where all margins were kept."""
@@ -267,18 +216,17 @@ class Mover:
         steps = _STEPS
         while True:
             steps -= 1
-            run = self.run(point)
-            near = self.near(run, self._margins(run))
-            if not near and run.error is None:
+            visit = self.visit(point)
+            stop = Stop(visit, self.near(visit))
+            if not stop.near and visit.run.error is None:
                 steps = min(steps, _STEPS_FOR_SLOPES) if well is None else steps
-                well = Stop(point, run, [])
-                near = self.near(run, self._steep_margins(point, run, limit)) if limit else []
-            stop = Stop(point, run, near)
-            if not near or not steps:
+                well = stop
+                stop = Stop(visit, self.near(visit, limit))
+            if not stop.near or not steps:
                 return stop, well
             moved = self.step(stop)
             if moved is None:
-                if shakes == 2 or all(short.value for short in near):
+                if shakes == 2 or all(short.value for short in stop.near):
                     return stop, well
                 shakes += 1  # out of a point without a slope, as that of a length at 0
                 size = self.margin * 10.0 ** (shakes - 1)
@@ -289,10 +237,10 @@ class Mover:
         """The shortest step, relative to the numbers, that reaches the goals to first order."""
         near = stop.near[:_ROWS]
         try:
-            slopes = self.jacobian(stop.point, near)
+            slopes = self.jacobian(stop.visit, near)
         except Exception:  # where there is no derivative there is no way
             return None
-        scale = np.concatenate([np.maximum(abs(x), 1).ravel() for x in stop.point])
+        scale = np.concatenate([np.maximum(abs(x), 1).ravel() for x in stop.visit.point])
         slopes = slopes * scale
         size = abs(slopes).max(axis=1, initial=0)
         moves = (size > _FLAT) & np.isfinite(size)
@@ -301,7 +249,7 @@ class Mover:
         lacking = np.array([1.5 * short.goal - short.value for short in near])
         step = np.linalg.lstsq(slopes[moves], lacking[moves], rcond=1e-8)[0]
         step = step * scale * min(1.0, longest / max(float(abs(step).max(initial=0)), 1e-300))
-        return _plus(stop.point, step)
+        return _plus(stop.visit.point, step)
 
     # --------------------------------------------------------------------------------- search
 
@@ -321,67 +269,59 @@ class Mover:
         ArgumentError
             There are none.
         """
-        self.run(self.start())  # which stages what is jitted, so that later runs meet the same
         stops: list[Stop] = []
         alive: set[Hashable] = set()
         for number, start in enumerate(self.starts(seed)):
             begun = start if begin is None else begin(self, start)
             stop = self.walk(begun)
-            alive |= stop.sites()
-            if not stop.near and stop.run.error is None and _is_finite(stop.run):
-                unmoved = number == 0 and all(map(operator.is_, stop.point, start))
+            alive |= stop.alive()
+            if not stop.near and stop.is_good():
+                unmoved = number == 0 and all(map(operator.is_, stop.visit.point, start))
                 # Where a search begins close to something, rounding might cross it.
                 is_exact = unmoved or begun is not start
-                return self.returned(stop.point if is_exact else self._simple(stop))
+                return self.returned(stop.visit.point if is_exact else self._simple(stop))
             stops.append(stop)
             if number >= 4:  # what is at no kink elsewhere, and does not change here, is harmless
                 for stopped in stops:
                     if self._is_harmless(stopped, alive):
-                        return self.returned(stopped.point)
+                        return self.returned(stopped.visit.point)
         raise self._refused(stops)
 
     def _is_harmless(self, stop: Stop, alive: set[Hashable]) -> bool:
         """Whether a function that is defined is at kinks that it does not feel there."""
-        defined = stop.run.error is None and _is_finite(stop.run)
-        inside = all(
-            short.value >= 0 or short.number < len(stop.run.met[short.encounter].zeros)
-            for short in stop.near
-        )
-        return defined and inside and stop.still() <= alive and self._is_still(stop)
+        inside = all(short.value >= 0 or not stop.visit.is_end[short.place] for short in stop.near)
+        return stop.is_good() and inside and stop.still() <= alive and self._is_still(stop)
 
     def _is_still(self, stop: Stop) -> bool:
         """Whether no distance that is too small changes with the arguments."""
         if not stop.near:
             return True
         try:
-            return bool(np.all(abs(self.jacobian(stop.point, stop.near[:_ROWS])) <= _FLAT))
+            return bool(np.all(abs(self.jacobian(stop.visit, stop.near[:_ROWS])) <= _FLAT))
         except Exception:  # nobody knows where there is no derivative
             return False
 
     def _simple(self, stop: Stop) -> Point:
         """The point in two or three digits, where that is away from kinks too."""
         for digits in (2, 3):
-            point = [x.round(digits) for x in stop.point]
-            run = self.run(point)
-            if run.error is not None or not _is_finite(run):
-                continue
-            if not self.near(run, self._steep_margins(point, run, 0.1)):
-                return point
-        return stop.point
+            visit = self.visit([x.round(digits) for x in stop.visit.point])
+            if Stop(visit, []).is_good() and not self.near(visit, 0.1):
+                return visit.point
+        return stop.visit.point
 
     def _refused(self, stops: Sequence[Stop]) -> Exception:
         """The error that says which operation is at a kink wherever the search came."""
-        least = min(stops, key=lambda stop: (stop.run.error is not None, len(stop.near)))
+        least = min(stops, key=lambda stop: (stop.visit.run.error is not None, len(stop.near)))
         if not least.near:
-            if least.run.error is not None:
-                return least.run.error
+            if least.visit.run.error is not None:
+                return least.visit.run.error
             return ArgumentError(
                 f"{self.operation}: at every point that was tried a result of"
                 f" {_name(self.function)} is NaN or infinite. Begin at other arguments."
             )
         worst = least.near[0]
-        encounter = least.run.met[worst.encounter]
-        what = "a kink" if worst.number < len(encounter.zeros) else "the end of its domain"
+        encounter = least.visit.run.met[least.visit.owners[worst.place]]
+        what = "the end of its domain" if least.visit.is_end[worst.place] else "a kink"
         name = encounter.operation.name
         place = f" at {encounter.line}" if encounter.line else ""
         return ArgumentError(

@@ -1,0 +1,116 @@
+"""A run of a function at a point, with its distances from kinks and their derivatives as arrays.
+
+>>> import numpy as np
+>>> from funcgrad.transforms.encounters import encounters
+>>> point = [np.array([1.0, 2.0])]
+>>> visit = Visit(point, encounters(lambda x: abs(3 * x - 4), point))
+>>> visit.values, visit.push([np.ones(2)]), visit.pull(1)
+(array([-1.,  2.]), array([3., 3.]), [array([0., 3.])])
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad.floating_errors import quiet
+from funcgrad.trace import Value
+from funcgrad.transforms.encounters import Encounters
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Point: TypeAlias = list[Array]
+Name: TypeAlias = tuple[Hashable, int]
+"""The site of an operation, and the number of an element among its distances."""
+
+
+class Visit:
+    """A run at a point, with the distances of all operations in one array.
+
+    Parameters
+    ----------
+    point : list of arrays
+    run : Encounters
+
+    Attributes
+    ----------
+    values : array
+        The distances, those of one operation after those of another: from a kink with a sign for
+        its sides, but of a complex number the absolute value; from the end of a domain negative
+        outside.
+    parts : array of int
+        Where each value of the run begins in them.
+    owners : array of int
+        To which operation of the run each distance belongs.
+    is_end, has_sides : array of bool
+        Whether each is from the end of a domain, and whether from a kink with two sides.
+    """
+
+    def __init__(self, point: Point, run: Encounters) -> None:
+        """Lay out what the run has met."""
+        self.point = point
+        self.run = run
+        self._found = [np.asarray(x) for met in run.met for x in (*met.zeros, *met.domain)]
+        self._variables = [variable for met in run.met for variable in met.variables]
+        sizes = [x.size for x in self._found]
+        found = _row(self._found)
+        is_complex = np.repeat([x.dtype.kind == "c" for x in self._found], sizes).astype(bool)
+        is_end = [k >= len(met.zeros) for met in run.met for k in range(len(met.variables))]
+        owners = [k for k, met in enumerate(run.met) for _ in met.variables]
+        self.parts = np.cumsum([0, *sizes])
+        self.owners = np.repeat(owners, sizes).astype(int)
+        self.is_end = np.repeat(is_end, sizes).astype(bool)
+        self.has_sides = ~(self.is_end | is_complex)
+        self.values = np.where(is_complex, abs(found), found.real)
+        self._directions = np.where(is_complex, np.sign(found), 1)
+
+    @cached_property
+    def sites(self) -> list[Hashable]:
+        """The operation, the user's line and the number of its turn there, for all that was met."""
+        turns: Counter[Hashable] = Counter()
+        sites: list[Hashable] = []
+        for met in self.run.met:
+            place = (met.operation.name, met.line)
+            turns[place] += 1
+            sites.append((*place, turns[place]))
+        return sites
+
+    def name(self, place: int) -> Name:
+        """Name a distance in a way that holds in other runs."""
+        owner = self.owners[place]
+        return self.sites[owner], place - int(np.searchsorted(self.owners, owner))
+
+    def find(self, name: Name) -> int | None:
+        """The place of a distance with a name, if there is one."""
+        site, number = name
+        if site not in self.sites:
+            return None
+        owner = self.sites.index(site)
+        first, end = np.searchsorted(self.owners, (owner, owner + 1))
+        return int(first) + number if first + number < end else None
+
+    def push(self, tangents: Sequence[Array]) -> Array:
+        """The derivatives of all distances along a direction of the arguments that move."""
+        with quiet():
+            pushed = self.run.record.push(self._variables, tangents)
+            pairs = zip(pushed, self._found, strict=True)
+            slopes = _row([np.zeros(x.shape) if t is None else np.asarray(t) for t, x in pairs])
+            return (self._directions.conj() * slopes).real
+
+    def pull(self, place: int) -> list[Value]:
+        """The derivatives of a distance in the arguments that move; None is a zero."""
+        part = int(np.searchsorted(self.parts, place, side="right")) - 1
+        value = self._found[part]
+        ct = np.zeros(value.size, value.dtype)
+        direction = self._directions[place]
+        ct[place - self.parts[part]] = direction if value.dtype.kind == "c" else 1
+        with quiet():
+            return self.run.record.pull([self._variables[part]], [ct.reshape(value.shape)[()]])
+
+
+def _row(arrays: Sequence[Array]) -> Array:
+    """The elements of arrays, in double precision."""
+    return np.concatenate([np.zeros(0), *[x.ravel() for x in arrays]])
