@@ -25,7 +25,6 @@ from funcgrad.transforms.encounters import Encounters, encounters
 from funcgrad.transforms.masked import fit_cotangent
 
 _STEPS: Final = 40
-_STEPS_FOR_SLOPES: Final = 10
 _ROWS: Final = 24
 """How many distances, the smallest ones, one step enlarges."""
 
@@ -35,7 +34,7 @@ _CLEARANCE: Final = 10.0
 _FLAT: Final = 1e-12
 """A distance with a lesser slope depends on no argument nearby."""
 
-_LIMITS: Final = (np.inf, 0.1, 0.0)
+_LIMITS: Final = (np.inf, 0.1)
 """Up to which distance operations are kept away by more than the margin, tried in turn."""
 
 _SPREADS: Final = (0.0, 0.1, 0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 0.02)
@@ -66,6 +65,10 @@ class Stop:
 
     visit: Visit
     near: list[Near]
+
+    def share(self) -> float:
+        """How much of its goal the smallest distance has reached."""
+        return abs(self.near[0].value / self.near[0].goal) if self.near else 1.0
 
     def is_good(self) -> bool:
         """Whether the function is defined there, with finite results."""
@@ -198,40 +201,40 @@ class Mover:
 
     def walk(self, start: Point) -> Stop:
         """Step until all distances are large enough, or no step changes any."""
-        point = start
-        best: Stop | None = None
+        visit = self.visit(start)
         for limit in _LIMITS:
-            stop, well = self._walk(point, limit)
-            best = well or best
+            stop, best = self._walk(visit, limit)
             if not stop.near or best is None:
                 return stop
-            point = best.visit.point
-        return replace(best, near=[])
+            visit = best.visit
+        return Stop(visit, [])
 
-    def _walk(self, point: Point, limit: float) -> tuple[Stop, Stop | None]:
-        """Walk under a limit; return also the last point where all margins were kept."""
-        well: Stop | None = None
+    def _walk(self, visit: Visit, limit: float) -> tuple[Stop, Stop | None]:
+        """Walk under a limit; return also the best point where all margins were kept."""
+        best: Stop | None = None
         shakes = 0
         rng = np.random.default_rng(1)
-        steps = _STEPS
-        while True:
-            steps -= 1
-            visit = self.visit(point)
+        for steps in range(_STEPS):
             stop = Stop(visit, self.near(visit))
             if not stop.near and visit.run.error is None:
-                steps = min(steps, _STEPS_FOR_SLOPES) if well is None else steps
-                well = stop
                 stop = Stop(visit, self.near(visit, limit))
-            if not stop.near or not steps:
-                return stop, well
+                if best is not None and stop.share() <= best.share():  # it goes around
+                    break
+                best = stop
+            if not stop.near or steps == _STEPS - 1:
+                break
             moved = self.step(stop)
             if moved is None:
                 if shakes == 2 or all(short.value for short in stop.near):
-                    return stop, well
+                    break
                 shakes += 1  # out of a point without a slope, as that of a length at 0
                 size = self.margin * 10.0 ** (shakes - 1)
-                moved = [x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape) for x in point]
-            point = moved
+                moved = [
+                    x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape)
+                    for x in visit.point
+                ]
+            visit = self.visit(moved)
+        return stop, best
 
     def step(self, stop: Stop, longest: float = 0.5) -> Point | None:
         """The shortest step, relative to the numbers, that reaches the goals to first order."""
