@@ -53,8 +53,8 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
     choices : sequence of int
         0 for none, else the number of a comparison or a choice, counted around, among those that
         the function and the rules of its derivatives meet at the point that was reached so far; of
-        very long functions, among their comparisons alone. None is crossed twice, which would lead
-        back.
+        long functions without the rules, of very long ones among their comparisons alone. None is
+        crossed twice, which would lead back.
 
     Returns
     -------
@@ -68,7 +68,8 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
         if choice and visits < _MOST_VISITS:
             chosen, visit = mover, mover.visit(point)
             is_long = len(visit.run.met) > _MOST_VISITS // 2
-            if not is_long and (with_rules := ruled.visit(point)).run.error is None:
+            is_short = len(visit.run.met) <= _MOST_VISITS // 8
+            if is_short and (with_rules := ruled.visit(point)).run.error is None:
                 chosen, visit = ruled, with_rules
             place = _chosen(visit, choice - 1, crossed, comparisons=is_long)
             if place is None and is_long:

@@ -230,8 +230,7 @@ class Mover:
                 shakes += 1  # out of a point without a slope, as that of a length at 0
                 size = self.margin * 10.0 ** (shakes - 1)
                 moved = [
-                    x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape)
-                    for x in visit.point
+                    x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape) for x in visit.point
                 ]
             visit = self.visit(moved)
         return stop, best

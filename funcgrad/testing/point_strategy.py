@@ -82,8 +82,9 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
     Most draws put up to three of the comparisons and choices that the function makes, or the rules
     of its derivatives, on their other side, one after the other, so that branches are taken that
     few arguments lead to: of ``cond``, ``switch``, loops, ``where``, ``maximum`` and the like, and
-    of Python's ``if``. What depends on arguments by whole numbers alone is not aimed at, and of
-    functions with hundreds of operations comparisons alone are.
+    of Python's ``if``. What depends on arguments by whole numbers alone is not aimed at, nor are
+    the rules of functions with more than a hundred operations; of functions with several hundred
+    comparisons alone are.
 
     Examples
     --------
