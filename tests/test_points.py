@@ -114,6 +114,11 @@ def test_steep_operations_are_further_away():
     assert abs(x) >= MARGIN  # and not only the operation's argument, 1e4 times as large
 
 
+def test_numbers_that_a_function_takes_out_are_constants():
+    (x,) = away_from_kinks(lambda x: abs(x) * (1.0 + float(x)), 0.0)
+    assert abs(x) >= MARGIN
+
+
 @dataclass(frozen=True)
 class Model:
     weight: fg.Tensor

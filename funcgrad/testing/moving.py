@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -214,26 +213,27 @@ class Mover:
         best: Stop | None = None
         shakes = 0
         rng = np.random.default_rng(1)
-        for steps in range(_STEPS):
+        steps = _STEPS
+        while True:
+            steps -= 1
             stop = Stop(visit, self.near(visit))
             if not stop.near and visit.run.error is None:
                 stop = Stop(visit, self.near(visit, limit))
                 if best is not None and stop.share() <= best.share():  # it goes around
-                    break
+                    return stop, best
                 best = stop
-            if not stop.near or steps == _STEPS - 1:
-                break
+            if not stop.near or not steps:
+                return stop, best
             moved = self.step(stop)
             if moved is None:
                 if shakes == 2 or all(short.value for short in stop.near):
-                    break
+                    return stop, best
                 shakes += 1  # out of a point without a slope, as that of a length at 0
                 size = self.margin * 10.0 ** (shakes - 1)
                 moved = [
                     x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape) for x in visit.point
                 ]
             visit = self.visit(moved)
-        return stop, best
 
     def step(self, stop: Stop, longest: float = 0.5) -> Point | None:
         """The shortest step, relative to the numbers, that reaches the goals to first order."""

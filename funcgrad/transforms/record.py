@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class Recorder(Readable):
         function: Callable[[list[Value]], T],
         values: Sequence[Value],
         followed: Sequence[bool] | None = None,
-    ) -> tuple[Recorder, Record, T]:
+    ) -> tuple[Self, Record, T]:
         """Record a function of values, all or some of which are followed; also its result."""
         with begin_level() as level:
             recorder = cls(level)
