@@ -6,6 +6,12 @@
 >>> visit = Visit(point, encounters(lambda x: abs(3 * x - 4), point))
 >>> visit.values, visit.push([np.ones(2)]), visit.pull(1)
 (array([-1.,  2.]), array([3., 3.]), [array([0., 3.])])
+
+Where a distance is a complex number, its absolute value counts:
+
+>>> visit = Visit([], encounters(lambda z: 1 / z, [3 + 4j]))
+>>> visit.values, visit.push([1.0]), visit.pull(0)
+(array([5.]), array([0.6]), [np.complex128(0.6+0.8j)])
 """
 
 from __future__ import annotations
