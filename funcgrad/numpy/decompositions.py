@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numpy.typing import DTypeLike
-
-from funcgrad.errors import ArgumentError, TracerError
+from funcgrad.errors import ArgumentError
 from funcgrad.numpy.arithmetic import absolute, sign
 from funcgrad.numpy.indexing import take_along_axis
 from funcgrad.numpy.manipulation import flip
 from funcgrad.numpy.matrices import matrices, results, square
-from funcgrad.numpy.options import choice, complex_dtype, failed_as
-from funcgrad.numpy.reductions import any as any_of
+from funcgrad.numpy.options import choice, failed_as
 from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
 from funcgrad.primitives import eigen, eigen_general, orthogonal, singular_values
 from funcgrad.primitives.matrices import adjoint, hermitian
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 
@@ -186,27 +181,8 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") ->
     return wrap(eigen.eigvalsh(matrix, lower=lower, failed=failed_as(failed, "eigvalsh")))
 
 
-def narrowed(
-    operation: str, values: Value, dtype: DTypeLike | None, *results: Tensor
-) -> tuple[Tensor, ...]:
-    """Convert results to real numbers as NumPy does, if all eigenvalues of a real matrix are real.
-
-    In a batch they stay complex, since examples may differ; so they do with a complex dtype.
-    """
-    if dtype is not None:
-        chosen = complex_dtype(dtype, operation)
-        return tuple([wrap(cast(result, dtype=chosen)) for result in results])
-    if dtype_of(values).kind == "c":
-        return results
-    try:
-        is_real = not bool(any_of(absolute(results[0].imag) > 0))  # NaN is neither
-    except TracerError:
-        is_real = False
-    return tuple([result.real for result in results]) if is_real else results
-
-
-def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> EigResult:
-    """The eigenvalues and the right eigenvectors of square matrices.
+def eig(a: ArrayLike, *, failed: str = "raise") -> EigResult:
+    """The eigenvalues and the right eigenvectors of square matrices, complex for all matrices.
 
     Parameters
     ----------
@@ -214,17 +190,15 @@ def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) 
     failed : {"raise", "nan"}
         Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
         alone.
-    dtype : complex dtype, optional
-        If given, results are complex for all matrices and in every mode.
 
     Returns
     -------
-    eigenvalues : Tensor, shape (..., n)
-        The eigenvalues in LAPACK's order: complex, but real if the matrices and all eigenvalues
-        are, as in NumPy; always complex in ``fg.vmap``, in the bodies of loops and with ``dtype``.
-    eigenvectors : Tensor, shape (..., n, n)
-        The eigenvectors in columns, of length 1; the largest component is real, in complex vectors
-        also positive: LAPACK leaves the sign of those of real matrices to rounding.
+    eigenvalues : Tensor, complex, shape (..., n)
+        The eigenvalues in LAPACK's order.
+    eigenvectors : Tensor, complex, shape (..., n, n)
+        The eigenvectors in columns, of length 1; the largest component is real, in vectors with
+        imaginary parts also positive: LAPACK leaves the sign of real vectors of real matrices to
+        rounding.
 
     Raises
     ------
@@ -238,37 +212,36 @@ def eig(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) 
 
     Notes
     -----
-    The length and the phase of vectors are differentiated as they are chosen.
+    The length and the phase of vectors are differentiated as they are chosen. The array API and
+    NumPy from 2.5 on return complex numbers always, too; earlier versions of NumPy return real ones
+    where all eigenvalues of a real matrix are real: ``eig(a).eigenvalues.real``.
 
     Examples
     --------
     >>> eig([[2.0, 0.0], [0.0, 3.0]]).eigenvalues
-    Tensor([2., 3.])
+    Tensor([2.+0.j, 3.+0.j])
     >>> eig([[0.0, 1.0], [-1.0, 0.0]]).eigenvalues
     Tensor([0.+1.j, 0.-1.j])
     """
-    matrix = square(a, "eig")
-    pair = results(eigen_general.eig, matrix, failed=failed_as(failed, "eig"))
-    return EigResult(*narrowed("eig", matrix, dtype, *pair))
+    return EigResult(*results(eigen_general.eig, square(a, "eig"), failed=failed_as(failed, "eig")))
 
 
-def eigvals(a: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
-    """The eigenvalues of square matrices.
+def eigvals(a: ArrayLike, *, failed: str = "raise") -> Tensor:
+    """The eigenvalues of square matrices, complex for all matrices.
 
     The parameters and the errors are those of ``eig``.
 
     Returns
     -------
-    Tensor, shape (..., n)
+    Tensor, complex, shape (..., n)
 
     Examples
     --------
     >>> eigvals([[2.0, 5.0], [0.0, 3.0]])
-    Tensor([2., 3.])
+    Tensor([2.+0.j, 3.+0.j])
     """
-    matrix = square(a, "eigvals")
-    values = wrap(eigen_general.eigvals(matrix, failed=failed_as(failed, "eigvals")))
-    return narrowed("eigvals", matrix, dtype, values)[0]
+    failed = failed_as(failed, "eigvals")
+    return wrap(eigen_general.eigvals(square(a, "eigvals"), failed=failed))
 
 
 # ------------------------------------------------------------------------------ orthogonal factors

@@ -64,7 +64,6 @@ CASES: dict[Any, list[Case]] = {
     NUMPY.eig: [
         _(plain(NUMPY.eig), INFINITE),
         _(plain(NUMPY.eig), np.diag([1.0, 1.0], 1), 1),
-        _(plain(NUMPY.eig, dtype=complex), INFINITE),
     ],
     NUMPY.eigh: [
         _(plain(NUMPY.eigh), np.where(np.eye(3), np.nan, np.inf), 0, False),

@@ -241,12 +241,28 @@ def test_any_eigenvalues_and_vectors_make_the_matrix_in_derivatives_too(x: Any) 
     assert_allclose(fg.vmap(lambda x: fnp.linalg.eigvals(x))(batch)[0].sum(), np.trace(x))
 
 
-def test_real_eigenvalues_are_real_numbers() -> None:
-    x = np.array([[2.0, 5.0], [0.0, 3.0]])
-    assert fnp.linalg.eig(x).eigenvalues.dtype == fnp.linalg.eigvals(x).dtype == float
-    assert fg.jit(fnp.linalg.eigvals)(x).dtype == float
-    assert fg.vmap(fnp.linalg.eigvals)(x[None]).dtype == complex
-    fg.testing.check_grads(fnp.linalg.eigvals, (x,), order=2)
+@pytest.mark.parametrize(
+    ("given", "expected"), [("l", "D"), ("f", "F"), ("d", "D"), ("F", "F"), ("D", "D")]
+)
+@pytest.mark.parametrize("of_namespace", [fnp.linalg, fg.scipy.linalg, np.linalg], ids=str)
+def test_eigenvalues_are_complex_in_every_mode(
+    given: str, expected: str, of_namespace: Any
+) -> None:
+    def both(x: Any) -> Any:
+        return *of_namespace.eig(x), of_namespace.eigvals(x)
+
+    # Of the first matrix all eigenvalues are real, of the second none.
+    for numbers in [[2, 5], [0, 3]], [[0, 1], [-1, 0]]:
+        x = fg.tensor(numbers, given)
+        eager, jitted = both(x), fg.jit(both)(x)
+        batch = [each[0] for each in fg.vmap(both)(x[None])]
+        loop = fg.map(lambda x: both(x), x[None])
+        assert [each.dtype.char for each in (*eager, *jitted, *batch, *loop)] == [expected] * 12
+        for other in jitted, batch, [each[0] for each in loop]:
+            for one, two in zip(eager, other, strict=True):
+                np.testing.assert_array_equal(one, two)
+    if given == "d":
+        fg.testing.check_grads(fnp.linalg.eigvals, (np.array([[2.0, 5.0], [0.0, 3.0]]),), order=2)
 
 
 def test_a_matrix_without_a_basis_of_eigenvectors_is_refused() -> None:

@@ -343,9 +343,8 @@ def eig(
     Returns
     -------
     w : Tensor, complex, shape (..., n)
-    vr : Tensor, shape (..., n, n)
-        The eigenvalues: complex, but real if the matrices and all eigenvalues are, except in
-        ``fg.vmap`` and in the bodies of loops; ``a.astype(complex)`` makes them always complex.
+    vr : Tensor, complex, shape (..., n, n)
+        Complex for all matrices; SciPy's are real where all eigenvalues of a real matrix are.
 
     Raises
     ------
@@ -369,7 +368,7 @@ def eig(
     if not right:
         return wrap(eigen_general.eigvals(matrix, failed=failed))
     values, vectors = results(eigen_general.eig, matrix, failed=failed)
-    return values, plain.narrowed("eig", matrix, None, values, vectors)[1]
+    return values, vectors
 
 
 def _refuse_pairs(operation: str, b: ArrayLike | None, homogeneous_eigvals: bool) -> None:
