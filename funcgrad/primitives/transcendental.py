@@ -172,12 +172,14 @@ def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(x == y, x + 1, m.maximum(x, y) + behind)
 
 
-# Where the sum is close to 0, the digits that are left are those of the greater argument.
+# Where the sum is close to 0, the digits that are left are those of the greater argument. In float32
+# NumPy's results are 3 or 4 units from ours, by the C library: its exponential and logarithm of one
+# number are others than NumPy's of many.
 logaddexp: Primitive = _transcendental(
     "logaddexp",
     np.logaddexp,
     formula=_logaddexp,
-    ulps=2,
+    ulps=4,
     partials=(
         lambda _, x, y: _share(logaddexp, exp, x, y),
         lambda _, x, y: _share(logaddexp, exp, y, x),
@@ -188,7 +190,7 @@ logaddexp2: Primitive = _transcendental(
     "logaddexp2",
     np.logaddexp2,
     formula=_logaddexp2,
-    ulps=2,
+    ulps=4,
     partials=(
         lambda _, x, y: _share(logaddexp2, exp2, x, y),
         lambda _, x, y: _share(logaddexp2, exp2, y, x),

@@ -111,7 +111,7 @@ WRONG: dict[str, Callable[..., Any]] = {
     "signbit": lambda m, x: x < 0,
     "fmax": lambda m, x, y: m.maximum(x, y),
     "remainder": lambda m, x, y: m.fmod(x, y),
-    "sign": lambda m, x: m.where(x > 0, 1, m.where(x < 0, -1, x)),
+    "sign": lambda m, x: m.where(x == 0, x, x // m.absolute(x)),  # -128 of int8
     "lcm": lambda m, x, y: m.absolute(x * y) // m.gcd(x, y),
     "logaddexp": lambda m, x, y: m.log(m.exp(x) + m.exp(y)),
     "logical_and": lambda m, x, y: (x > 0) & (y > 0),
