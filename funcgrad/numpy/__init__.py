@@ -108,14 +108,14 @@ if TYPE_CHECKING:
     )
     from funcgrad.numpy.running import (
         cumprod, cumsum, cumulative_prod, cumulative_sum, diff, ediff1d, nancumprod, nancumsum,
-        trapezoid,
+        trapezoid, trapz,
     )
     from funcgrad.numpy.samples import gradient, interp, unwrap
     from funcgrad.numpy.selection import (
         clip, fmax, fmin, maximum, minimum, nan_to_num, piecewise, select, where,
     )
     from funcgrad.numpy.sequences import convolve, correlate
-    from funcgrad.numpy.sets import intersect1d, isin, setdiff1d, setxor1d, union1d
+    from funcgrad.numpy.sets import in1d, intersect1d, isin, setdiff1d, setxor1d, union1d
     from funcgrad.numpy.shapes import broadcast_shapes, isscalar, iterable, ndim, shape, size
     from funcgrad.numpy.sorting import (
         UniqueAllResult, UniqueCountsResult, UniqueInverseResult, argpartition, argsort, digitize,
@@ -155,35 +155,35 @@ __all__ = [
     "from_dlpack", "fromfunction", "full", "full_like", "gcd", "generic", "geomspace",
     "gradient", "greater", "greater_equal", "half", "hamming", "hanning", "heaviside",
     "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
-    "hypot", "i0", "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "insert",
-    "int8", "int16", "int32", "int64", "int_", "intc", "integer", "interp", "intersect1d",
-    "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype",
-    "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal",
-    "lexsort", "lib", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
-    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace",
-    "logsumexp", "long", "longlong", "mask_indices", "matmul", "matrix_transpose", "matvec",
-    "max", "maximum", "mean", "median", "meshgrid", "min", "min_scalar_type", "minimum", "mod",
-    "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod",
-    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
-    "nanquantile", "nanstd", "nansum", "nanvar", "ndim", "negative", "newaxis", "nextafter",
-    "nonzero", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition",
-    "percentile", "permute_dims", "pi", "piecewise", "poly", "polyadd", "polyder", "polydiv",
-    "polyfit", "polyint", "polymul", "polysub", "polyval", "positive", "pow", "power", "prod",
-    "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "ravel",
-    "ravel_multi_index", "real", "real_if_close", "reciprocal", "remainder", "repeat",
-    "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "roots",
-    "rot90", "round", "row_stack", "searchsorted", "select", "setdiff1d", "setxor1d", "shape",
-    "short", "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size",
-    "sort", "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot",
-    "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
-    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from",
-    "true_divide", "trunc", "ubyte", "uint", "uint8", "uint16", "uint32", "uint64", "uintc",
-    "uintp", "ulong", "ulonglong", "union1d", "unique", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unravel_index", "unsignedinteger", "unstack", "unwrap",
-    "ushort", "vander", "var", "vdot", "vecdot", "vecmat", "vectorize", "vsplit", "vstack",
-    "where", "zeros", "zeros_like",
+    "hypot", "i0", "identity", "iinfo", "imag", "in1d", "indices", "inexact", "inf", "inner",
+    "insert", "int8", "int16", "int32", "int64", "int_", "intc", "integer", "interp",
+    "intersect1d", "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype",
+    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj",
+    "isscalar", "issubdtype", "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift",
+    "less", "less_equal", "lexsort", "lib", "linalg", "linspace", "log", "log1p", "log2",
+    "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logspace", "logsumexp", "long", "longlong", "mask_indices", "matmul",
+    "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min",
+    "min_scalar_type", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num",
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
+    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndim",
+    "negative", "newaxis", "nextafter", "nonzero", "not_equal", "number", "ones", "ones_like",
+    "outer", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise", "poly",
+    "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
+    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile",
+    "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal",
+    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll",
+    "rollaxis", "roots", "rot90", "round", "row_stack", "searchsorted", "select", "setdiff1d",
+    "setxor1d", "shape", "short", "sign", "signbit", "signedinteger", "sin", "sinc", "single",
+    "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
+    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tri", "tril",
+    "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices",
+    "triu_indices_from", "true_divide", "trunc", "ubyte", "uint", "uint8", "uint16", "uint32",
+    "uint64", "uintc", "uintp", "ulong", "ulonglong", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unravel_index", "unsignedinteger",
+    "unstack", "unwrap", "ushort", "vander", "var", "vdot", "vecdot", "vecmat", "vectorize",
+    "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]
 
 _LATE = _LateNames(__name__, {
@@ -233,11 +233,11 @@ _LATE = _LateNames(__name__, {
     "rounding": "around ceil copysign fix floor frexp heaviside ldexp modf nextafter rint round "
         "signbit spacing trunc",
     "running": "cumprod cumsum cumulative_prod cumulative_sum diff ediff1d nancumprod nancumsum "
-        "trapezoid",
+        "trapezoid trapz",
     "samples": "gradient interp unwrap",
     "selection": "clip fmax fmin maximum minimum nan_to_num piecewise select where",
     "sequences": "convolve correlate",
-    "sets": "intersect1d isin setdiff1d setxor1d union1d",
+    "sets": "in1d intersect1d isin setdiff1d setxor1d union1d",
     "shapes": "broadcast_shapes isscalar iterable ndim shape size",
     "sorting": "UniqueAllResult UniqueCountsResult UniqueInverseResult argpartition argsort "
         "digitize lexsort partition searchsorted sort sort_complex unique unique_all "

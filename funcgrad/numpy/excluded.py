@@ -82,8 +82,6 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
         "require": "it is about memory and flags, which tensors have no choice of",
         "frompyfunc": "it makes arrays of objects: fnp.vectorize",
         "ufunc": "functions here are functions, without methods; np.add.accumulate(t) works",
-        "in1d": "it is another name for fnp.isin of a flat array, which later versions lack",
-        "trapz": "it is another name for fnp.trapezoid, which later versions lack",
     }
 )
 """By name, why it is missing, and what to write if something else does the same."""

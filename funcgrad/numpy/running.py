@@ -370,3 +370,6 @@ def trapezoid(
         return sum(widths * heights / 2.0, axis)
     except ShapeError as error:
         raise explained(error, "trapezoid", samples) from error
+
+
+trapz = trapezoid

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.arithmetic import absolute
-from funcgrad.numpy.creation import asarray, astype
+from funcgrad.numpy.creation import asarray, astype, zeros
 from funcgrad.numpy.indexing import take
 from funcgrad.numpy.joining import concatenate
 from funcgrad.numpy.logic import isfinite
@@ -61,7 +61,7 @@ def interp(
     Raises
     ------
     ShapeError
-        There are no samples, or points and samples differ in number.
+        There are points and no samples, or the numbers of ``xp`` and ``fp`` differ.
     ArgumentError
         The period is 0.
 
@@ -76,7 +76,8 @@ def interp(
     points, places = (_real(a, "interp", n) for a, n in ((x, "x"), (xp, "xp")))
     heights = asarray(operand(fp, "interp"))
     heights = astype(heights, np.complex128 if heights.dtype.kind == "c" else np.float64)
-    if places.ndim != 1 or places.shape != heights.shape or not places.size:
+    is_nothing = not (places.size or points.size)  # an error before NumPy 2.5
+    if places.ndim != 1 or places.shape != heights.shape or not (places.size or is_nothing):
         raise ShapeError(
             f"interp: xp and fp have to be sequences of one length, and not empty; their shapes are"
             f" {places.shape} and {heights.shape}."
@@ -84,6 +85,8 @@ def interp(
     if period is not None:
         points, places, heights = _repeated(points, places, heights, period)
         left = right = None
+    if is_nothing:
+        return zeros(points.shape, heights.dtype)
     top = places.size - 1
     place = searchsorted(places, points, "right") - 1
     low = clip(place, 0, top - 1) if top else place * 0

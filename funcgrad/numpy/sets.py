@@ -17,6 +17,7 @@ from funcgrad.numpy.creation import asarray
 from funcgrad.numpy.indexing import revealed, take
 from funcgrad.numpy.joining import concatenate
 from funcgrad.numpy.logic import logical_not
+from funcgrad.numpy.manipulation import ravel
 from funcgrad.numpy.sorting import unique
 from funcgrad.primitives.sorting import is_in
 from funcgrad.tensor import ArrayLike, Tensor, apply
@@ -56,6 +57,24 @@ def isin(
     """
     is_element = apply(is_in, operand(element, "isin"), operand(test_elements, "isin"), lead=0)
     return logical_not(is_element) if invert else is_element
+
+
+def in1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: object = None,
+) -> Tensor:
+    """Whether each element is one of some others, on one axis: the old name of ``isin``.
+
+    Examples
+    --------
+    >>> in1d([[1, 2], [3, 4]], [3, 1])
+    Tensor([ True, False,  True, False])
+    """
+    return isin(ravel(ar1), ar2, assume_unique, invert)
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Tensor:

@@ -172,9 +172,9 @@ def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(x == y, x + 1, m.maximum(x, y) + behind)
 
 
-# Where the sum is close to 0, the digits that are left are those of the greater argument. In float32
-# NumPy's results are 3 or 4 units from ours, by the C library: its exponential and logarithm of one
-# number are others than NumPy's of many.
+# Where the sum is close to 0, the digits that are left are those of the greater argument. NumPy's
+# results in float32 are up to 4 units away: they take the C library's exponential and logarithm of
+# one number, whose last bits are not those of NumPy's functions of many.
 logaddexp: Primitive = _transcendental(
     "logaddexp",
     np.logaddexp,

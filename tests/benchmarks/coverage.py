@@ -17,7 +17,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 import funcgrad.scipy as fsp
 
-__all__ = ["Family", "families", "members", "page"]
+__all__ = ["OF_SOME_VERSIONS", "Family", "differences", "families", "members", "page"]
 
 # Functions of integers, truth values, text, types and files, and what writes into arrays.
 NO_DERIVATIVE = frozenset(
@@ -32,6 +32,25 @@ NO_DERIVATIVE = frozenset(
     putmask require result_type save savetxt savez savez_compressed set_printoptions setbufsize
     seterr seterrcall shares_memory show_config show_runtime test typename unpackbits
     """.split()
+)
+
+# Functions that some of the supported versions lack: the page is the same whatever is installed.
+OF_SOME_VERSIONS = {
+    "numpy": {
+        "before 2.4": "in1d trapz",
+        "before 2.5": "row_stack",
+        "from 2.1 on": "cumulative_prod cumulative_sum unstack",
+        "from 2.2 on": "matvec vecmat",
+    },
+    "scipy.linalg": {"before 1.17": "kron"},
+    "scipy.special": {"before 1.17": "clpmn lpmn lpn sph_harm"},
+}
+
+# What the same call means in some of the supported versions, and what it means here, by all.
+DIFFERENCES = (
+    "`numpy.linalg.eig`, `eigvals` of a real matrix | real before 2.5, if they can be | complex",
+    "`numpy.interp([], [], [])` | an error before 2.5 | an empty tensor",
+    "`numpy.inner([], True)`, `dot([], True)` | of booleans from 2.5 on | of float64",
 )
 
 
@@ -106,7 +125,8 @@ def families() -> Iterator[Family]:
         ("scipy.fft", scipy.fft, getattr(fsp, "fft", None), {"JAX": "jax.scipy.fft"}),
     )
     for title, module, ours, peers in modules:
-        yield Family(title, tuple(functions_of(module)), ours, peers)
+        known = " ".join(OF_SOME_VERSIONS.get(title, {}).values()).split()
+        yield Family(title, tuple(sorted({*functions_of(module), *known})), ours, peers)
 
 
 def members(names: tuple[str, ...], module: Any, library: str = "") -> set[str]:
@@ -130,8 +150,8 @@ def page() -> str:
         "# Coverage: what of NumPy and SciPy is there",
         "",
         "Written by `python -m tests.benchmarks.coverage`. For each module of NumPy and SciPy: how",
-        "many of its functions of numbers each library has under that name. Functions of integers,",
-        "types, text and files are not counted.",
+        "many of its functions of numbers each library has under that name, of all versions that",
+        "are supported. Functions of integers, types, text and files are not counted.",
         "",
     ]
     libraries = ("JAX", "PyTorch", "autograd")
@@ -157,6 +177,28 @@ def page() -> str:
     lines += [_listed(title, names) for title, names in only.items() if names]
     lines += ["", "## Elsewhere, and not here", ""]
     lines += [_listed(title, names) for title, names in missing.items() if names] or ["Nothing."]
+    return "\n".join(lines) + "\n" + differences()
+
+
+def differences() -> str:
+    """The part of the page on versions, as Markdown."""
+    lines = [
+        "",
+        "## Where versions differ",
+        "",
+        "What is here does not depend on what is installed. Functions of some versions:",
+        "",
+        "| functions | versions | here |",
+        "|---|---|---|",
+    ]
+    ours = {family.title: family.ours for family in families()}
+    for title, versions in OF_SOME_VERSIONS.items():
+        for when, names in versions.items():
+            listed = ", ".join(f"`{title}.{name}`" for name in names.split())
+            there = members(tuple(names.split()), ours[title]) == {*names.split()}
+            lines.append(f"| {listed} | {when} | {'yes' if there else 'no'} |")
+    lines += ["", "Calls that mean something else:", "", "| call | versions | here |"]
+    lines += ["|---|---|---|", *[f"| {row} |" for row in DIFFERENCES]]
     return "\n".join(lines) + "\n"
 
 

@@ -180,7 +180,7 @@ PRODUCTS: Final[Family] = MappingProxyType(
         "cross": _cross,
         "diff": _diff,
         "ediff1d": _ediff1d,
-        "trapezoid": _trapezoid,
+        **dict.fromkeys(("trapezoid", "trapz"), _trapezoid),
         **dict.fromkeys(("isclose", "allclose"), _close),
         "array_equal": _same_or_nan,
         "array_equiv": _same,

@@ -309,7 +309,7 @@ SURFACE: Final[Family] = MappingProxyType(
         "i0": lambda d: call(d.rng.normal(0, 20, d.shape()).astype(d.pick("l", "f", "d"))),
         "from_dlpack": lambda d: call(d.ndarray("iufc")),
         "kaiser": lambda d: call(d.pick(0, 1, 2, 5, 6.5), d.pick(0, 2.5, 8.6, np.float32(3))),
-        "isin": _isin,
+        **dict.fromkeys(("in1d", "isin"), _isin),
         **dict.fromkeys(("union1d", "setdiff1d", "setxor1d"), _two_sets),
         "intersect1d": _intersection,
         "bincount": _bincount,

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import funcgrad.numpy as fnp
+from tests.benchmarks.coverage import OF_SOME_VERSIONS
 from tests.differential.calls import GENERATORS, generator_of
 from tests.differential.compare import as_arrays, as_tensors, called, described, difference
 from tests.differential.draw import Draw
@@ -26,6 +27,12 @@ WITHOUT_PEER = {
     "at": "NumPy writes in place instead",
     "logsumexp": "SciPy's; NumPy has none",
     "put_along_axis": "NumPy writes into its argument and returns None",
+    **{
+        name: f"NumPy has it {when}"
+        for when, names in OF_SOME_VERSIONS["numpy"].items()
+        for name in names.split()
+        if not hasattr(np, name)
+    },
 }
 
 # The order of sums, and of equal numbers among which one is chosen, is nobody's promise: which of
@@ -53,11 +60,33 @@ def _in_one_dtype(ar1: Any, ar2: Any, *args: Any, **kwargs: Any) -> Any:
     return np.intersect1d(one, other, *args, **kwargs)
 
 
-# What NumPy means, where its own function of the name leaves something open.
+def _complex(decomposition: Any) -> Any:
+    """A decomposition that is complex always, as NumPy's are from 2.5 on."""
+
+    def decompose(a: Any) -> Any:
+        found = decomposition(a)
+        parts = found if isinstance(found, tuple) else (found,)
+        parts = [x.astype(np.result_type(x, np.complex64)) for x in parts]
+        return type(found)(*parts) if isinstance(found, tuple) else parts[0]
+
+    return decompose
+
+
+def _interp(x: Any, xp: Any, fp: Any, *args: Any, **kwargs: Any) -> Any:
+    """``interp``, which is an error of no points and no samples before NumPy 2.5."""
+    if np.size(x) == np.size(xp) == np.size(fp) == 0:
+        return np.zeros(np.shape(x), np.result_type(fp, np.float64))
+    return np.interp(x, xp, fp, *args, **kwargs)
+
+
+# What NumPy means, where its own function of the name leaves something open, or versions differ.
 PEERS: dict[str, Any] = {
     "empty": np.zeros,  # whatever was in memory
     "empty_like": np.zeros_like,
     "intersect1d": _in_one_dtype,
+    "linalg.eig": _complex(np.linalg.eig),
+    "linalg.eigvals": _complex(np.linalg.eigvals),
+    "interp": _interp,
     "imag": lambda val: np.imag(np.asarray(val)),  # an int of Python's bool
     "real": lambda val: np.real(np.asarray(val)),
     "unique_values": np.unique,  # in any order

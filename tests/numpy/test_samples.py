@@ -51,6 +51,7 @@ def test_whole_periods_are_counted() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
+        (lambda: fnp.interp([], [], [1.0]), ShapeError, "xp and fp have to be sequences"),
         (lambda: fnp.interp(1.0, [], []), ShapeError, "xp and fp have to be sequences"),
         (lambda: fnp.interp(1.0, [1.0], [1.0, 2.0]), ShapeError, r"\(1,\) and \(2,\)"),
         (lambda: fnp.interp(1j, [1.0], [1.0]), DtypeError, "x has to be real"),
