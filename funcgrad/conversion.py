@@ -151,10 +151,12 @@ class Conversions(ForeignAttributes):
                 " they get, also where DLPack says that it is read-only. Leave copy=False out, or"
                 " take np.asarray(t), a read-only view."
             )
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise DlpackError(f"DLPack: tensors are in main memory, not on the device {dl_device}.")
+        known = not np.__version__.startswith("2.0.")  # that NumPy writes capsules of no version
+        asked: dict[str, Any] = {"max_version": max_version} if known else {}
         try:
-            return array.__dlpack__(  # type: ignore[call-arg,unused-ignore]  # NumPy 2.1's
-                stream=stream, max_version=max_version, dl_device=dl_device
-            )
+            return array.__dlpack__(stream=stream, **asked)
         except (BufferError, ValueError) as error:
             raise DlpackError(f"DLPack: {error}") from None
 

@@ -58,14 +58,13 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         return x
     if not hasattr(x, "__dlpack__"):
         raise LeafError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use fnp.asarray.")
-    shared = isinstance(x, np.ndarray) and is_frozen(x)
-    if copy is False and not shared:
+    if copy is False and not (isinstance(x, np.ndarray) and is_frozen(x)):
         raise DlpackError(
             "from_dlpack: copy=False, but somebody could write to the array, and a tensor never"
             " changes. Leave copy out."
         )
     array: Any = x
     try:
-        return tensor(array if shared else np.from_dlpack(array))
+        return tensor(array if isinstance(x, np.ndarray) else np.from_dlpack(array))
     except (BufferError, RuntimeError) as error:
         raise DlpackError(f"from_dlpack: {error} (Only main memory can be read.)") from error

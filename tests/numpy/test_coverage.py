@@ -29,6 +29,12 @@ WITHOUT_USE = frozenset(
 OTHERWISE_NAMED = frozenset(
     [("arange", "start_or_stop"), ("iinfo", "int_type"), ("array", "ndmax")]
     + [("linalg.tensordot", name) for name in ("x1", "x2")]
+    # What NumPy has deprecated, and from 2.4 on has no more.
+    + [("corrcoef", "bias"), ("corrcoef", "ddof"), ("reshape", "newshape")]
+    + [
+        (name, "interpolation")
+        for name in ("nanpercentile", "nanquantile", "percentile", "quantile")
+    ]
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import DlpackError, FuncgradError, LeafError, TracerError
+from funcgrad.errors import DlpackError, DtypeError, FuncgradError, LeafError, TracerError
 
 READ: Any = np.from_dlpack  # NumPy's stubs know of capsules of one kind alone
 NUMBERS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -87,12 +87,12 @@ def test_torch_gets_a_copy() -> None:
 
 def test_memory_is_not_shared_on_demand() -> None:
     t = fg.tensor(NUMBERS)
-    with pytest.raises(
-        DlpackError, match=r"hands out a copy .* np\.asarray\(t\), a read-only view"
-    ):
-        READ(t, copy=False)
-    with pytest.raises(DlpackError, match="hands out a copy"):
+    words = r"hands out a copy .* np\.asarray\(t\), a read-only view"
+    with pytest.raises(DlpackError, match=words):
         t.__dlpack__(copy=False)
+    if not np.__version__.startswith("2.0."):  # whose from_dlpack has no options
+        with pytest.raises(DlpackError, match=words):
+            READ(t, copy=False)
 
 
 def test_what_somebody_could_write_to_is_copied() -> None:
@@ -130,12 +130,8 @@ def test_a_traced_value_is_not_exported() -> None:
         (lambda: fnp.from_dlpack(3.0), LeafError, "float has no __dlpack__"),
         (lambda: fnp.from_dlpack(NUMBERS, copy=False), DlpackError, "somebody could write"),
         (lambda: fnp.from_dlpack(NUMBERS, device="cuda"), FuncgradError, "device has to be one of"),
-        (lambda: fg.tensor(1.0).__dlpack__(dl_device=(2, 0)), DlpackError, "DLPack: "),
-        (
-            lambda: fnp.from_dlpack(NUMBERS.astype(np.longdouble)),
-            DlpackError,
-            "DLPack only supports",
-        ),
+        (lambda: fg.tensor(1.0).__dlpack__(dl_device=(2, 0)), DlpackError, "in main memory"),
+        (lambda: fnp.from_dlpack(NUMBERS.astype(np.longdouble)), DtypeError, "not supported"),
     ],
 )
 def test_words(call: Any, kind: type[Exception], words: str) -> None:
