@@ -85,6 +85,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "dumps": "pickle.dumps(t)",
         "getfield": "np.asarray(t).getfield(dtype, offset)",
         "tofile": "np.asarray(t).tofile(file)",
+        "tostring": "t.tobytes()",
     }
 )
 """Attributes that tensors do not have, and an expression to write instead of each."""

@@ -17,7 +17,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 import funcgrad.scipy as fsp
 
-__all__ = ["OF_SOME_VERSIONS", "Family", "differences", "families", "members", "page"]
+__all__ = ["Family", "differences", "families", "members", "of_some_versions", "page"]
 
 # Functions of integers, truth values, text, types and files, and what writes into arrays.
 NO_DERIVATIVE = frozenset(
@@ -45,6 +45,12 @@ OF_SOME_VERSIONS = {
     "scipy.linalg": {"before 1.17": "kron"},
     "scipy.special": {"before 1.17": "clpmn lpmn lpn sph_harm"},
 }
+
+
+def of_some_versions(title: str) -> list[str]:
+    """The functions of a module that some of the supported versions lack."""
+    return " ".join(OF_SOME_VERSIONS.get(title, {}).values()).split()
+
 
 # What the same call means in some of the supported versions, and what it means here, by all.
 DIFFERENCES = (
@@ -125,8 +131,8 @@ def families() -> Iterator[Family]:
         ("scipy.fft", scipy.fft, getattr(fsp, "fft", None), {"JAX": "jax.scipy.fft"}),
     )
     for title, module, ours, peers in modules:
-        known = " ".join(OF_SOME_VERSIONS.get(title, {}).values()).split()
-        yield Family(title, tuple(sorted({*functions_of(module), *known})), ours, peers)
+        names = {*functions_of(module), *of_some_versions(title)}
+        yield Family(title, tuple(sorted(names)), ours, peers)
 
 
 def members(names: tuple[str, ...], module: Any, library: str = "") -> set[str]:

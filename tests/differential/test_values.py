@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import funcgrad.numpy as fnp
-from tests.benchmarks.coverage import OF_SOME_VERSIONS
+from tests.benchmarks.coverage import of_some_versions
 from tests.differential.calls import GENERATORS, generator_of
 from tests.differential.compare import as_arrays, as_tensors, called, described, difference
 from tests.differential.draw import Draw
@@ -27,12 +27,7 @@ WITHOUT_PEER = {
     "at": "NumPy writes in place instead",
     "logsumexp": "SciPy's; NumPy has none",
     "put_along_axis": "NumPy writes into its argument and returns None",
-    **{
-        name: f"NumPy has it {when}"
-        for when, names in OF_SOME_VERSIONS["numpy"].items()
-        for name in names.split()
-        if not hasattr(np, name)
-    },
+    **{name: "this NumPy has none" for name in of_some_versions("numpy") if not hasattr(np, name)},
 }
 
 # The order of sums, and of equal numbers among which one is chosen, is nobody's promise: which of

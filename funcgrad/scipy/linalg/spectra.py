@@ -384,12 +384,15 @@ def eigvals(
     a: ArrayLike,
     b: ArrayLike | None = None,
     overwrite_a: bool = False,
+    overwrite_b: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
     *,
     failed: str = "raise",
 ) -> Tensor:
     """The eigenvalues of square matrices, always complex. For parameters and errors see ``eig``.
+
+    The order of parameters is SciPy 1.18's; earlier ones have no ``overwrite_b``.
 
     Examples
     --------
