@@ -203,8 +203,8 @@ def test_parameters_are_scipys(name: str) -> None:
     assert [each.name for each in common] == [each.name for each in kept]
     for own, peer in zip(common, kept, strict=True):
         assert own.kind == peer.kind
-        # ``lower`` chooses a triangle only where it is given: see ``eigh``. SciPy 1.18 has an object
-        # of its own for an ``lwork`` that is not given.
+        # ``lower`` chooses a triangle only where it is given: see ``eigh``. In SciPy 1.18 an object
+        # stands for an ``lwork`` that is not given.
         assert own.default == peer.default or (
             own.name in ("lower", "lwork") and own.default is None
         )
