@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from math import prod
-from platform import machine
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
@@ -32,7 +31,7 @@ from funcgrad.backends.native.cpython import (
     symbols,
 )
 from funcgrad.backends.native.native_code import NativeCode
-from funcgrad.backends.native.processor import Code, Toolchain
+from funcgrad.backends.native.processor import Code, Processor, Toolchain
 from funcgrad.backends.native.runtime_text import RUNTIME
 from funcgrad.floating_errors import ERROR_STATE
 from funcgrad.programs.program import Program
@@ -336,7 +335,7 @@ class _BuiltinDefinition(ctypes.Structure):
     )
 
 
-def runtime_text() -> str:
+def runtime_text(processor: Processor) -> str:
     """The text of the runtime's module."""
     numbers = {member.name.lower(): member.value for group in (_Word, _Place) for member in group}
     example = wrap(2.5)
@@ -354,6 +353,39 @@ def runtime_text() -> str:
         dimensions=ArrayLayout.dimensions,
         dense=DENSE,
         writable=WRITABLE,
-        clock="readcyclecounter" if machine() in ("x86_64", "AMD64") else "readsteadycounter",
     )
-    return text
+    return text + _clock_text(processor)
+
+
+def _clock_text(processor: Processor) -> str:
+    """The function that reads a clock: some ticks a nanosecond; 0 where LLVM knows no clock.
+
+    A 64-bit Arm lets programs read a clock of 24 MHz to 1 GHz, whose ticks are made 0.5 ns long.
+    LLVM's ``readsteadycounter`` is 0 there, and ``readcyclecounter`` faults elsewhere.
+    """
+    if processor.is_arm:
+        return _CLOCK_OF_ARM
+    name = "readcyclecounter" if processor.triple.startswith("x86_64") else "readsteadycounter"
+    return _CLOCK.replace("NAME", name)
+
+
+_CLOCK: Final = """
+define internal i64 @ticks() nounwind {
+  %now = call i64 @llvm.NAME()
+  ret i64 %now
+}
+
+declare i64 @llvm.NAME()
+"""
+
+_CLOCK_OF_ARM: Final = """
+define internal i64 @ticks() nounwind {
+  %now = call i64 @llvm.read_volatile_register.i64(metadata !{!"CNTVCT_EL0"})
+  %rate = call i64 @llvm.read_volatile_register.i64(metadata !{!"CNTFRQ_EL0"})
+  %length = udiv i64 2000000000, %rate
+  %ticks = mul i64 %now, %length
+  ret i64 %ticks
+}
+
+declare i64 @llvm.read_volatile_register.i64(metadata)
+"""

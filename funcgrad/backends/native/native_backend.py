@@ -87,7 +87,7 @@ class NativeBackend:
         """The code between Python and programs, compiled once."""
         with self._tools.lock:
             if self._made is None:
-                text = runtime_text()
+                text = runtime_text(self._tools.processor)
                 self._made = Runtime(self._tools, self._tools.object_code(text, BEST))
             return self._made
 

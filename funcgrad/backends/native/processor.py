@@ -14,7 +14,6 @@ out is machine code, which lives as long as its ``Code``.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import count
 from threading import RLock
@@ -50,21 +49,29 @@ class Processor:
         What it can do, such as ``+avx2,-avx512f``.
     bits : int
         The width of its vectors.
+    triple : str
+        Its kind and the system, as LLVM has them, such as ``aarch64-unknown-linux-gnu``.
     """
 
     cpu: str
     features: str
     bits: int
+    triple: str
+
+    @property
+    def is_arm(self) -> bool:
+        """Whether it is a 64-bit Arm, each of which fuses and converts half precision."""
+        return self.triple.startswith(("aarch64", "arm64"))
 
     @property
     def fuses(self) -> bool:
         """Whether it multiplies and adds with one rounding."""
-        return "+fma" in self.features.split(",")
+        return self.is_arm or "+fma" in self.features.split(",")
 
     @property
     def halves(self) -> bool:
         """Whether it converts numbers of half precision."""
-        return "+f16c" in self.features.split(",")
+        return self.is_arm or "+f16c" in self.features.split(",")
 
     @property
     def scales(self) -> bool:
@@ -80,7 +87,8 @@ def host() -> Processor:
         bits = 512
     else:
         bits = 256 if features.get("avx2") else 128
-    return Processor(LLVM.get_host_cpu_name(), features.flatten(), bits)
+    triple = LLVM.get_process_triple()
+    return Processor(LLVM.get_host_cpu_name(), features.flatten(), bits, triple)
 
 
 def _initialize() -> None:
@@ -178,7 +186,7 @@ class Toolchain:
             return self._processor or host()
 
     def _machine(self, level: int) -> Any:
-        return LLVM.Target.from_default_triple().create_target_machine(
+        return LLVM.Target.from_triple(self.processor.triple).create_target_machine(
             cpu=self.processor.cpu,
             features=self.processor.features,
             opt=level,
@@ -218,8 +226,8 @@ class Toolchain:
     def _versions(self) -> tuple[str, ...]:
         processor = self.processor
         with self.lock:
-            versions = llvmlite.__version__, str(LLVM.llvm_version_info), sys.platform, "inlined"
-        return processor.cpu, processor.features, *versions
+            versions = llvmlite.__version__, str(LLVM.llvm_version_info), "inlined"
+        return processor.cpu, processor.features, processor.triple, *versions
 
     def compiled(self, text: str, level: int) -> bytes:
         """Compile the text of a module to an object file, whatever is on disk."""
@@ -281,7 +289,9 @@ class Toolchain:
         _initialize()
         number = next(self._names)
         if self._linker is None or number % _LIBRARIES == 0:
-            self._linker = LLVM.create_lljit_compiler(self._machine(0), suppress_errors=True)
+            self._linker = LLVM.create_lljit_compiler(
+                self._machine(0), use_jit_link=True, suppress_errors=True
+            )
         library = LLVM.JITLibraryBuilder()
         for file in files:
             library.add_object_img(file)

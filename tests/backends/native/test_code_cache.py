@@ -127,7 +127,7 @@ def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled == []
     Toolchain().object_code(TEXT + " ", BEST)
     Toolchain().object_code(TEXT, 1)
-    weak = processor.Processor("x86-64", "", 128)
+    weak = processor.Processor("x86-64", "", 128, Toolchain().processor.triple)
     Toolchain(weak).object_code(TEXT, BEST)
     assert len(compiled) == 3
 

@@ -25,8 +25,8 @@ from funcgrad.quick_dataclasses import dataclass
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 HOST: Final = host()
-GENERIC: Final = Processor("x86-64", "", 128)
-AVX2: Final = Processor("haswell", "+avx2,+fma", 256)
+GENERIC: Final = Processor("generic" if HOST.is_arm else "x86-64", "", 128, HOST.triple)
+AVX2: Final = Processor("haswell", "+avx2,+fma", 256, HOST.triple)
 
 EDGES: Final = (
     *(0.0, 1.0, 2.0, 0.5, 3.0, 2.5, 7.0, 1e9, 1e15 + 1, 1e22, 1.5e6, np.inf, np.nan),
