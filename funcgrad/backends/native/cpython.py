@@ -64,16 +64,17 @@ _FUNCTIONS: Final = (
     "Py_IncRef",
 )
 
-_OF_C: Final = (
-    "malloc",
-    "realloc",
-    "free",
-    "memset",
-    "memcpy",
-    "memmove",
-    "fmod",
-    "fmodf",
+_OF_C: Final = ("malloc", "realloc", "free", "fmod", "fmodf")
+
+COPYING: Final = tuple(
+    [
+        name
+        for name in ("memset", "memcpy", "memmove", "bzero", "__bzero")
+        if hasattr(ctypes.pythonapi, name)
+    ]
 )
+"""The functions of C that LLVM may call in the place of loops, and those by which macOS sets memory
+to zero, on Arm's processors and on Intel's."""
 
 # Places in the table of NumPy's C API, the same in all versions (numpy/__multiarray_api.h).
 _ARRAY_TYPE, _SCALAR, _NEW_FROM_DESCR, _EMPTY = 2, 60, 94, 184
@@ -261,7 +262,7 @@ def symbols() -> Mapping[str, int]:
     library = ctypes.pythonapi
     known = {
         name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        for name in (*_FUNCTIONS, *_OF_C)
+        for name in (*_FUNCTIONS, *_OF_C, *COPYING)
     }
     known["PyArray_Scalar"] = table[_SCALAR]
     known["PyArray_NewFromDescr"] = table[_NEW_FROM_DESCR]

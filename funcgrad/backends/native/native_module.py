@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from funcgrad.backends.native.cpython import COPYING
 from funcgrad.backends.native.function_text import (
     Arithmetic,
     FunctionText,
@@ -17,10 +18,6 @@ from funcgrad.backends.native.function_text import (
 from funcgrad.backends.native.referents import Recipe
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
-
-_COPYING: Final = ("memcpy", "memmove", "memset")
-"""Functions of C that LLVM may call in the place of loops."""
-
 
 _LONG: Final = 1 << 20
 """So many operations on numbers take from a tenth of a millisecond to some. Whoever has let go of
@@ -172,7 +169,7 @@ class NativeModule:
         """The names that it and its shared functions refer to and that have no recipe."""
         functions = needed(self.definitions, self.uses)
         declared = self.declarations.union(*[function.declarations for function in functions])
-        return sorted({*symbols_in(declared), *_COPYING} - self.recipes.keys())
+        return sorted({*symbols_in(declared), *COPYING} - self.recipes.keys())
 
     def shared(self, function: str, parameters: str, write: Callable[[FunctionText], None]) -> str:
         """Write a function that programs share, unless it is written; returns its name.

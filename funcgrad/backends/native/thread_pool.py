@@ -108,7 +108,7 @@ join:
   store i64 %fewer, ptr %tickets_place
   %before = load i64, ptr %active_place
   %joined = add i64 %before, 1
-  store i64 %joined, ptr %active_place
+  store atomic i64 %joined, ptr %active_place monotonic, align 8
   %function = load ptr, ptr %function_place
   %environment = load ptr, ptr %environment_place
   %count = load i64, ptr %count_place
@@ -119,7 +119,7 @@ join:
   %d = call i32 @pthread_mutex_lock(ptr %pool)
   %active = load i64, ptr %active_place
   %left = sub i64 %active, 1
-  store i64 %left, ptr %active_place
+  store atomic i64 %left, ptr %active_place monotonic, align 8
   %is_last = icmp eq i64 %left, 0
   br i1 %is_last, label %tell, label %look
 tell:
