@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -134,3 +134,26 @@ def test_a_level_that_rounded_otherwise_would_be_noticed(
     monkeypatch.setattr(Toolchain, "_compile", with_another_number)
     with pytest.raises(AssertionError):
         assert_one_result(lambda x: x * (1.0 / 3.0), [X], monkeypatch, tmp_path)
+
+
+def test_code_that_runs_for_some_milliseconds_is_compiled_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The processor's clock tells how long it runs: a clock that stands still never would."""
+    monkeypatch.setenv("FUNCGRAD_CACHE", "0")
+    f = fg.jit(lambda x: fnp.cumsum(fnp.tanh(x) * 1.25), backend="native")
+    f(X)
+    better, compile_ = Event(), Toolchain.compiled
+
+    def compiled_better(self: Toolchain, text: str, level: int) -> bytes:
+        assert level == BEST
+        better.set()
+        return compile_(self, text, level)
+
+    monkeypatch.setattr(Toolchain, "compiled", compiled_better)
+    calls = 0
+    while not better.is_set() and calls < 1_000_000:
+        f(X)
+        calls += 1
+    assert 10 < calls < 1_000_000
+    assert better.wait(60)
