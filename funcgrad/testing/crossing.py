@@ -25,7 +25,7 @@ import numpy as np
 from funcgrad import trees
 from funcgrad.primitive import DISCRETE
 from funcgrad.testing.moving import Mover, Near, Stop
-from funcgrad.testing.visits import Name, Point, Visit
+from funcgrad.testing.point_runs import Name, Point, PointRun
 from funcgrad.trace import Value
 from funcgrad.transforms.forward import jvp
 
@@ -103,7 +103,7 @@ def _with_tangents(mover: Mover) -> Callable[..., Any]:
     return pushed
 
 
-def _chosen(visit: Visit, choice: int, crossed: Sequence[Name], comparisons: bool) -> int | None:
+def _chosen(visit: PointRun, choice: int, crossed: Sequence[Name], comparisons: bool) -> int | None:
     """The place of a number, among the operations or comparisons first, then among elements."""
     parts = [
         (int(first), int(end - first))
@@ -120,7 +120,7 @@ def _chosen(visit: Visit, choice: int, crossed: Sequence[Name], comparisons: boo
 
 
 def _walk_across(
-    mover: Mover, visit: Visit, place: int, crossed: Sequence[Name], steps: int
+    mover: Mover, visit: PointRun, place: int, crossed: Sequence[Name], steps: int
 ) -> Point | None:
     """Step until a distance has the other sign; None where steps do not make it smaller.
 

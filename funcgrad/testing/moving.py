@@ -19,7 +19,7 @@ from funcgrad.floating_errors import quiet
 from funcgrad.key_uses import repetition
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.tensor import wrap
-from funcgrad.testing.visits import Array, Point, Visit
+from funcgrad.testing.point_runs import Array, Point, PointRun
 from funcgrad.transforms.encounters import Encounters, encounters
 from funcgrad.transforms.masked import fit_cotangent
 
@@ -62,7 +62,7 @@ class Near:
 class Stop:
     """Where a walk ended, with the distances that are still too small."""
 
-    visit: Visit
+    visit: PointRun
     near: list[Near]
 
     def share(self) -> float:
@@ -136,14 +136,14 @@ class Mover:
         arguments: tuple[Any, ...] = trees.unflatten(self.structure, leaves)
         return arguments
 
-    def visit(self, point: Point) -> Visit:
+    def visit(self, point: Point) -> PointRun:
         """Run the function, and note what it meets."""
         with repetition(), quiet():
-            return Visit(point, encounters(self.function, self.arguments(point)))
+            return PointRun(point, encounters(self.function, self.arguments(point)))
 
     # ------------------------------------------------------------------------------- distances
 
-    def near(self, visit: Visit, limit: float = 0.0) -> list[Near]:
+    def near(self, visit: PointRun, limit: float = 0.0) -> list[Near]:
         """The distances that are less than they shall be, the smallest first.
 
         Up to a limit they shall be the greater the steeper they are.
@@ -156,7 +156,7 @@ class Mover:
         order = np.argsort(abs(values / goals), kind="stable")
         return [Near(int(places[k]), float(values[k]), float(goals[k])) for k in order]
 
-    def _margins(self, visit: Visit, limit: float) -> Array:
+    def _margins(self, visit: PointRun, limit: float) -> Array:
         """Margins in the arguments of the function: those of its operations, times their slopes."""
         margins = np.full(visit.values.shape, self.margin)
         width = _CLEARANCE * max(self.margin, self._steps())
@@ -178,7 +178,7 @@ class Mover:
         coarsest = max(float(np.finfo(dtype).eps) for dtype in dtypes)
         return 0.5 * float(np.cbrt(coarsest))
 
-    def jacobian(self, visit: Visit, near: Sequence[Near]) -> Array:
+    def jacobian(self, visit: PointRun, near: Sequence[Near]) -> Array:
         """The derivatives of distances, a row for each, in all numbers of the point."""
         leaves, rows = self.numbers(visit.point), []
         for short in near:
@@ -208,7 +208,7 @@ class Mover:
             visit = best.visit
         return Stop(visit, [])
 
-    def _walk(self, visit: Visit, limit: float) -> tuple[Stop, Stop | None]:
+    def _walk(self, visit: PointRun, limit: float) -> tuple[Stop, Stop | None]:
         """Walk under a limit; return also the best point where all margins were kept."""
         best: Stop | None = None
         shakes = 0

@@ -3,13 +3,13 @@
 >>> import numpy as np
 >>> from funcgrad.transforms.encounters import encounters
 >>> point = [np.array([1.0, 2.0])]
->>> visit = Visit(point, encounters(lambda x: abs(3 * x - 4), point))
+>>> visit = PointRun(point, encounters(lambda x: abs(3 * x - 4), point))
 >>> visit.values, visit.push([np.ones(2)]), visit.pull(1)
 (array([-1.,  2.]), array([3., 3.]), [array([0., 3.])])
 
 Where a distance is a complex number, its absolute value counts:
 
->>> visit = Visit([], encounters(lambda z: 1 / z, [3 + 4j]))
+>>> visit = PointRun([], encounters(lambda z: 1 / z, [3 + 4j]))
 >>> visit.values, visit.push([1.0]), visit.pull(0)
 (array([5.]), array([0.6]), [np.complex128(0.6+0.8j)])
 """
@@ -33,7 +33,7 @@ Name: TypeAlias = tuple[Hashable, int]
 """The site of an operation, and the number of an element among its distances."""
 
 
-class Visit:
+class PointRun:
     """A run at a point, with the distances of all operations in one array.
 
     Parameters
@@ -59,19 +59,19 @@ class Visit:
         """Lay out what the run has met."""
         self.point = point
         self.run = run
-        self._found = [np.asarray(x) for met in run.met for x in (*met.zeros, *met.domain)]
+        self._arrays = [np.asarray(x) for met in run.met for x in (*met.zeros, *met.domain)]
         self._variables = [variable for met in run.met for variable in met.variables]
-        sizes = [x.size for x in self._found]
-        found = _row(self._found)
-        is_complex = np.repeat([x.dtype.kind == "c" for x in self._found], sizes).astype(bool)
+        sizes = [x.size for x in self._arrays]
+        elements = _row(self._arrays)
+        is_complex = np.repeat([x.dtype.kind == "c" for x in self._arrays], sizes).astype(bool)
         is_end = [k >= len(met.zeros) for met in run.met for k in range(len(met.variables))]
         owners = [k for k, met in enumerate(run.met) for _ in met.variables]
         self.parts = np.cumsum([0, *sizes])
         self.owners = np.repeat(owners, sizes).astype(int)
         self.is_end = np.repeat(is_end, sizes).astype(bool)
         self.has_sides = ~(self.is_end | is_complex)
-        self.values = np.where(is_complex, abs(found), found.real)
-        self._directions = np.where(is_complex, np.sign(found), 1)
+        self.values = np.where(is_complex, abs(elements), elements.real)
+        self._directions = np.where(is_complex, np.sign(elements), 1)
 
     @cached_property
     def sites(self) -> list[Hashable]:
@@ -102,19 +102,19 @@ class Visit:
         """The derivatives of all distances along a direction of the arguments that move."""
         with quiet():
             pushed = self.run.record.push(self._variables, tangents)
-            pairs = zip(pushed, self._found, strict=True)
+            pairs = zip(pushed, self._arrays, strict=True)
             slopes = _row([np.zeros(x.shape) if t is None else np.asarray(t) for t, x in pairs])
             return (self._directions.conj() * slopes).real
 
     def pull(self, place: int) -> list[Value]:
         """The derivatives of a distance in the arguments that move; None is a zero."""
-        part = int(np.searchsorted(self.parts, place, side="right")) - 1
-        value = self._found[part]
+        array = int(np.searchsorted(self.parts, place, side="right")) - 1
+        value = self._arrays[array]
         ct = np.zeros(value.size, value.dtype)
         direction = self._directions[place]
-        ct[place - self.parts[part]] = direction if value.dtype.kind == "c" else 1
+        ct[place - self.parts[array]] = direction if value.dtype.kind == "c" else 1
         with quiet():
-            return self.run.record.pull([self._variables[part]], [ct.reshape(value.shape)[()]])
+            return self.run.record.pull([self._variables[array]], [ct.reshape(value.shape)[()]])
 
 
 def _row(arrays: Sequence[Array]) -> Array:
