@@ -22,7 +22,6 @@ from threading import get_ident
 from typing import Final
 
 from funcgrad.errors import KeyReuseError
-from funcgrad.process_locks import ProcessLock
 from funcgrad.users_line import users_line
 
 
@@ -37,12 +36,11 @@ class KeyUses:
         The threads that take part.
     """
 
-    __slots__ = ("_lock", "_made", "_used", "is_open", "threads")
+    __slots__ = ("_made", "_used", "is_open", "threads")
 
     def __init__(self) -> None:
         self.is_open = True
         self.threads = {get_ident()}
-        self._lock = ProcessLock()
         self._used: dict[bytes, dict[int, tuple[str, str]]] = {}
         self._made: dict[bytes, set[bytes]] = {}
 
@@ -55,26 +53,26 @@ class KeyUses:
             One of them was used in this way before, or is there twice, as in two rows of ``vmap``.
         """
         line = users_line()
-        with self._lock.here:
-            for key in keys:
-                kinds = self._used.setdefault(key, {})
-                if kind in kinds:
-                    raise _reused(operation, line, *kinds[kind])
-                kinds[kind] = operation, line
+        for key in keys:
+            use = operation, line
+            first = self._used.setdefault(key, {}).setdefault(kind, use)
+            if first is not use:
+                raise _reused(operation, line, *first)
 
     def derive(self, key: bytes, made: Sequence[bytes]) -> None:
         """Note that keys were made from a key."""
-        with self._lock.here:
-            self._made.setdefault(key, set()).update(made)
+        known: set[bytes] | None = None
+        while self._made.get(key) is not known or known is None:  # it was forgotten meanwhile
+            known = self._made.setdefault(key, set())
+            known.update(made)
 
     def forget(self, key: bytes) -> None:
         """Forget the uses of a key, and of all keys that were made from it."""
-        with self._lock.here:
-            keys = [key]
-            while keys:
-                known = keys.pop()
-                self._used.pop(known, None)
-                keys += self._made.pop(known, ())
+        keys = [key]
+        while keys:
+            known = keys.pop()
+            self._used.pop(known, None)
+            keys += self._made.pop(known, ())
 
 
 class DrawWitness:

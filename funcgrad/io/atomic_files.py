@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from threading import Thread
 from types import MappingProxyType
 from typing import BinaryIO, Final
 
 from funcgrad.errors import ArgumentError, MissingFileError, StorageError
+from funcgrad.process_locks import begin_thread
 
 try:
     import fcntl
@@ -135,7 +135,7 @@ def _freed_by_a_thread(target: Path) -> Iterator[None]:
         yield
     finally:
         if descriptor is not None:
-            Thread(target=os.close, args=(descriptor,)).start()
+            begin_thread(lambda: os.close(descriptor))
 
 
 def _open_if_large(path: Path) -> int | None:

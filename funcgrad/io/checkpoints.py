@@ -9,7 +9,7 @@ from contextlib import suppress
 from math import isnan, nan
 from operator import index
 from pathlib import Path
-from threading import RLock, Thread
+from threading import Thread
 from typing import Any, Final, Self, SupportsFloat, SupportsIndex
 from warnings import warn
 
@@ -23,6 +23,7 @@ from funcgrad.errors import (
 from funcgrad.io.atomic_files import checked_path
 from funcgrad.io.loading import describe, load
 from funcgrad.io.saving import PathLike, Snapshot, snapshot, write_snapshot
+from funcgrad.process_locks import ProcessLock, begin_thread
 
 _NAME: Final = re.compile(r"step-(\d+)\.safetensors")
 _METRICS: Final = "metrics"
@@ -80,7 +81,7 @@ class Checkpoints:
         self._keep, self._best = keep, best
         self._thread: Thread | None = None
         self._failure: BaseException | None = None
-        self._lock = RLock()
+        self._lock = ProcessLock()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -129,13 +130,15 @@ class Checkpoints:
                 f"Checkpoints.save: best={self._best} needs metrics={{{self._best[0]!r}: ...}}."
             )
         texts = {_METRICS: json.dumps(numbers)}
-        with self._lock:
-            self.wait()
+
+        def begin() -> None:
+            self._wait()
             content = snapshot(tree, texts, "Checkpoints.save")
-            self._thread = Thread(target=self._write, args=(number, content))
-            self._thread.start()
+            self._thread = begin_thread(lambda: self._write(number, content))
             if wait:
-                self.wait()
+                self._wait()
+
+        self._lock.run(begin)
 
     def _write(self, step: int, content: Snapshot) -> None:
         try:
@@ -149,13 +152,15 @@ class Checkpoints:
 
         Call it at the end of a run, or write ``with Checkpoints(...) as checkpoints``.
         """
-        with self._lock:
-            if self._thread is not None:
-                self._thread.join()
-                self._thread = None
-            failure, self._failure = self._failure, None
-            if failure is not None:
-                raise failure
+        self._lock.run(self._wait)
+
+    def _wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def __enter__(self) -> Self:
         return self

@@ -20,6 +20,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from funcgrad.process_locks import begin_thread
+
 PIECE: Final = 2**22
 HELPERS: Final = max(1, min(3, (os.cpu_count() or 1) - 1))
 SIZE: Final = 16
@@ -37,7 +39,8 @@ class Digests:
     """A queue of pieces to hash. Leaving the block ends its threads, after errors too.
 
     These are plain threads: an executor refuses work while the interpreter exits, when the thread
-    of a last checkpoint may still be saving.
+    of a last checkpoint may still be saving. They are daemons, so that none that an interrupt made
+    wait for ever keeps Python from ending.
     """
 
     def __init__(self) -> None:
@@ -60,8 +63,7 @@ class Digests:
 
     def use_another_thread(self) -> None:
         """Begin one more thread: for a caller that is about to wait for a disk, not to compute."""
-        self._threads.append(Thread(target=self._help))
-        self._threads[-1].start()
+        self._threads.append(begin_thread(self._help, daemon=True))
 
     def _help(self) -> None:
         while (work := self._pieces.get()) is not None:

@@ -44,25 +44,33 @@ class BlasThreads:
 
     def __init__(self) -> None:
         self._lock = ProcessLock()
-        self._users = self._before = 0
+        self._users: set[object] = set()
+        self._before: int | None = None
         self._functions = _functions()
 
     @contextmanager
     def one(self) -> Iterator[None]:
         """Have one thread within the block; the last to leave puts the old number back."""
-        read, write = self._functions or (lambda: 1, lambda number: None)
-        with self._lock.here:
-            if not self._users:
-                self._before = read()
-                write(1)
-            self._users += 1
+        user = object()
         try:
+            self._lock.run(lambda: self._begin(user))
             yield
         finally:
-            with self._lock.here:
-                self._users -= 1
-                if not self._users:
-                    write(self._before)
+            self._lock.run(lambda: self._end(user))
+
+    def _begin(self, user: object) -> None:
+        read, write = self._functions or (lambda: 1, lambda number: None)
+        self._users.add(user)
+        if self._before is None:
+            self._before = read()
+            write(1)
+
+    def _end(self, user: object) -> None:
+        _, write = self._functions or (lambda: 1, lambda number: None)
+        self._users.discard(user)
+        if self._before is not None and not self._users:
+            write(self._before)
+            self._before = None
 
 
 _THREADS: Final = BlasThreads()

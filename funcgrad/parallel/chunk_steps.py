@@ -28,7 +28,6 @@ from funcgrad.parallel.plans import Job, StagingPlan, digest_of
 from funcgrad.parallel.probes import caller
 from funcgrad.parallel.waiting import Patience
 from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
-from funcgrad.process_locks import ProcessLock
 from funcgrad.shape import spec_of
 from funcgrad.staging.static_arguments import parts_of
 from funcgrad.trace import Value
@@ -75,7 +74,6 @@ class Steps:
         job.check()
         self.job, self.engine = job, _engine_of(job.operation, job.executor)
         self.sent: dict[Hashable, tuple[object, object]] = {}
-        self._lock = ProcessLock()
         self._plans: dict[Hashable, StagingPlan] = {}
 
     def step(
@@ -91,13 +89,12 @@ class Steps:
     def plan(self, leaves: Sequence[Value], structure: Structure) -> StagingPlan:
         """The plan for parameters of this kind; a new one when something outside has changed."""
         key = structure, parts_of(structure), tuple([spec_of(leaf) for leaf in leaves])
-        with self._lock.here:
-            plan = self._plans.get(key)
-            if plan is None or not plan.unchanged():
-                if len(self._plans) >= _MOST_PLANS:
-                    self._plans.clear()
-                plan = self._plans[key] = StagingPlan(self.job, structure)
-            return plan
+        plan = self._plans.get(key)
+        if plan is None or not plan.unchanged():
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = StagingPlan(self.job, structure)
+        return plan
 
 
 class Step:

@@ -124,12 +124,12 @@ class StagingPlan:
 
     def code(self) -> StepCode:
         """All that workers need to run the plan; another object when a program was added."""
-        if self._code is None:
+        code, programs = self._code, self._programs
+        if code is None or code.programs is not programs:
             combine = None if self._job.combine is None else self._combination(self._job.combine)
-            self._code = StepCode(
-                self._programs, combine, tuple(self.arrays), self._job.dtype_of_sums()
-            )
-        return self._code
+            code = StepCode(programs, combine, tuple(self.arrays), self._job.dtype_of_sums())
+            self._code = code
+        return code
 
     def result(self, leaves: Sequence[Any]) -> Any:
         """The tree of results that has these leaves."""
@@ -199,10 +199,12 @@ class StagingPlan:
                 f"{operation}: chunk {index} has other numbers each time that it is loaded, and the"
                 " function takes another path for them. Load the same data every time."
             )
-        with self._lock.here:
-            if made not in self._programs:  # else another thread has staged it meanwhile
-                self._captures.append(capture)
-                self._programs, self._code = (*self._programs, made), None
+        self._lock.run(lambda: self._add(capture, made))
+
+    def _add(self, capture: Capture, made: ChunkProgram) -> None:
+        if made not in self._programs:  # else another thread has staged it meanwhile
+            self._captures.append(capture)
+            self._programs = (*self._programs, made)
 
     def _check(self, index: int, specs: tuple[Spec, ...], result: Structure) -> None:
         """Check that results are like those of the chunks before."""

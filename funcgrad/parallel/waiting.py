@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Thread
 from time import monotonic
 from typing import Final, TypeVar
 
 from funcgrad.errors import WorkerError
+from funcgrad.process_locks import begin_thread
 
 T = TypeVar("T")
 _PATIENCE: Final = 10.0
@@ -62,5 +62,5 @@ def in_thread(function: Callable[[], T]) -> Future[T]:
         except BaseException as error:
             future.set_exception(error)
 
-    Thread(target=run, daemon=True).start()
+    begin_thread(run, daemon=True)
     return future

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import atexit
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -20,6 +19,7 @@ from funcgrad.process_locks import ProcessLock
 
 T = TypeVar("T")
 _MOST: Final = 128
+_MISSING: Final[Any] = object()
 
 
 class ChunkStore:
@@ -35,46 +35,45 @@ class ChunkStore:
 
     def chunk(self, key: str, run: str, limit: int, load: Callable[[], T]) -> T:
         """Return a chunk; keep it if all chunks of its run then have at most ``limit`` bytes."""
-        with self._lock.here:
-            if key in self._chunks:
-                _, size, data = self._chunks[key]
-                self._chunks[key] = run, size, data
-                known: T = data
-                return known
+        for known in self._lock.run(lambda: self._known(key, run)):
+            return known  # type: ignore[no-any-return]
         loaded = load()  # without the lock: two threads may load one chunk twice
-        size = sum(_sizes(loaded))
-        with self._lock.here:
-            self._chunks.pop(key, None)
-            total = sum([taken for _, taken, _ in self._chunks.values()])
-            for other, (run_of_other, taken, _) in list(self._chunks.items()):
-                if total + size > limit and run_of_other != run:
-                    del self._chunks[other]
-                    total -= taken
-            if total + size <= limit:
-                self._chunks[key] = run, size, loaded
+        self._lock.run(lambda: self._keep(key, run, limit, loaded))
         return loaded
+
+    def _known(self, key: str, run: str) -> tuple[Any, ...]:
+        if key not in self._chunks:
+            return ()
+        _, size, data = self._chunks[key]
+        self._chunks[key] = run, size, data
+        return (data,)
+
+    def _keep(self, key: str, run: str, limit: int, loaded: object) -> None:
+        size = sum(_sizes(loaded))
+        self._chunks.pop(key, None)
+        total = sum([taken for _, taken, _ in self._chunks.values()])
+        for other, (run_of_other, taken, _) in list(self._chunks.items()):
+            if total + size > limit and run_of_other != run:
+                del self._chunks[other]
+                total -= taken
+        if total + size <= limit:
+            self._chunks[key] = run, size, loaded
 
 
 class RecentValues:
     """Values by what they were made from, the 128 used last: compiled programs, and answers."""
 
     def __init__(self) -> None:
-        self._lock = ProcessLock()
-        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+        self._values: dict[Hashable, Any] = {}
 
     def recall(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return a value, which is made where it is new."""
-        with self._lock.here:
-            if key in self._values:
-                self._values.move_to_end(key)
-                known: T = self._values[key]
-                return known
-        made = make()  # without the lock: two threads may make one thing twice
-        with self._lock.here:
-            self._values[key] = made
-            while len(self._values) > _MOST:
-                self._values.popitem(last=False)
-        return made
+        """Return a value, which is made where it is new; two threads may make it at once."""
+        known = self._values.pop(key, _MISSING)
+        value: T = make() if known is _MISSING else known
+        self._values[key] = value  # last in the order
+        for oldest in list(self._values)[:-_MOST]:
+            self._values.pop(oldest, None)
+        return value
 
     def clear(self) -> None:
         """Forget everything."""

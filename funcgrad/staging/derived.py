@@ -31,7 +31,6 @@ from funcgrad.backends.interface import Compiled
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import FuncgradError, GuardError, TracerError
 from funcgrad.passes.pipeline import optimize
-from funcgrad.process_locks import ProcessLock
 from funcgrad.programs.program import Program
 from funcgrad.staging.entry import told_by_operation
 from funcgrad.structure import Control
@@ -64,10 +63,9 @@ _MOST: Final = 32
 class _Memo:
     """A cache of the latest few objects that were made, by key; many threads may use it at once."""
 
-    __slots__ = ("_lock", "_made")
+    __slots__ = ("_made",)
 
     def __init__(self) -> None:
-        self._lock = ProcessLock()
         self._made: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -75,11 +73,9 @@ class _Memo:
         known: T | None = self._made.get(key)
         if known is not None:
             return known
-        made = make()  # not under the lock, since it may run rules of the user's
-        with self._lock.here:
-            stored: T = self._made.setdefault(key, made)
-            if len(self._made) > _MOST:
-                self._made.pop(next(iter(self._made)))
+        stored: T = self._made.setdefault(key, make())  # two threads may make it at once
+        for oldest in list(self._made)[:-_MOST]:
+            self._made.pop(oldest, None)
         return stored
 
 

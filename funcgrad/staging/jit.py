@@ -18,6 +18,7 @@ fits, the general path stages the function if the call is new, and then writes a
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
@@ -34,7 +35,7 @@ from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.foreign_names import answering
 from funcgrad.key_uses import current_uses
 from funcgrad.passes.pipeline import optimize
-from funcgrad.process_locks import ProcessLock, cached_property
+from funcgrad.process_locks import cached_property
 from funcgrad.programs.program import Program
 from funcgrad.result_watch import WATCH, WATCHING
 from funcgrad.staging.capture import Capture
@@ -102,12 +103,11 @@ class Jitted(Generic[P, R]):
         self._choice = backend
         self._relaxed = relaxed
         self._signatures: dict[Hashable, Signature] = {}
-        self._forms: dict[Form, Callable[[Any, Any], Any] | None] = {}
+        self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
         self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
-        self._failures: tuple[Failure, ...] = ()
-        self.stagings = 0
-        self._lock = ProcessLock()
+        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
+        self._stagings: list[None] = []  # which threads can count at once
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
@@ -144,7 +144,12 @@ class Jitted(Generic[P, R]):
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The programs that could not be compiled, the latest last."""
-        return self._failures
+        return tuple(self._failures.copy())
+
+    @property
+    def stagings(self) -> int:
+        """How often the function was staged."""
+        return len(self._stagings)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Call in the general way, which flattens the trees in loops, for calls of any form."""
@@ -209,37 +214,37 @@ class Jitted(Generic[P, R]):
     # Caches.
 
     def _signature(self, key: Hashable) -> Signature:
-        with self._lock.here:
-            if key not in self._signatures:
-                if len(self._signatures) >= _MOST_SIGNATURES:
-                    self._signatures.pop(next(iter(self._signatures)))
-                    self._forms = {}
-                    self._forget_entries()  # one might use the dropped signature
-                self._signatures[key] = Signature()
-            return self._signatures[key]
+        known = self._signatures.get(key)
+        if known is not None:
+            return known
+        for oldest in list(self._signatures)[: 1 - _MOST_SIGNATURES]:
+            self._forms = {}
+            self._forget_entries()  # one might use the dropped signature
+            self._signatures.pop(oldest, None)
+        return self._signatures.setdefault(key, Signature())
 
     def _ease(self, form: Form, variants: Signature) -> None:
         """Try the entry for this form first from now on; write it if it does not exist yet."""
-        with self._lock.here:
-            if form not in self._forms:
-                if len(self._forms) >= _MOST_SIGNATURES:
-                    self._forms = {}
-                    self._forget_entries()
-                self._forms[form] = write_entry(form, variants)
-            entry = self._forms[form]
-            preferred = (*(() if form.static else variants.entries), *([entry] if entry else ()))
-            others = [other for other in self._entries if other not in preferred]
-            self._entries = (*preferred, *others)[:_MOST_ENTRIES]
-            if variants.direct and not form.static:
-                self._call_directly(variants)
+        known, entry = self._forms.get(form, (None, None))
+        if known is not variants:  # another thread may have dropped these, or others, meanwhile
+            if len(self._forms) >= _MOST_SIGNATURES:
+                self._forms = {}
+                self._forget_entries()
+            entry = write_entry(form, variants)
+            self._forms[form] = variants, entry
+        if variants.direct and not form.static:
+            self._call_directly(variants)
+        preferred = (*(() if form.static else variants.entries), *([entry] if entry else ()))
+        others = [other for other in self._entries if other not in preferred]
+        self._entries = (*preferred, *others)[:_MOST_ENTRIES]
 
     def _call_directly(self, variants: Signature) -> None:
         """Have machine code call the variants' functions first from now on."""
         *known, general = self._direct
         others = [function for function in known if function not in variants.direct]
-        self._direct = (*(*variants.direct, *others)[:_MOST_ENTRIES], general)
         if variants.call_natively is not None and type(self) is not Jitted:
             variants.call_natively(self)
+        self._direct = (*(*variants.direct, *others)[:_MOST_ENTRIES], general)
 
     def _forget_entries(self) -> None:
         self._entries, self._direct = (), self._direct[-1:]
@@ -259,8 +264,7 @@ class Jitted(Generic[P, R]):
                 " `if`, or make the number that it depends on static."
             )
             return MISS
-        with self._lock.here:
-            self.stagings += 1
+        self._stagings.append(None)
         capture = Capture(*self._roots(args, kwargs))
         staged = capture.run(lambda: self._staged(args, kwargs))
         if staged is None:
@@ -371,9 +375,7 @@ class Jitted(Generic[P, R]):
         return optimized, evaluated(optimized)
 
     def _note_failure(self, backend: Backend, program: Program, error: Exception) -> None:
-        failure = Failure(program, backend.name, repr(error))
-        with self._lock.here:
-            self._failures = (*self._failures, failure)[-_MOST_FAILURES:]
+        self._failures.append(Failure(program, backend.name, repr(error)))
         instead = "is evaluated operation by operation" if backend is NUMPY else "NumPy's runs"
         self._warn(
             f"has a program that the backend {backend.name!r} could not compile, and that"

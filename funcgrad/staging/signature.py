@@ -89,7 +89,6 @@ class Signature:
         "_lock",
         "_variants",
         "_wasted",
-        "_wasted_by",
         "attempts",
         "call_natively",
         "direct",
@@ -106,7 +105,7 @@ class Signature:
         self.call_natively: Callable[[object], None] | None = None
         self.watched = True
         self._changes = 0
-        self._wasted, self._wasted_by = 0, ""
+        self._wasted = 0, ""
 
     def run(self, values: Sequence[Value]) -> Any:
         """Return the result for raw values that nobody can write to; MISS if no variant fits."""
@@ -135,9 +134,11 @@ class Signature:
     def _prefer(self, variant: Variant) -> None:
         """Try a variant first from now on, since trying one that does not fit may be slow."""
         if self._variants[0] is not variant:
-            with self._lock.here:
-                if variant in self._variants:
-                    self._set(sorted(self._variants, key=lambda other: other is not variant))
+            self._lock.run(lambda: self._put_first(variant))
+
+    def _put_first(self, variant: Variant) -> None:
+        if variant in self._variants:
+            self._set(sorted(self._variants, key=lambda other: other is not variant))
 
     def refresh(self) -> tuple[int, str | None]:
         """Drop the variants that rely on outside values that have changed; return how many remain.
@@ -145,22 +146,26 @@ class Signature:
         Also returns the name of the changed value, if its changes have made several variants
         useless before they ran again; else None.
         """
-        with self._lock.here:
-            valid = [variant for variant in self._variants if variant.capture.unchanged()]
-            dropped = [variant for variant in self._variants if variant not in valid]
-            self._set(valid)
-            if not dropped:
-                return len(valid), None
-            cause = "" if dropped[-1].was_used else dropped[-1].capture.cause()
-            self._wasted = self._wasted + 1 if cause and cause == self._wasted_by else 1
-            self._wasted_by = cause
-            return len(valid), cause if cause and self._wasted == _MOST_CHANGES else None
+        return self._lock.run(self._refresh)
+
+    def _refresh(self) -> tuple[int, str | None]:
+        valid = [variant for variant in self._variants if variant.capture.unchanged()]
+        dropped = [variant for variant in self._variants if variant not in valid]
+        self._set(valid)
+        if not dropped:
+            return len(valid), None
+        cause = "" if dropped[-1].was_used else dropped[-1].capture.cause()
+        wasted = self._wasted[0] + 1 if cause and cause == self._wasted[1] else 1
+        self._wasted = wasted, cause
+        return len(valid), cause if cause and wasted == _MOST_CHANGES else None
 
     def add(self, variant: Variant) -> None:
         """Keep a variant, unless another thread has staged the same in the meantime."""
-        with self._lock.here:
-            if all(variant.program != known.program for known in self._variants):
-                self._set([*self._variants, variant])
+        self._lock.run(lambda: self._add(variant))
+
+    def _add(self, variant: Variant) -> None:
+        if all(variant.program != known.program for known in self._variants):
+            self._set([*self._variants, variant])
 
     def settles(self, alone: bool) -> bool:
         """Whether to keep a variant although a value that the function reads changed meanwhile.
@@ -168,11 +173,11 @@ class Signature:
         Without other threads, the function itself has changed it, as one that counts its calls
         does. With other threads, one of them may have, unless it happens again and again.
         """
-        with self._lock.here:
-            self._changes += 1
-            return alone or self._changes > _MOST_CHANGES
+        self._changes += 1  # a change that another thread counts at once may get lost
+        return alone or self._changes > _MOST_CHANGES
 
     def _set(self, variants: Sequence[Variant]) -> None:
+        """Publish variants: last of all in the tuple by which this tells whether they are new."""
         if self._variants != tuple(variants):
             self.entries = tuple(
                 [_entry(variant) for variant in variants if variant.compiled.entry]
@@ -182,8 +187,8 @@ class Signature:
             for variant in variants:
                 if variant.compiled.direct is not None:
                     self.call_natively = variant.compiled.direct.call_natively
-        self._variants = tuple(variants)
         self.attempts = tuple([variant.attempt for variant in variants])
+        self._variants = tuple(variants)
 
 
 def _direct(variant: Variant) -> Callable[..., Any] | None:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,20 @@ class ConstantPool:
     Attributes
     ----------
     constants : list of Constant
-        Each once.
+        Each once; twice where two threads have met it at once.
     """
 
-    __slots__ = ("_lock", "_numbers", "_places", "_specs", "constants")
+    __slots__ = ("_constants", "_numbers", "_places", "_specs")
 
     def __init__(self) -> None:
-        self.constants: list[Constant] = []
+        self._constants: dict[int, Constant] = {}
         self._places: dict[Constant, int] = {}
         self._numbers: dict[int, int] = {}  # the same for numbers, by identity
         self._specs: dict[Any, tuple[Spec]] = {}
-        self._lock = Lock()  # a function may use threads of its own
+
+    @property
+    def constants(self) -> list[Constant]:
+        return list(self._constants.values())
 
     def spec(self, value: Value) -> tuple[Spec]:
         """The spec of a value, in a tuple: one object for all raw values of a kind."""
@@ -55,10 +57,12 @@ class ConstantPool:
         if is_number and id(value) in self._numbers:  # what a line of a loop says is one object
             return self._numbers[id(value)]
         constant = Constant(value)
-        with self._lock:
-            place = self._places.setdefault(constant, len(self.constants))
-            if place == len(self.constants):
-                self.constants.append(constant)
-                if is_number:  # which the constant keeps, so that no other has its identity
-                    self._numbers[id(value)] = place
+        place = self._places.get(constant)
+        if place is None:
+            place = len(self._constants)
+            while self._constants.setdefault(place, constant) is not constant:
+                place += 1  # a function may use threads of its own, and one was faster
+            self._places[constant] = place
+            if is_number:  # which the constant keeps, so that no other has its identity
+                self._numbers[id(value)] = place
         return place

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any
 
 from funcgrad.errors import TracerError
@@ -63,7 +63,7 @@ class Numberless(Stager):
         """Append the equations of a program, whose inputs are values of this stager or raw."""
         known = [*values, *[constant.value for constant in program.constants]]
         variables: dict[int, int] = {}
-        line, count = self._source(), len(known)
+        line, given = self._source(), len(known)
 
         def variable(k: int) -> int:
             if k not in variables:
@@ -72,17 +72,14 @@ class Numberless(Stager):
 
         for equation, results in zip(program.equations, program.index.results, strict=True):
             operands = tuple([variable(k) for k in equation.operands])
-            first = self._variables
-            self._variables += len(results)
-            variables.update(zip(results, range(first, self._variables), strict=True))
             source = equation.source or line
             appended = Equation(
                 equation.operation, operands, equation.params, equation.results, source
             )
-            self._equations.append((first, appended))
+            variables.update(zip(results, count(self._append(appended)), strict=False))
         specs = program.specs()
         return [
-            known[k] if k < count else self._tracer(stand_in(specs[k]), variables[k])
+            known[k] if k < given else self._tracer(stand_in(specs[k]), variables[k])
             for k in program.outputs
         ]
 

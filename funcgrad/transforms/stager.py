@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from operator import itemgetter
-from threading import Lock
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -91,12 +91,12 @@ class Stager(Trace):
     __slots__ = (
         "_around",
         "_effects",
+        "_epochs",
         "_equations",
         "_guards",
         "_has_numbers",
         "_inputs",
         "_is_nested",
-        "_lock",
         "_open",
         "_pool",
         "_reruns",
@@ -125,15 +125,15 @@ class Stager(Trace):
         self.calls: StagedCalls | None = None if around is None else around.calls
         self._inputs: list[Any] = []
         self._pool = ConstantPool()
-        self._equations: list[tuple[int, Equation]] = []
+        self._equations: dict[int, Equation] = {}  # by the first variable of their results
         self._effects: list[tuple[Primitive, tuple[Value, ...], Params]] = []
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
+        self._epochs: count[int] = count(1) if around is None else around._epochs
         self._runs_loops: bool = runs_loops if around is None else around._runs_loops
         # The variables, with the levels of their stagers, that are stand-ins though others are not.
         self._unknown: set[tuple[int, int]] = set() if around is None else around._unknown
-        self._lock: Lock = Lock() if around is None else around._lock
-        self._variables = 0
+        self._variables = 0  # at least so many are taken
         self._open = True
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Stager(Trace):
         """The user's line that a value comes from; empty for an argument."""
         is_followed_here = tracer._trace is self
         if is_followed_here:
-            for first, equation in self._equations:
+            for first, equation in list(self._equations.items()):
                 if first <= tracer._index < first + len(equation.results):
                     return equation.source
         return ""
@@ -180,8 +180,7 @@ class Stager(Trace):
 
     def _leave_out(self, variables: Iterable[int]) -> None:
         """Note that variables are stand-ins."""
-        with self._lock:
-            self._unknown.update([(self.level, variable) for variable in variables])
+        self._unknown.update([(self.level, variable) for variable in variables])
 
     def _stands_in(self, primitive: Primitive, args: Sequence[Value]) -> bool:
         """Whether the results of an operation are stand-ins."""
@@ -357,11 +356,15 @@ class Stager(Trace):
         inputs, constants = len(self._inputs), len(known)
         order = sorted(range(constants), key=lambda place: known[place] not in closed)
         # While staging, results follow the inputs at once, and constants count down from -1.
-        final = [*range(inputs), *range(inputs + constants, self._variables + constants)]
+        staged = [equation for _, equation in sorted(self._equations.items(), key=itemgetter(0))]
+        final, next_one = [*range(inputs)], inputs + constants
+        for equation in staged:
+            final += range(next_one, next_one + _width(equation))
+            next_one += len(equation.results)
         final += sorted(range(inputs, inputs + constants), key=lambda at: -order[at - inputs])
         equations = [
             equation.on(tuple([final[variable] for variable in equation.operands]))
-            for _, equation in sorted(self._equations, key=itemgetter(0))
+            for equation in staged
         ]
         guards = [replace(guard, variable=final[guard.variable]) for guard in self._guards]
         return Program(
@@ -390,11 +393,8 @@ class Stager(Trace):
         operands = tuple([self._variable(arg) for arg in args])
         specs = [self._pool.spec(out) for out in outs]
         results = specs[0] if len(specs) == 1 else tuple([spec for (spec,) in specs])
-        with self._lock:  # a function may use threads of its own
-            first = self._variables
-            self._variables += len(outs)
         equation = Equation(operation, operands, params, results, self._source(), self._epoch())
-        self._equations.append((first, equation))
+        first = self._append(equation)
         runs = operation.is_foreign or isinstance(operation.structure, Control)
         if runs and self._unknown and self._has_numbers:  # a loop may have run in it
             self._leave_out(range(first, first + len(outs)))
@@ -402,6 +402,17 @@ class Stager(Trace):
         if tracers and isinstance(operation.structure, Control):
             self._wait_for(operation, params, tracers)
         return tracers
+
+    def _append(self, equation: Equation) -> int:
+        """Append an equation, by one step; return the first variable of its results.
+
+        A function may use threads of its own, and one of them may have taken that variable.
+        """
+        first = self._variables
+        while (taken := self._equations.setdefault(first, equation)) is not equation:
+            first += _width(taken)
+        self._variables = first + _width(equation)
+        return first
 
     def _wait_for(self, operation: Primitive, params: Params, results: Sequence[Value]) -> None:
         """Let the results wait for a loop or a call, if something in it is run for its effect."""
@@ -422,8 +433,7 @@ class Stager(Trace):
         rerun = current_rerun()
         if rerun is None:
             return 0
-        with self._lock:
-            return self._reruns.setdefault(rerun, len(self._reruns) + 1)
+        return self._reruns.get(rerun) or self._reruns.setdefault(rerun, next(self._epochs))
 
     def _variable(self, value: Value) -> int:
         if type(value) is Staged and value._trace is self:
@@ -441,6 +451,11 @@ class Stager(Trace):
 def _waiting_place(outs: Sequence[Value]) -> int:
     """Which of some results waits for effects: one that derivatives read, if there is any."""
     return next((k for k, out in enumerate(outs) if is_inexact(dtype_of(out))), 0)
+
+
+def _width(equation: Equation) -> int:
+    """How many variables an equation takes: also one without results takes its own place."""
+    return len(equation.results) or 1
 
 
 def _loops(primitive: Primitive) -> bool:

@@ -22,8 +22,8 @@ def test_a_number_that_went_leaves_nothing_to_one_in_its_place() -> None:
     pool = ConstantPool()
     for k in range(2000):  # most of which come to lie where another has lain
         value = np.float64(k % 7) * 1.0
-        constant = pool.constants[pool.constant(value)]
-        assert constant.value == k % 7
+        place = pool.constant(value)
+        assert pool.constants[place].value == k % 7
         del value
     assert len(pool.constants) == 7
 

@@ -30,7 +30,7 @@ from funcgrad.backends.native.thread_pool import POOL, has_threads
 from funcgrad.floating_errors import notices_errors
 from funcgrad.passes.pipeline import optimize
 from funcgrad.primitive import Primitive
-from funcgrad.process_locks import cached_property
+from funcgrad.process_locks import cached_property, uninterrupted
 from funcgrad.programs.inline import inlined, with_programs_inside
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
@@ -85,11 +85,13 @@ class NativeBackend:
 
     def _runtime(self) -> Runtime:
         """The code between Python and programs, compiled once."""
-        with self._tools.lock:
-            if self._made is None:
-                text = runtime_text(self._tools.processor)
-                self._made = Runtime(self._tools, self._tools.object_code(text, BEST))
-            return self._made
+        return self._made or self._tools.alone(self._make_runtime)
+
+    def _make_runtime(self) -> Runtime:
+        if self._made is None:
+            text = runtime_text(self._tools.processor)
+            self._made = Runtime(self._tools, self._tools.object_code(text, BEST))
+        return self._made
 
     @cached_property
     def _shared(self) -> SharedCode:
@@ -117,6 +119,9 @@ class NativeBackend:
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""
+        return uninterrupted(lambda: self._compile(program))
+
+    def _compile(self, program: Program) -> Compiled:
         runtime = self._runtime()
         known = {**symbols(), **{name: runtime.code.addresses[name] for name in CALLS}}
         if self.threads > 1:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from threading import Thread
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from funcgrad.backends.native.processor import Code, Toolchain
 from funcgrad.backends.native.program_keys import ProgramKeys
 from funcgrad.backends.native.program_objects import Needs, ProgramObject
 from funcgrad.backends.native.referents import referent
+from funcgrad.process_locks import begin_thread
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
 
@@ -213,6 +213,6 @@ def _in_a_thread(work: Callable[[], object]) -> Callable[[], None]:
 
     def begin() -> None:
         with suppress(RuntimeError):  # no thread begins any more when Python ends
-            Thread(target=work, name="funcgrad compiles").start()
+            begin_thread(work, "funcgrad compiles")
 
     return begin

@@ -13,20 +13,24 @@ out is machine code, which lives as long as its ``Code``.
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Mapping, Sequence
+from _thread import start_new_thread
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
-from threading import RLock
-from typing import Any, Final
+from threading import RLock, get_ident, main_thread
+from typing import Any, Final, TypeVar
 
 import llvmlite
 from llvmlite import binding
 
 from funcgrad.backends.native.code_cache import digest, read_code, write_code
 from funcgrad.backends.native.cpython import NativeError
-from funcgrad.process_locks import cached_property
+from funcgrad.process_locks import cached_property, uninterrupted
 from funcgrad.quick_dataclasses import dataclass
 
+T = TypeVar("T")
 LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
 
 _LONGEST: Final = 1 << 18
@@ -127,10 +131,7 @@ class _Allocation:
 class Toolchain:
     """A compiler for one processor, and a linker.
 
-    Attributes
-    ----------
-    lock : RLock
-        Held while LLVM works.
+    LLVM works in threads, where no interrupt meets the lock of this object, nor that of llvmlite.
 
     Parameters
     ----------
@@ -143,8 +144,18 @@ class Toolchain:
         self._machines: dict[int, Any] = {}
         self._linker: Any = None
         self._names = count()
-        self.lock: Final = RLock()
+        self._lock: Final = RLock()
         self._unused: list[list[object]] = []
+        self._ends = False
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """Do some work while LLVM does no other for this object."""
+
+        def locked() -> T:
+            with self._lock:
+                return work()
+
+        return uninterrupted(locked)
 
     def wait_before_forks(self) -> None:
         """Have the process fork only when LLVM does not work for this object.
@@ -152,25 +163,35 @@ class Toolchain:
         The child would wait for ever for what other threads of its parent hold.
         """
         if hasattr(os, "register_at_fork"):
-            release = self.lock.release
+            release = self._lock.release
             os.register_at_fork(
-                before=self.lock.acquire, after_in_parent=release, after_in_child=release
+                before=self._lock.acquire, after_in_parent=release, after_in_child=release
             )
+        atexit.register(self.alone, self._end)
+
+    def _end(self) -> None:
+        """From now on begin no thread that would work while the process ends."""
+        self._ends = True
 
     def free(self, holders: list[object]) -> None:
-        """Free memory that LLVM has allocated: now, or when the thread is done for which it works.
+        """Free memory that LLVM has allocated: soon, or when the thread is done for which it works.
 
         Parameters
         ----------
         holders : list
             What frees it when it goes.
         """
+        is_first = not self._unused
         self._unused.append(holders)
-        if self.lock.acquire(blocking=False):
-            try:
-                self._free_unused()
-            finally:
-                self.lock.release()
+        if self._ends or get_ident() != main_thread().ident:
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._free_unused()
+                finally:
+                    self._lock.release()
+        elif is_first:
+            with suppress(RuntimeError):  # the system has no more threads; the next work frees it
+                start_new_thread(self.alone, (lambda: self._ends or self._free_unused(),))
 
     def _free_unused(self) -> None:
         try:  # not a look at the length, since other threads add to it
@@ -182,8 +203,7 @@ class Toolchain:
     @cached_property
     def processor(self) -> Processor:
         """The processor that code is made for."""
-        with self.lock:
-            return self._processor or host()
+        return self._processor or self.alone(host)
 
     def _machine(self, level: int) -> Any:
         return LLVM.Target.from_triple(self.processor.triple).create_target_machine(
@@ -225,17 +245,16 @@ class Toolchain:
     @cached_property
     def _versions(self) -> tuple[str, ...]:
         processor = self.processor
-        with self.lock:
-            versions = llvmlite.__version__, str(LLVM.llvm_version_info), "inlined"
+        version = self.alone(lambda: str(LLVM.llvm_version_info))
+        versions = llvmlite.__version__, version, "inlined"
         return processor.cpu, processor.features, processor.triple, *versions
 
     def compiled(self, text: str, level: int) -> bytes:
         """Compile the text of a module to an object file, whatever is on disk."""
-        with self.lock:
-            self._free_unused()
-            return self._compile(text, level)
+        return self.alone(lambda: self._compile(text, level))
 
     def _compile(self, text: str, level: int) -> bytes:
+        self._free_unused()
         _initialize()
         try:
             module = LLVM.parse_assembly(text)
@@ -279,13 +298,12 @@ class Toolchain:
         NativeError
             They refer to anything else: nothing has run then.
         """
-        with self.lock:
-            self._free_unused()
-            return self._link(files, symbols, names)
+        return self.alone(lambda: self._link(files, symbols, names))
 
     def _link(
         self, files: Sequence[bytes], symbols: Mapping[str, int], names: Sequence[str]
     ) -> Code:
+        self._free_unused()
         _initialize()
         number = next(self._names)
         if self._linker is None or number % _LIBRARIES == 0:

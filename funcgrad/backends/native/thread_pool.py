@@ -244,22 +244,25 @@ class ThreadPool:
 
     def share(self, tools: Toolchain) -> int:
         """The address of ``share``."""
-        with tools.lock:
-            if self._code is None:
-                library = ctypes.pythonapi
-                symbols = {
-                    name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-                    for name in _OF_THREADS
-                }
-                text = _TEXT.replace("SIG_BLOCK", str(int(signal.SIG_BLOCK)))
-                code = tools.linked([tools.object_code(text, 2)], symbols, ["share", "renew"])
-                library.Py_IncRef(ctypes.py_object(code))  # threads sleep in it to the end
-                renew = ctypes.CFUNCTYPE(ctypes.c_int)(code.addresses["renew"])
-                renew()
-                if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(after_in_child=renew)
-                self._code = code
-            return self._code.addresses["share"]
+        code = self._code or tools.alone(lambda: self._make(tools))
+        return code.addresses["share"]
+
+    def _make(self, tools: Toolchain) -> Code:
+        if self._code is None:
+            library = ctypes.pythonapi
+            symbols = {
+                name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+                for name in _OF_THREADS
+            }
+            text = _TEXT.replace("SIG_BLOCK", str(int(signal.SIG_BLOCK)))
+            code = tools.linked([tools.object_code(text, 2)], symbols, ["share", "renew"])
+            library.Py_IncRef(ctypes.py_object(code))  # threads sleep in it to the end
+            renew = ctypes.CFUNCTYPE(ctypes.c_int)(code.addresses["renew"])
+            renew()
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=renew)
+            self._code = code
+        return self._code
 
 
 def has_threads() -> bool:
