@@ -119,13 +119,13 @@ class Code:
 class _Allocation:
     """Memory that LLVM has allocated, freed when nothing refers to it any more."""
 
-    __slots__ = ("_holders", "_tools")
+    __slots__ = ("_number", "_tools")
 
-    def __init__(self, tools: Toolchain, *holders: object) -> None:
-        self._tools, self._holders = tools, [*holders]
+    def __init__(self, tools: Toolchain, number: int) -> None:
+        self._tools, self._number = tools, number
 
     def __del__(self) -> None:
-        self._tools.free(self._holders)
+        self._tools.free(self._number)
 
 
 class Toolchain:
@@ -145,7 +145,8 @@ class Toolchain:
         self._linker: Any = None
         self._names = count()
         self._lock: Final = RLock()
-        self._unused: list[list[object]] = []
+        self._holders: dict[int, list[object]] = {}  # here, where no collector ends them
+        self._unused: list[int] = []
         self._ends = False
 
     def alone(self, work: Callable[[], T]) -> T:
@@ -173,16 +174,10 @@ class Toolchain:
         """From now on begin no thread that would work while the process ends."""
         self._ends = True
 
-    def free(self, holders: list[object]) -> None:
-        """Free memory that LLVM has allocated: soon, or when the thread is done for which it works.
-
-        Parameters
-        ----------
-        holders : list
-            What frees it when it goes.
-        """
+    def free(self, number: int) -> None:
+        """Free the memory of a module: soon, or when the thread is done for which LLVM works."""
         is_first = not self._unused
-        self._unused.append(holders)
+        self._unused.append(number)
         if self._ends or get_ident() != main_thread().ident:
             if self._lock.acquire(blocking=False):
                 try:
@@ -196,7 +191,7 @@ class Toolchain:
     def _free_unused(self) -> None:
         try:  # not a look at the length, since other threads add to it
             while True:
-                self._unused.pop().clear()
+                self._holders.pop(self._unused.pop()).clear()
         except IndexError:  # a name that lives until the interpreter ends, as a module's do not
             return
 
@@ -325,4 +320,5 @@ class Toolchain:
         except RuntimeError as error:
             raise NativeError(f"native code: it cannot be linked: {error}") from None
         addresses = {name: tracker[name] for name in names}
-        return Code(addresses, _Allocation(self, tracker, self._linker))
+        self._holders[number] = [tracker, self._linker]
+        return Code(addresses, _Allocation(self, number))
