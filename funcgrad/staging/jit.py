@@ -73,8 +73,7 @@ class Jitted(Generic[P, R]):
     """A function that is staged when it is first called; see ``jit``.
 
     Where a backend has machine code for calls, a function is of a subclass that has room for it.
-    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``. The
-    attribute ``stagings`` counts how often the function was staged.
+    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_direct")  # machine code looks into the last one
@@ -107,7 +106,7 @@ class Jitted(Generic[P, R]):
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
         self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
         self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
-        self._stagings: list[None] = []  # which threads can count at once
+        self._stagings: list[None] = []  # a list, to which many threads may append
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
