@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import types
 from abc import ABC, ABCMeta, get_cache_token
 from collections import deque
@@ -29,7 +30,7 @@ from contextvars import ContextVar
 from dataclasses import field
 from operator import attrgetter, methodcaller
 from pickle import dumps
-from threading import active_count, local
+from threading import local
 from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import ProxyTypes
 from weakref import ref as reference
@@ -69,6 +70,8 @@ _INCIDENTAL: Final = frozenset(
 _GENERATORS: Final = frozenset(
     "numpy.random._generator.Generator numpy.random.mtrand.RandomState random.Random".split()
 )
+# Without the lock that an interrupt may leave taken: then no thread could begin any more.
+_all_threads: Final[Any] = getattr(threading, "_enumerate", threading.enumerate)
 _RANDOM: Final = frozenset({"numpy.random", "random"})
 """Modules whose functions are methods of a hidden generator, as ``random.random`` is."""
 _THREADS: Final = frozenset({"threading", "concurrent.futures.thread"})
@@ -131,7 +134,7 @@ class Capture:
         self._codes: list[types.CodeType] = []
         self._spaces: list[_Space] = []
         self._classes: dict[type[Any], _Space] = {}
-        self.alone = active_count() == 1
+        self.alone = len(_all_threads()) == 1
         # Libraries may draw from the generators that all code shares; so may other threads.
         shared = [_generator(sys.modules.get(name)) for name in _RANDOM if self.alone]
         self._generators = [(generator, dumps(generator)) for generator in shared]
