@@ -186,7 +186,11 @@ class Toolchain:
                     self._lock.release()
         elif is_first:
             with suppress(RuntimeError):  # the system has no more threads; the next work frees it
-                start_new_thread(self.alone, (lambda: self._ends or self._free_unused(),))
+                start_new_thread(self.alone, (self._free_before_the_end,))
+
+    def _free_before_the_end(self) -> None:
+        if not self._ends:
+            self._free_unused()
 
     def _free_unused(self) -> None:
         try:  # not a look at the length, since other threads add to it
