@@ -15,13 +15,9 @@ class Interrupt(BaseException):
     """An exception like KeyboardInterrupt."""
 
 
-class InterruptedThread:
-    """A thread during whose start the user presses Ctrl-C."""
-
-    def __init__(self, **_: Any) -> None: ...
-
-    def start(self) -> None:
-        raise Interrupt
+def interrupt(*_: object) -> None:
+    """Begin a thread while the user presses Ctrl-C."""
+    raise Interrupt
 
 
 def call_until_it_is_interrupted(f: Any, x: Any) -> None:
@@ -34,7 +30,7 @@ def test_interrupts_come_out_and_code_is_improved_later(monkeypatch: pytest.Monk
     f, x = fg.jit(lambda x: fnp.sum(fnp.sqrt(x) * x), backend="native"), np.ones(10_000)
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr("funcgrad.backends.native.native_code.Thread", InterruptedThread)
+            patch.setattr("funcgrad.backends.native.native_code.begin_thread", interrupt)
             with pytest.raises(Interrupt):
                 call_until_it_is_interrupted(f, x)
         # After the first interrupt the next call asks for a thread, again in vain.
