@@ -93,6 +93,16 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All parts of the tree; a dozen checks read them."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def functions(self) -> tuple[tuple["Function", bool], ...]:
+        """Every function however deep, with whether it stands in a class."""
+        return tuple(functions_of(self.tree))
+
     @property
     def is_public(self) -> bool:
         return not any(component.startswith("_") for component in self.name.split("."))
@@ -117,7 +127,6 @@ FUNCTION_TYPES = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def functions_of(tree: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Function, bool]]:
-    """Every function however deep, with whether it stands in a class."""
     if isinstance(tree, FUNCTION_TYPES):
         yield tree, isinstance(parent, ast.ClassDef)
     around = parent if isinstance(tree, ast.If) else tree  # `if TYPE_CHECKING` in a class
@@ -148,7 +157,7 @@ def long_files(source: Source) -> Iterator[str]:
 
 def long_functions(source: Source) -> Iterator[str]:
     """Functions over the limit; decorators and the docstring do not count."""
-    for function, _ in functions_of(source.tree):
+    for function, _ in source.functions:
         lines = span(function)
         if ast.get_docstring(function, clean=False) is not None:
             lines -= span(function.body[0])
@@ -165,7 +174,7 @@ def span(node: ast.stmt) -> int:
 
 def missing_annotations(source: Source) -> Iterator[str]:
     """Functions with a parameter or a result that lacks its type; lambdas cannot have any."""
-    for function, in_class in functions_of(source.tree):
+    for function, in_class in source.functions:
         arguments = function.args
         positional = arguments.posonlyargs + arguments.args
         is_static = any(dotted_name(d) == "staticmethod" for d in function.decorator_list)
@@ -243,7 +252,7 @@ def shared_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def shared_state(source: Source) -> Iterator[str]:
     """Module and class variables that can change, caches of functions, `global`, `globals()`."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Global):
             yield f"{source.name}:{node.lineno} global {', '.join(node.names)}"
         if isinstance(node, ast.Call) and dotted_name(node.func) == "globals":
@@ -330,13 +339,12 @@ class Import:
 def imports_of(source: Source, known: frozenset[str]) -> Iterator[Import]:
     """Every import of a file; `from a import b` imports `a.b` where that is a known module."""
 
-    def visit(node: ast.AST, deferred: bool) -> Iterator[Import]:
-        for name in imported_names(node, source, known):
-            yield Import(source.name, name, getattr(node, "lineno", 0), deferred)
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, deferred or isinstance(node, FUNCTION_TYPES))
-
-    yield from visit(source.tree, False)
+    spans = [(node.lineno, node.end_lineno or 0) for node, _ in source.functions]
+    for node in source.nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            deferred = any(first <= node.lineno <= last for first, last in spans)
+            for name in imported_names(node, source, known):
+                yield Import(source.name, name, node.lineno, deferred)
 
 
 def imported_names(node: ast.AST, source: Source, known: frozenset[str]) -> Iterator[str]:
@@ -359,7 +367,7 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
     An optional package of others may be imported where it is needed; NumPy, the standard library
     and funcgrad itself are there anyway.
     """
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call):
             name = dotted_name(node.func).rpartition(".")[2].lstrip("_")
             if name in {"import__", "import_module"} and source.name != LOADER:
@@ -375,7 +383,7 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
 def late_names(source: Source) -> Iterator[str]:
     """Names that a package loads late and does not import for type checkers, or the other way."""
     imported: set[tuple[str, str, str]] = set()
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.If) and dotted_name(node.test) == "TYPE_CHECKING":
             imported |= {
                 (child.module or "", alias.name, alias.asname or alias.name)
@@ -383,7 +391,7 @@ def late_names(source: Source) -> Iterator[str]:
                 if isinstance(child, ast.ImportFrom)
                 for alias in child.names
             }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and dotted_name(node.func).lstrip("_") == "LateNames":
             late = set()
             for module, names in ast.literal_eval(node.args[1]).items():
@@ -395,7 +403,7 @@ def late_names(source: Source) -> Iterator[str]:
 
 def slow_dataclasses(source: Source) -> Iterator[str]:
     """Imports of the standard library's decorator, see `funcgrad.quick_dataclasses`."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         imports = isinstance(node, ast.Import) and node.names[0].name == "dataclasses"
         if isinstance(node, ast.ImportFrom) and node.module == "dataclasses":
             imports = any(alias.name == "dataclass" for alias in node.names)
@@ -476,7 +484,7 @@ def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
     for source in sources:
         if source.name.startswith(OTHERS_NAMES):
             continue
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef) and (source.name, node.name) not in USERS_NAMES:
                 first = classes.setdefault(node.name.lstrip("_"), source.name)
                 if first != source.name:
@@ -494,7 +502,7 @@ def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
 
 def changed_classes(source: Source) -> Iterator[str]:
     """Assignments to ``__class__``, after which an object is not what its reader thinks."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
             continue
         if node.attr == "__class__":
@@ -507,11 +515,13 @@ def changed_classes(source: Source) -> Iterator[str]:
 def kinds_of_operations(source: Source) -> Iterator[str]:
     """Questions whether an operation is a primitive, or of which class, or whether it has a field:
     all are primitives, and what is to be known of one is a field of it."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        asked, is_kind = dotted_name(node.func), "Primitive" in ast.unparse(node)
-        if asked not in {"getattr", "hasattr"} and not (asked == "isinstance" and is_kind):
+        asked = dotted_name(node.func)
+        if asked == "isinstance" and "Primitive" not in ast.unparse(node):
+            continue
+        if asked not in {"getattr", "hasattr", "isinstance"}:
             continue
         if ast.unparse(node.args[0]).rpartition(".")[2] == "operation":
             yield f"{source.name}:{node.lineno} asks for the kind of an operation"
@@ -537,7 +547,7 @@ counts." is to be "``reshape(reshape(x))`` is one reshape." """
 
 def riddles(source: Source) -> Iterator[str]:
     """Docstrings, also those of variables and fields, that begin with one of some words."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str() as text)):
                 first = text.strip().partition("\n")[0]
@@ -557,7 +567,7 @@ JAX_NAMES: Mapping[str, frozenset[str]] = {
 
 def empty_names(source: Source) -> Iterator[str]:
     """Variables, parameters, attributes, functions and classes whose name is one of these words."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         name = bound_name(node)
         if name in JAX_NAMES.get(source.name, ()):
             continue
@@ -618,7 +628,7 @@ def operations_by_name(source: Source) -> Iterator[str]:
             return node.value.id in modules
         return isinstance(node, ast.Name) and node.id in names
 
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         asked: list[ast.AST] = []
         if isinstance(node, ast.Compare):
             asked = [inner for value in node.comparators for inner in ast.walk(value)]
@@ -637,7 +647,7 @@ def primitives_in(source: Source) -> tuple[set[str], set[str]]:
     """The names of primitives, and of modules of primitives, that a module imports."""
     names: set[str] = set()
     modules: set[str] = set()
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PRIMITIVES):
             home = None if node.module == PRIMITIVES else importlib.import_module(node.module or "")
             for alias in node.names:
@@ -690,7 +700,7 @@ KNOWN_ANY: Mapping[str, int] = {
 
 def parameters_of_any_type(source: Source) -> Iterator[str]:
     """Parameters that are annotated with ``Any`` alone."""
-    for function, _ in functions_of(source.tree):
+    for function, _ in source.functions:
         parameters = function.args
         extras = [
             parameter
