@@ -31,7 +31,7 @@ from funcgrad.testing.operations.agreement import (
 )
 from funcgrad.testing.operations.cases import Case, cases_of, representatives, subsets
 from funcgrad.testing.operations.conformance import raise_failures
-from funcgrad.testing.operations.properties import Property
+from funcgrad.testing.operations.properties import AtSamples, Property
 from funcgrad.transforms.flat_functions import CallPrimitive
 
 Way = TypeVar("Way")
@@ -58,6 +58,7 @@ __all__ = [
     "special_functions",
     "strangers",
     "subsets",
+    "telling",
 ]
 
 
@@ -160,11 +161,19 @@ def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property
 
 
 def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> None:
-    """Check an operation at all of its samples; if numbers do not matter, at one of each kind."""
+    """Check an operation at all of its samples; if numbers do not matter, at one of each kind; and
+    slow properties, which combine what others try at all samples, at ``telling`` ones."""
     cases = list(every_case([primitive]))
     if primitive.name in INTEGRATED:
         cases = representatives(cases)
-    raise_failures(primitive, [(tried, tried.of_kinds(primitive, cases)) for tried in properties])
+    failures = [tried.of_kinds(primitive, _enough(tried, cases)) for tried in properties]
+    raise_failures(primitive, list(zip(properties, failures, strict=True)))
+
+
+def _enough(tried: Property, cases: list[Case]) -> list[Case]:
+    if tried.name in SLOW and isinstance(tried.tries, AtSamples):
+        return telling(filter(tried.tries.wants, cases))
+    return cases
 
 
 # ------------------------------------------------------------------------------ cases
@@ -179,6 +188,33 @@ def every_case(primitives: Sequence[Primitive]) -> Iterator[Case]:
 @cache
 def _cases(primitive: Primitive) -> list[Case]:
     return list(cases_of(primitive))
+
+
+def telling(cases: Iterable[Case]) -> list[Case]:
+    """The representatives with a parameter, a dtype or a form of an argument that those of the same
+    operation before them lack."""
+    seen: set[tuple[object, ...]] = set()
+    chosen = []
+    for case in representatives(cases):
+        news = {(case.primitive.name, *each) for each in _features(case)} - seen
+        if news:
+            seen |= news
+            chosen.append(case)
+    return chosen
+
+
+def _features(case: Case) -> Iterator[tuple[object, ...]]:
+    yield from ((key, repr(value)) for key, value in case.sample.params.items())
+    yield ("smooth", case.sample.smooth)
+    yield ("broadcast", len({np.shape(arg) for arg in case.args}))
+    for k, arg in enumerate(map(np.asarray, case.args)):
+        yield k, "dtype", arg.dtype.char
+        yield k, "axes", arg.ndim
+        yield k, "empty", arg.size == 0
+        yield k, "of one", 1 in arg.shape
+        yield k, "contiguous", arg.flags.c_contiguous
+        if arg.ndim > 1:
+            yield k, "rows and columns", np.sign(arg.shape[-2] - arg.shape[-1])
 
 
 def assert_near(actual: Any, expected: Any, tolerance: float, what: str) -> None:

@@ -25,13 +25,13 @@ from tests.conformance import (
     every_case,
     every_primitive,
     in_turn,
-    representatives,
+    telling,
 )
 
 pytestmark = pytest.mark.slow
 
 CASES = [case for case in every_case(every_primitive()) if case.differentiable]
-SUBJECTS = representatives(CASES)
+SUBJECTS = telling(CASES)
 PLACES = {name: place for place, name in enumerate(sorted({c.primitive.name for c in SUBJECTS}))}
 
 
