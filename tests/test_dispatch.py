@@ -10,6 +10,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import FuncgradError, UnknownFunctionError
+from tests.together import together
 
 WRONG: Any = "a"
 HALF: Any = 2.5
@@ -42,7 +43,7 @@ def comparable():
             yield name
 
 
-@pytest.mark.parametrize("name", list(comparable()))
+@together("name", list(comparable()))
 def test_parameters_have_numpys_names_in_numpys_order(name):
     ours, theirs = names_of_positions(getattr(fnp, name)), names_of_positions(getattr(np, name))
     shared = [parameter for parameter in theirs if parameter in ours]

@@ -16,6 +16,7 @@ import pytest
 
 import funcgrad as fg
 from funcgrad.errors import FuncgradError
+from tests.together import together
 
 MODULES = (np, np.linalg, np.fft, np.emath, np.char, np.strings, np.lib.stride_tricks)
 
@@ -111,7 +112,7 @@ def functions() -> Iterator[Any]:
             dispatches = hasattr(function, "_implementation")
             if dispatches and name not in NOT_COMPARED and id(function) not in seen:
                 seen.add(id(function))
-                yield pytest.param(function, id=f"{module.__name__}.{name}")
+                yield function
 
 
 UNSOUND = frozenset(
@@ -131,13 +132,12 @@ def calls_of_ufunc(ufunc: np.ufunc) -> Iterator[tuple[str, Callable[..., Any]]]:
         yield "reduceat", lambda x: ufunc.reduceat(x, [0, 1])
 
 
-def ufuncs() -> Iterator[Any]:
+def ufuncs() -> Iterator[tuple[str, Callable[..., Any]]]:
     found = {value for value in vars(np).values() if isinstance(value, np.ufunc)}
     for ufunc in sorted(found, key=lambda ufunc: ufunc.__name__):
         for way, call in calls_of_ufunc(ufunc):
-            if (ufunc, way) in UNSOUND:
-                continue
-            yield pytest.param(call, id=f"{ufunc.__name__} {way}")
+            if (ufunc, way) not in UNSOUND:
+                yield f"{ufunc.__name__} {way}", call
 
 
 def replaced(x: Any, change: Callable[[Any], Any]) -> Any:
@@ -238,21 +238,24 @@ def compare_inside(call: Any, args: Any, expected: Any, moved: Any, *traced: Any
     return traced[0]
 
 
-@pytest.mark.parametrize("function", list(functions()))
+@together("function", list(functions()))
 def test_functions_give_numpys_results_or_a_clear_error(function: Any) -> None:
     fitted = check_concrete(function, SAMPLES)
     check_traced(function, SAMPLES)
     assert fitted or function.__name__ in NEED_OTHERS or function.__module__ in TEXT
 
 
-@pytest.mark.parametrize("call", list(ufuncs()))
-def test_ufuncs_give_numpys_results_or_a_clear_error(call: Any) -> None:
-    check_concrete(call, SAMPLES + OF_UFUNCS)
-    check_traced(call, SAMPLES + OF_UFUNCS)
+UFUNCS = dict(ufuncs())
+
+
+@together("name", UFUNCS)
+def test_ufuncs_give_numpys_results_or_a_clear_error(name: str) -> None:
+    check_concrete(UFUNCS[name], SAMPLES + OF_UFUNCS)
+    check_traced(UFUNCS[name], SAMPLES + OF_UFUNCS)
 
 
 def test_most_ufuncs_are_reached() -> None:
-    reached = [call.id for call in ufuncs() if check_concrete(call.values[0], SAMPLES)]
+    reached = [name for name, call in UFUNCS.items() if check_concrete(call, SAMPLES)]
     assert len(reached) > 200
 
 
@@ -265,7 +268,7 @@ MASKED = [
 ]
 
 
-@pytest.mark.parametrize("name", MASKED)
+@together("name", MASKED)
 def test_numbers_do_not_leave_a_trace_through_masked_arrays(name: str) -> None:
     call = getattr(np.ma, name)
     for args in SAMPLES:

@@ -28,6 +28,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.option_answers import MISSING, OPTIONS
+from tests.together import together
 
 UNCHECKED: Any = fg  # what type checkers would refuse
 nn, optim, random = UNCHECKED.nn, UNCHECKED.optim, UNCHECKED.random
@@ -152,7 +153,7 @@ def test_answers_are_loaded_with_the_first_mistake() -> None:
 OPTIONED = sorted({function for function, _, _ in pairs(OPTIONS)})
 
 
-@pytest.mark.parametrize("function", OPTIONED)
+@together("function", OPTIONED)
 def test_options_of_other_libraries_say_what_to_write(function: str) -> None:
     rows = [(option, advice) for name, option, advice in pairs(OPTIONS) if name == function]
     answering = [(f, *row) for f in functions(function) for row in rows]
@@ -259,7 +260,7 @@ def test_errors_of_the_users_functions_are_the_users(call: Any) -> None:
     assert not isinstance(caught.value, FuncgradError)
 
 
-@pytest.mark.parametrize("name", sorted({function for function, _, _ in pairs(OPTIONS + MISSING)}))
+@together("name", sorted({function for function, _, _ in pairs(OPTIONS + MISSING)}))
 def test_functions_that_answer_keep_their_help(name: str) -> None:
     for f in functions(name):
         assert "args" not in inspect.signature(f).parameters or name in {"odeint"}

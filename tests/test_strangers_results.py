@@ -14,6 +14,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
 from funcgrad.errors import DtypeError, LeafError
+from tests.together import together
 
 Function = Callable[[Any], Any]
 X = np.linspace(0.5, 2.0, 4)
@@ -77,8 +78,8 @@ WAYS: dict[str, Callable[[Function], Function]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize(("evaluate", "kind", "words"), REFUSED.values(), ids=REFUSED)
+@together("way", WAYS.values(), ids=WAYS)
+@together(("evaluate", "kind", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_no_tensor_holds_is_refused(
     evaluate: Function, kind: type[Exception], words: str, way: Callable[[Function], Function]
 ) -> None:

@@ -21,6 +21,7 @@ from funcgrad.users_values import (
     operand,
     read_only,
 )
+from tests.together import together
 
 # --------------------------------------------------------------------------------- operand
 
@@ -119,8 +120,8 @@ def test_lists_of_tensors_are_arrays_also_where_they_are_traced() -> None:
 # --------------------------------------------------------------------------------- frozen arrays
 
 
-@pytest.mark.parametrize("char", "?bhilqBHILQefdFD")
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0), (2, 3)])
+@together("char", "?bhilqBHILQefdFD")
+@together("shape", [(), (0,), (3,), (2, 0), (2, 3)])
 def test_a_read_only_view_cannot_be_made_writable(char: str, shape: tuple[int, ...]) -> None:
     x = np.ones(shape, char)
     view = read_only(x)

@@ -64,7 +64,7 @@ def test_there_are_subjects() -> None:
     assert len(FUNCTIONS) > 250
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_a_traced_number_promotes_as_the_number_does(name: str) -> None:
     for text, call in CALLS.items():
         for v in NUMBERS:

@@ -14,6 +14,7 @@ from funcgrad.trace import bind
 from funcgrad.transforms.stage import program
 from tests.backends.lists_backend import Held, ListsBackend, listed, raw
 from tests.conformance import every_primitive, strangers
+from tests.together import together
 
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
 
@@ -42,7 +43,7 @@ def is_said(primitive: Primitive) -> bool:
 SAID = [each for each in PRIMITIVES if is_said(each)]
 
 
-@pytest.mark.parametrize("primitive", SAID, ids=str)
+@together("primitive", SAID, ids=str)
 def test_declarations_say_what_elements_are(primitive: Primitive) -> None:
     backend = WithoutEvaluate()
     for sample in primitive.samples():

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from funcgrad.transforms.layout import present
 from funcgrad.transforms.with_derivative import with_pullback, with_pushforward
 from tests.conformance import every_primitive, strangers
 from tests.control.nests import LIBRARY, Nest, function_of, nests
+from tests.together import together
 
 OPERATIONS = [
     op for several in (False, True) for f in (every_primitive, strangers) for op in f(several)
@@ -61,7 +61,7 @@ def choices(program: Program) -> Iterator[list[bool]]:
     yield inexact
 
 
-@pytest.mark.parametrize("primitive", OPERATIONS, ids=lambda each: each.name)
+@together("primitive", OPERATIONS, ids=lambda each: each.name)
 def test_operations(primitive: Primitive) -> None:
     for sample in list(primitive.samples())[:2]:
         program = fg.program(partial(primitive, **sample.params))(*sample.args)

@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad.numpy as fnp
 from funcgrad.debug.elements import relation
@@ -16,6 +15,7 @@ from funcgrad.primitives.cumulative import cumulative_sum
 from funcgrad.primitives.reduction import reduce_sum
 from funcgrad.structure import Opaque
 from tests.conformance import every_primitive
+from tests.together import together
 
 MOST = 6  # samples of an operation
 PLACES = 3  # elements of an operand that become NaN
@@ -31,7 +31,7 @@ def poisoned(x: Any, place: int) -> Any:
     return array[()]
 
 
-@pytest.mark.parametrize("primitive", every_primitive(), ids=lambda primitive: primitive.name)
+@together("primitive", every_primitive(), ids=lambda primitive: primitive.name)
 def test_a_nan_goes_where_the_structure_says(primitive: Primitive) -> None:
     rng = np.random.default_rng(5)
     for sample in [*primitive.samples()][:MOST]:

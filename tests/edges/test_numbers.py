@@ -16,6 +16,7 @@ from tests.edges.derivatives import Found, agree, pulled, pushed
 from tests.edges.exceptions import excused
 from tests.edges.quotients import bounds, within
 from tests.edges.subjects import elementwise
+from tests.together import together
 
 # What is no operation on numbers, or refuses what the others are tried at.
 APART = frozenset(
@@ -55,7 +56,7 @@ def _quiet():
         yield
 
 
-KINDS = [pytest.param(name, operands_of(name), id=name) for name in SUBJECTS]
+KINDS = {name: operands_of(name) for name in SUBJECTS}
 
 
 def function_of(name: str) -> Any:
@@ -82,7 +83,7 @@ def test_functions_are_found() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "operands"), KINDS)
+@pytest.mark.parametrize(("name", "operands"), KINDS.items(), ids=KINDS)
 def test_ways_agree_and_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
     name: str, operands: tuple[Any, ...]
 ) -> None:
@@ -119,7 +120,7 @@ def warnings_of(function: Any, operands: tuple[Any, ...]) -> set[str]:
     return {str(each.message).partition(" encountered")[0] for each in heard}
 
 
-@pytest.mark.parametrize(("name", "operands"), KINDS)
+@together(("name", "operands"), KINDS.items())
 def test_derivatives_warn_of_no_more_than_values(name: str, operands: tuple[Any, ...]) -> None:
     function = function_of(name)
     known = warnings_of(function, operands)

@@ -16,6 +16,7 @@ import pytest
 import funcgrad as fg
 from tests.differential.compare import called
 from tests.differential.test_derivatives import ASKS_FOR_NUMBERS, NAMES, OF_ANY_BASIS, Case, cases
+from tests.together import together
 
 LARGE = 660  # 2**660 is 5e198
 BEYOND = {
@@ -95,9 +96,7 @@ def wrong_at(case: Case, degree: int, power: int) -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [n for n in NAMES if n not in OF_ANY_BASIS | ASKS_FOR_NUMBERS | set(BEYOND)]
-)
+@together("name", [n for n in NAMES if n not in OF_ANY_BASIS | ASKS_FOR_NUMBERS | set(BEYOND)])
 def test_derivatives_scale(name: str) -> None:
     for case in real_cases(name, 2):
         degree = degree_of(case)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from funcgrad.primitive import Primitive
 from funcgrad.transforms.encounters import distances
@@ -56,7 +55,7 @@ def agree(narrow: np.ndarray, wide: np.ndarray, scale: float, case: Case) -> boo
 
 
 @together("dtype", NARROW)
-@pytest.mark.parametrize("primitive", PRIMITIVES, ids=str)
+@together("primitive", PRIMITIVES, ids=str)
 def test_distances_of_narrow_numbers(primitive: Primitive, dtype: str) -> None:
     with np.errstate(all="ignore"):
         for case in every_case([primitive]):
