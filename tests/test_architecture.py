@@ -46,6 +46,7 @@ from tests.architecture import (
     unmapped,
     wrong_exports,
 )
+from tests.comprehensions import hidden_names
 from tests.test_names import public_modules
 
 # ------------------------------------------------------------------------- the checks on funcgrad
@@ -70,6 +71,7 @@ CHECKS: tuple[Check, ...] = (
     slow_dataclasses,
     riddles,
     empty_names,
+    hidden_names,
 )
 
 
@@ -246,6 +248,8 @@ LONG_BODY = "\n".join("    pass" for _ in range(MAX_FUNCTION_LINES))
 
 CHECKED = "if TYPE_CHECKING:\n  from funcgrad.sample.part import f"
 
+HIDING = "def f(x):\n  def g(y):\n    {}"
+
 OFFENDERS: Mapping[Check, tuple[str, ...]] = {
     long_files: ("\n" * (MAX_FILE_LINES + 1),),
     long_functions: (
@@ -346,6 +350,14 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "match x:\n  case [y, *rest]: ...",
         "match x:\n  case {'key': y, **rest}: ...",
     ),
+    hidden_names: (
+        HIDING.format("[x for x in y]; return lambda: x"),
+        HIDING.format("{x for x in y}; return list(x for _ in y)"),
+        HIDING.format("{x: y for x in y}; return [x for _ in y]"),
+        HIDING.format("return [[x for x in y] for _ in y], lambda: lambda: x"),
+        HIDING.format("return [(lambda: x)() for _ in y if [x for x in y]]"),
+        HIDING.format("[x for x in y]\n    class C:\n      def h(self): return x"),
+    ),
 }
 
 INNOCENTS: Mapping[Check, tuple[str, ...]] = {
@@ -389,6 +401,15 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
         "partial = own_type = givens = 1",
         "from x import kept",
         "match x:\n  case {'own': y} | 'rest' | _: ...",
+    ),
+    hidden_names: (
+        HIDING.format("[x for x in y]; return lambda: (x, x := 1)"),
+        HIDING.format("[x for x in [x]]; return lambda: x"),
+        HIDING.format("[x for x in y]; return lambda z=x: z"),
+        HIDING.format("list(x for x in y); return lambda: x"),
+        HIDING.format("return (lambda: [x for x in y]), (lambda: x)"),
+        HIDING.format("return [(lambda: x) for x in y]"),
+        "def g(y): return [x for x in y], lambda: x",
     ),
 }
 

@@ -77,6 +77,8 @@ def test_a_script_loads_what_it_uses(name: str) -> None:
     assert {place: beneath(modules, place) for place in NOT_LOADED[name]} == {
         place: set() for place in NOT_LOADED[name]
     }
+    # From 3.14 on a part of ctypes, which NumPy loads, comes with the first structure.
+    modules -= {"ctypes._layout"}
     standard = {module.partition(".")[0] for module in modules} - {"funcgrad", "numpy"}
     assert {module for module in standard if module[0] != "_"} <= STANDARD
 

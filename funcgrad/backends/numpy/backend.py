@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.machinery import ModuleSpec
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
@@ -81,7 +82,8 @@ def _function(source: Source) -> Run:
     text = source.text
     # Not in angle brackets: tracebacks ask the loader only for names that could be a file's.
     filename = f"funcgrad program {source.name} {crc32(text.encode()):08x}"
-    module: dict[str, Any] = {"__name__": filename, "__loader__": _Listing(text)}
+    listing: Any = _Listing(text)
+    module: dict[str, Any] = {"__name__": filename, "__spec__": ModuleSpec(filename, listing)}
     exec(compile(text, filename, "exec"), module)
     # Popped: a function that its own globals hold would be freed by the collector only.
     constants = source.constants

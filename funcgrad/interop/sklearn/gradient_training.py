@@ -295,7 +295,7 @@ def compiled_step(
 
         value, grads = value_and_grad(objective)(params)
         known = {"value": value, "objective": objective}
-        taken = {name: known[name] for name in optimizer.takes if name in known}
+        taken = {word: known[word] for word in optimizer.takes if word in known}
         params, state = optimizer.step(grads, state, params, **taken)
         return params, state, value
 
