@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import get_ident
 from typing import Final
 
 from funcgrad.errors import KeyReuseError
@@ -31,16 +30,13 @@ class KeyUses:
     Attributes
     ----------
     is_open : bool
-        False from the end of ``check_keys`` on. A thread may outlive it.
-    threads : set of int
-        The threads that take part.
+        False from the end of ``check_keys`` on. A copy of the context may outlive it.
     """
 
-    __slots__ = ("_made", "_used", "is_open", "threads")
+    __slots__ = ("_made", "_used", "is_open")
 
     def __init__(self) -> None:
         self.is_open = True
-        self.threads = {get_ident()}
         self._used: dict[bytes, dict[int, tuple[str, str]]] = {}
         self._made: dict[bytes, set[bytes]] = {}
 

@@ -16,10 +16,13 @@ from concurrent.futures import (
     Future,
     ThreadPoolExecutor,
 )
+from contextvars import copy_context
+from functools import partial
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from funcgrad.errors import FuncgradError, WorkerError
+from funcgrad.key_uses import current_uses
 from funcgrad.parallel.messages import Caller, Outcome, folded
 from funcgrad.parallel.parcels import AbsentError, Parcel
 from funcgrad.parallel.waiting import Patience
@@ -98,8 +101,11 @@ class ExecutorEngine:
         WorkerError
             The executor takes no more tasks.
         """
+        task: Callable[..., T] = function
+        if not self.shipped and current_uses() is not None:  # keys are checked, in threads too
+            task = partial(copy_context().run, function)
         try:
-            future: Future[T] = self._executor.submit(function, *args)
+            future: Future[T] = self._executor.submit(task, *args)
         except RuntimeError as error:  # shut down, or broken
             raise self._broken(error) from error
         return future

@@ -11,13 +11,8 @@ True
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import get_ident
-from types import FrameType
-from typing import Any, Final, Literal, TypeAlias
 
 from funcgrad.key_uses import KEY_USES, KeyUses, current_uses
 from funcgrad.philox import apart, as_key, numbers_of
@@ -48,10 +43,15 @@ def check_keys() -> Iterator[None]:
     Notes
     -----
     Keys are told apart by their numbers, so it does not matter by which names, closures, examples
-    of ``vmap``, jitted functions or threads (those of ``threading`` that begin within the context)
-    a key is reached. One key for all examples of a ``vmap`` is one use. Jitted functions that draw
-    run without being staged. ``fold_in``, ``named`` and the points of ``sobol`` and ``halton`` are
-    no uses: the same number, name or place gives the same result on purpose.
+    of ``vmap`` or jitted functions a key is reached. One key for all examples of a ``vmap`` is one
+    use. Jitted functions that draw run without being staged. ``fold_in``, ``named`` and the points
+    of ``sobol`` and ``halton`` are no uses: the same number, name or place gives the same result on
+    purpose.
+
+    Another thread takes part if it is given the context, as ``asyncio.to_thread`` and the threads
+    of ``fg.parallel`` are: ``pool.submit(contextvars.copy_context().run, f, x)`` has ``f(x)``
+    checked in a thread of a pool. Python starts other threads in an empty context, where draws are
+    **not checked**, unless it runs with ``-X thread_inherit_context=1`` (from Python 3.14 on).
 
     Operations that are repeated for a derivative, by ``checkpoint`` or in a loop that is run
     backwards, are no second use, nor are the evaluations of ``fg.testing.check_grads``. A program
@@ -73,61 +73,11 @@ def check_keys() -> Iterator[None]:
         return
     uses = KeyUses()
     token = KEY_USES.set(uses)
-    threading.setprofile(_Inheritance(uses, threading.getprofile()))
     try:
         yield
     finally:
         uses.is_open = False
         KEY_USES.reset(token)
-        hook = threading.getprofile()
-        while isinstance(hook, _Inheritance) and not hook.uses.is_open:
-            hook = hook.outer  # contexts of several threads may end in any order
-        threading.setprofile(hook)
-
-
-_Event: TypeAlias = Literal["call", "return", "c_call", "c_return", "c_exception"]
-_Profiler: TypeAlias = Callable[[FrameType, _Event, Any], object]
-
-
-class _Inheritance:
-    """Gives new threads the record of keys: a profiling hook, which runs once as a thread begins.
-
-    Threads begin with an empty context, and nothing else is called in them before their function.
-    """
-
-    def __init__(self, uses: KeyUses, outer: _Profiler | None) -> None:
-        self.uses, self.outer = uses, outer
-
-    def __call__(self, frame: FrameType, event: _Event, arg: object) -> None:
-        starter = _starter()
-        hook: _Profiler | None = self
-        while isinstance(hook, _Inheritance):
-            uses, hook = hook.uses, hook.outer
-            if (
-                KEY_USES.get() is None
-                and uses.is_open
-                and (starter is None or starter in uses.threads)
-            ):
-                uses.threads.add(get_ident())
-                KEY_USES.set(uses)
-        sys.setprofile(hook)
-        if hook is not None:
-            hook(frame, event, arg)
-
-
-def _starter() -> int | None:
-    """The thread that began this one: it still waits in ``start``; None if it does no more."""
-    thread = threading.current_thread()
-    for ident, innermost in sys._current_frames().items():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            if frame.f_code is _START and frame.f_locals.get("self") is thread:
-                return ident
-            frame = frame.f_back
-    return None
-
-
-_START: Final = threading.Thread.start.__code__
 
 
 def again(key: ArrayLike) -> Tensor:

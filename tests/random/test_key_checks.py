@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,8 +17,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import nn, random
-from funcgrad.errors import KeyReuseError, KeyReuseWarning
+from funcgrad import nn, parallel, random
+from funcgrad.errors import ChunkError, KeyReuseError, KeyReuseWarning
 from funcgrad.key_uses import KEY_USES
 
 KEY = random.key(3)
@@ -29,7 +31,6 @@ TWICE = rf"(\w+): the key was used before, by (\w+) at {HERE}, and is used again
 def nothing_left_behind() -> Iterator[None]:
     yield
     assert KEY_USES.get() is None
-    assert threading.getprofile() is None
 
 
 def drop(x: Any, key: Any) -> Any:
@@ -41,7 +42,7 @@ def drop(x: Any, key: Any) -> Any:
 
 def in_a_thread(f: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(f).result()
+        return pool.submit(copy_context().run, f).result()
 
 
 def in_an_example(key: Any) -> None:
@@ -93,6 +94,9 @@ REUSES: dict[str, Callable[[Any], Any]] = {
     "a generator": lambda _: [random.generator(0).normal(), random.generator(0).uniform()],
     "a thread": lambda key: [random.normal(key), in_a_thread(lambda: random.normal(key))],
     "two threads": lambda key: [in_a_thread(lambda: random.normal(key)) for _ in range(2)],
+    "a thread of asyncio": lambda key: [
+        asyncio.run(asyncio.to_thread(lambda: random.normal(key))) for _ in range(2)
+    ],
     "a copied context": lambda key: [copy_context().run(random.normal, key), random.normal(key)],
     "a layer": lambda key: [nn.Linear.init(key, 2, 3), nn.Linear.init(key, 2, 3)],
     "two optimistic repetitions": lambda key: [
@@ -324,10 +328,38 @@ def test_checks_side_by_side_know_nothing_of_each_other() -> None:
 def test_a_thread_that_outlives_the_check_is_free() -> None:
     with ThreadPoolExecutor(1) as pool:
         with random.check_keys():
-            pool.submit(random.normal, KEY).result()
-        pool.submit(random.normal, KEY).result()
-        assert pool.submit(JITTED, 1.0, KEY).result() == 1.0 + random.normal(KEY)
-        assert pool.submit(KEY_USES.get).result() is None
+            run = copy_context().run
+            pool.submit(run, random.normal, KEY).result()
+        pool.submit(run, random.normal, KEY).result()
+        assert pool.submit(run, JITTED, 1.0, KEY).result() == 1.0 + random.normal(KEY)
+        assert pool.submit(run, KEY_USES.get).result() is None
+
+
+def test_a_thread_takes_part_if_it_has_the_context() -> None:
+    # As `check_keys` says: Python decides whether a new thread has it.
+    inherits = bool(getattr(sys.flags, "thread_inherit_context", False))
+    caught: list[KeyReuseError] = []
+
+    def draw() -> None:
+        try:
+            random.normal(KEY)
+        except KeyReuseError as error:
+            caught.append(error)
+
+    with random.check_keys():
+        random.normal(KEY)
+        thread = threading.Thread(target=draw)
+        thread.start()
+        thread.join()
+    assert bool(caught) is inherits
+
+
+def test_threads_that_load_chunks_take_part() -> None:
+    chunks = [lambda: random.normal(KEY, (3,)), lambda: random.uniform(KEY, (3,))]
+    with ThreadPoolExecutor(2) as pool, random.check_keys():
+        total = parallel.value_and_grad(lambda w, chunk: (w * chunk).sum(), pool)
+        with pytest.raises(ChunkError, match=rf"KeyReuseError: {TWICE}"):
+            total(2.0, chunks)
 
 
 # --------------------------------------------------------------------------------------- programs
