@@ -9,6 +9,10 @@ Functions that are jitted without naming a backend have the default one, or the 
     python -m pytest --backend numpy
 
 ``tests/jitting.py`` finds the tests for which that makes a difference.
+
+The library can be tried as on an interpreter that is newer than those that it knows::
+
+    python -m pytest --unknown-interpreter
 """
 
 import gc
@@ -28,6 +32,7 @@ import pytest
 from hypothesis import settings
 
 import funcgrad
+from funcgrad import interpreters
 from funcgrad.backends import choice
 from funcgrad.staging.jit import JitWarning
 from tests.jitting import Jitting
@@ -51,11 +56,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the tests that passed before without jit's default backend",
     )
+    parser.addoption(
+        "--unknown-interpreter",
+        action="store_true",
+        help="run as on an interpreter whose byte code the library does not know",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the backend that the option names the default; raise if this machine lacks it."""
     config.pluginmanager.register(Jitting(config))
+    if config.getoption("unknown_interpreter"):
+        setattr(interpreters, "PROVED", frozenset())  # noqa: B010  # it is Final
     backend = config.getoption("backend")
     if backend is not None:
         with warnings.catch_warnings():

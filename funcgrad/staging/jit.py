@@ -33,6 +33,7 @@ from funcgrad.backends.interface import MISS, Backend, Compiled, evaluated
 from funcgrad.backends.numpy.backend import NUMPY
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
 from funcgrad.foreign_names import answering
+from funcgrad.interpreters import doubt
 from funcgrad.key_uses import current_uses
 from funcgrad.passes.pipeline import optimize
 from funcgrad.process_locks import cached_property
@@ -254,7 +255,7 @@ class Jitted(Generic[P, R]):
             return MISS
         count, cause = variants.refresh()
         if cause is not None:
-            why = f"it, because {cause} changes between the calls. Pass it as an argument."
+            why = f"it, because {cause} changes between the calls. Pass it as an argument.{doubt()}"
             self._warn(f"is staged anew at every call, which takes far longer than running {why}")
         if count >= _MOST_VARIANTS:
             self._warn(
@@ -270,7 +271,7 @@ class Jitted(Generic[P, R]):
             variants.watched = False
             self._warn(
                 "may read more from outside of its arguments than can be watched for changes, and"
-                " runs without being staged. Pass what it needs as an argument."
+                f" runs without being staged. Pass what it needs as an argument.{doubt()}"
             )
             return MISS
         warn_of_loops(staged, self._warn)

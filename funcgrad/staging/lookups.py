@@ -17,11 +17,12 @@ import dis
 import os
 import re
 import sys
-from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import accumulate
-from types import CodeType, MappingProxyType
+from types import CodeType
 from typing import Any, Final, NamedTuple
+
+from funcgrad.interpreters import GLOBAL_READS, IMPORT, names_read
 
 REFLECTIVE: Final = frozenset(
     "__dict__ __getattribute__ attrgetter dir eval exec getattr getmembers hasattr vars".split()
@@ -35,14 +36,6 @@ INSPECTING: Final = REFLECTIVE | frozenset(
 _IMPORTING: Final = frozenset({"__import__", "import_module", "modules"})
 _SPACES: Final = frozenset({"eval", "exec", "globals", "vars", "locals"})
 """Code that uses one of these may import modules or read globals whose names are strings in it."""
-_READS: Final = frozenset(
-    [number for number in dis.hasname if not dis.opname[number].startswith(("STORE_", "DELETE_"))]
-)
-_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
-_SHIFTS: Final[Mapping[str, int]] = MappingProxyType(
-    {"LOAD_GLOBAL": 1, "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2}
-)
-"""How many low bits of an instruction's argument are flags; the other bits are a name's index."""
 _STANDARD: Final = os.path.dirname(os.path.realpath(os.__file__))
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _HEAP_TYPE: Final = 1 << 9
@@ -82,23 +75,16 @@ def lookups(code: CodeType) -> Lookups:
 
 def _read(code: CodeType, looked_up: Lookups) -> None:
     """Note which names code looks up, without the functions inside it."""
-    before, extended = "", 0
-    for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        argument |= extended
-        extended = argument << 8 if operation == dis.EXTENDED_ARG else 0
-        kind = dis.opname[operation]
-        if operation in _READS:
-            name = code.co_names[argument >> _SHIFTS.get(kind, 0)]
-            looked_up.attributes.add(name)
-            if name == "random":
-                looked_up.random.add(before)
-            before = name if kind in _GLOBALS else ""
-            if before:
-                looked_up.globals.add(name)
-            elif kind == "IMPORT_NAME":
-                looked_up.imports.update(code.co_names)
-        elif kind == "MATCH_CLASS":
-            looked_up.attributes.add("__match_args__")
+    before = ""
+    for kind, name in names_read(code):
+        looked_up.attributes.add(name)
+        if name == "random":
+            looked_up.random.add(before)
+        before = name if kind in GLOBAL_READS else ""
+        if before:
+            looked_up.globals.add(name)
+        elif kind == IMPORT:
+            looked_up.imports.update(code.co_names)
 
 
 def line_of(code: CodeType, name: str) -> int | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import dis
 import functools
 import math
 import sys
@@ -30,6 +29,7 @@ from funcgrad import quick_dataclasses
 from funcgrad.backends.numpy.literals import array_text, plain_text
 from funcgrad.errors import ProgramError
 from funcgrad.floating_errors import ignoring
+from funcgrad.interpreters import names_read
 from funcgrad.primitive import Primitive
 from funcgrad.trace import TracedValue
 
@@ -342,7 +342,7 @@ def _needs(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _global_words(code: types.CodeType) -> set[str]:
-    words = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    words = {name for kind, name in names_read(code) if kind == "LOAD_GLOBAL"}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             words |= _global_words(constant)
