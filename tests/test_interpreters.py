@@ -7,6 +7,7 @@ import random
 import sys
 import typing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -122,6 +123,29 @@ def test_functions_that_import_are_staged_and_see_changes(monkeypatch: pytest.Mo
     monkeypatch.setitem(SETTINGS, "scale", 3.0)
     assert f(1.0) == 3.0 * np.pi
     assert f.stagings == 2
+
+
+LAZY = """
+lazy import {name}
+
+def scaled(x):
+    return {name}.scaled(x)
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="lazy imports came with Python 3.15")
+def test_a_module_that_is_imported_lazily_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "late_scale.py").write_text("SCALE = 3.0\ndef scaled(x): return x * SCALE\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    space: dict[str, Any] = {"__name__": "user"}
+    exec(LAZY.format(name="late_scale"), space)
+    f = fg.jit(space["scaled"])
+    assert [f(1.0), f(2.0)] == [3.0, 6.0]
+    monkeypatch.setattr(sys.modules["late_scale"], "SCALE", 5.0)
+    assert f(1.0) == 5.0
+    monkeypatch.delitem(sys.modules, "late_scale")
 
 
 class Annotated:

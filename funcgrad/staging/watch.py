@@ -17,6 +17,7 @@ True
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -37,6 +38,9 @@ ABSENT: Final = object()
 
 PLAIN: Final = frozenset(FREE | {str, bytes, type(None), type(...)})
 """Types of numbers and texts: they never change and contain no other objects."""
+
+_LAZY: Final = getattr(types, "LazyImportType", ABSENT)
+"""The class of what ``lazy import`` binds, from Python 3.15 on."""
 
 _FEW: Final = 16
 """Containers of up to this many elements get a condition for each element."""
@@ -116,6 +120,8 @@ class Watch:
         value = mapping.get(key, ABSENT)
         if value is ABSENT:
             self.holds("{} not in {}", key, mapping)
+        elif type(value) is _LAZY:  # the module comes into its place when code reads the name
+            self.holds("type({}[{}]) is {}", mapping, key, _LAZY)
         else:
             condition = self._is(f"{self._body.name(mapping)}[{key!r}]", value)
             if type(mapping) is dict:
