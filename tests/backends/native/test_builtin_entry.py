@@ -19,6 +19,8 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.backends.interface import MISS
+from funcgrad.backends.native import cpython
+from funcgrad.backends.native.cpython import ArrayLayout
 from funcgrad.staging.jit import Jitted
 
 pytest.importorskip("llvmlite")
@@ -321,3 +323,24 @@ def test_threads_share_a_function_while_it_improves(monkeypatch: pytest.MonkeyPa
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "wrong", "told"),
+    [
+        (cpython, "TUPLE_ITEMS", cpython.TUPLE_ITEMS + 8, "a tuple's items"),
+        (cpython, "DENSE", 0x100, "an array's flags"),
+        (cpython, "WRITABLE", 0x901, "an array's flags"),
+        (cpython, "_ARRAY_TYPE", 3, "NumPy's functions"),
+        (ArrayLayout, "rank", ArrayLayout.rank + 4, "an array's rank"),
+        (ArrayLayout, "descr", ArrayLayout.descr - 8, "an array's dtype"),
+        (ArrayLayout, "flags", ArrayLayout.flags + 4, "an array's flags"),
+    ],
+)
+def test_another_layout_of_memory_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, holder: Any, name: str, wrong: int, told: str
+) -> None:
+    cpython.checked()
+    monkeypatch.setattr(holder, name, wrong)
+    with pytest.raises(cpython.NativeError, match=f"in another way: {told}$"):
+        cpython.checked()
