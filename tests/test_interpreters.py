@@ -89,7 +89,7 @@ def test_a_name_with_an_unknown_instruction_counts_in_every_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(interpreters, "GLOBAL_READS", frozenset())
-    monkeypatch.setattr(interpreters, "_OTHERS", frozenset())
+    monkeypatch.setattr(interpreters, "_ATTRIBUTE_READS", frozenset())
     code = names_and_imports.__code__
     assert {name for _, name in names_read(code)} == {*code.co_names}
     for name in ("SCALE", "T", "np", "values"):
@@ -110,7 +110,7 @@ def interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if request.param != "known":
         monkeypatch.setattr(interpreters, "PROVED", frozenset())
     if request.param == "unheard of":
-        monkeypatch.setattr(interpreters, "_OTHERS", frozenset())
+        monkeypatch.setattr(interpreters, "_ATTRIBUTE_READS", frozenset())
     return request.param
 
 
