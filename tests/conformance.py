@@ -129,6 +129,12 @@ JITTED = frozenset(("pushes are transposed",))
 """Others that depend on the default backend of ``jit``, so that a run on another tries them again;
 see ``tests/jitting.py``."""
 
+COMBINED = SLOW | JITTED | {"compiled"}
+"""Properties that combine what others try at all samples; they are tried at ``telling`` ones.
+
+``tests/backends/numpy/test_backend`` compiles every operation at the other samples, too.
+"""
+
 INTEGRATED = frozenset(
     """beta_density beta_tail betainc betainc_in_shapes betaincc betainccinv betaincinv
     gammainc_in_shape iv_in_order ive_derivative jv_in_order kve_derivative yv_in_order""".split()
@@ -161,8 +167,7 @@ def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property
 
 
 def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> None:
-    """Check an operation at all of its samples; if numbers do not matter, at one of each kind; and
-    slow properties, which combine what others try at all samples, at ``telling`` ones."""
+    """Check an operation at all of its samples, or at those that a property needs."""
     cases = list(every_case([primitive]))
     if primitive.name in INTEGRATED:
         cases = representatives(cases)
@@ -171,7 +176,7 @@ def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> N
 
 
 def _enough(tried: Property, cases: list[Case]) -> list[Case]:
-    if tried.name in SLOW and isinstance(tried.tries, AtSamples):
+    if tried.name in COMBINED and isinstance(tried.tries, AtSamples):
         return telling(filter(tried.tries.wants, cases))
     return cases
 
