@@ -401,14 +401,18 @@ def test_calls_leave_nothing_behind():
             x[0] = (-1.0) ** k
             f(p, x)
 
+    def growth():
+        before = tracemalloc.get_traced_memory()[0]
+        call(10_000)
+        return tracemalloc.get_traced_memory()[0] - before
+
     call(10_000)  # in which code may be compiled better
     gc.collect()
     tracemalloc.start()
     try:
         call(100)
-        before = tracemalloc.get_traced_memory()[0]
-        call(10_000)
-        assert tracemalloc.get_traced_memory()[0] - before < 5_000
+        # Once, something that earlier tests left may be freed, or begin to be.
+        assert min(growth() for _ in range(3)) < 5_000
     finally:
         tracemalloc.stop()
 
