@@ -27,6 +27,7 @@ LIBRARY: Any = fg  # so that types do not stand in the way of wrong ones
         lambda: fg.numpy.zeros(2, np),  # type: ignore[arg-type]
     ],
 )
+@pytest.mark.filterwarnings("ignore:in the future the `.dtype`:DeprecationWarning")  # NumPy 2.2's
 def test_wrong_kinds(call: Any) -> None:
     with pytest.raises(DtypeError):
         call()

@@ -84,7 +84,8 @@ USES: dict[str, Any] = {
 def outcome(use: Any, key: Any) -> Any:
     """The result of a use as a plain array, or None if it raises."""
     try:
-        return np.asarray(use(key))
+        with np.errstate(over="ignore"):  # NumPy 2.0 rolls by the negative of an unsigned number
+            return np.asarray(use(key))
     except (TypeError, IndexError, ValueError):
         return None
 

@@ -265,6 +265,8 @@ print("as expected")
 
 def test_scipy_computes_with_tensors_in_its_array_mode() -> None:
     """The test needs a process of its own: SciPy reads the variable when it is imported."""
+    if np.lib.NumpyVersion(scipy.__version__) < "1.17.0":
+        pytest.skip("fewer functions of SciPy 1.15 and 1.16 compute with others' arrays")
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", ARRAY_MODE],

@@ -55,7 +55,9 @@ def unsettled(name: str, function: Any, place: int, others: tuple[float, ...]) -
         for kind, f in (("value", function), ("slope", pulled(function, place))):
             *before, here = np.asarray(f(*operands), float).tolist()
             end = limit(*before)
-            if end is not None and not near(here, end) and not excused_at_infinity(name, *at):
+            if end is None or near(here, end) or abs(here - end) <= 1e-16:  # SciPy 1.15's medians
+                continue
+            if not excused_at_infinity(name, *at):
                 yield f"{kind} of {name} at {at}: {here}, and before {before}"
 
 

@@ -19,6 +19,9 @@ from funcgrad.structure import UNEVEN, Elementwise
 from funcgrad.testing.operations.agreement import require_bits, require_ulps
 from tests.conformance import every_primitive
 
+# From call to call the bits of NumPy 2.0's absolute values and squares of complex numbers differ.
+OLD = np.__version__.startswith("2.0.")
+
 REALS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0, 90.0, 180.0, 65504.0, 1e16, 3e38, 1.7e308, np.inf)
 SMALL = (0.1, 6e-8, 1e-45, 2.2e-308, 1e-300, 5e-324)
 
@@ -78,6 +81,8 @@ def tried(primitive: Primitive) -> int:
     count = 0
     for char in "?bBhHiIqQefdFD":
         args = arguments(primitive, numbers(char))
+        if primitive.name in ("absolute", "square") and char in "FD" and OLD:
+            continue
         try:
             expected = ufunc(*args)
         except (TypeError, ValueError):
