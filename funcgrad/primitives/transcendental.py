@@ -172,9 +172,7 @@ def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(x == y, x + 1, m.maximum(x, y) + behind)
 
 
-# Where the sum is close to 0, the digits that are left are those of the greater argument. NumPy's
-# results in float32 are up to 4 units away: they take the C library's exponential and logarithm of
-# one number, whose last bits are not those of NumPy's functions of many.
+# Near 0 the greater argument's digits are left. In float32 the C library's functions have other bits.
 logaddexp: Primitive = _transcendental(
     "logaddexp",
     np.logaddexp,
