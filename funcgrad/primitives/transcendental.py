@@ -172,7 +172,7 @@ def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(x == y, x + 1, m.maximum(x, y) + behind)
 
 
-# Near 0 the greater argument's digits are left. In float32 the C library's functions have other bits.
+# Near 0 the greater argument's digits are left. The bits of float32 depend on the C library.
 logaddexp: Primitive = _transcendental(
     "logaddexp",
     np.logaddexp,
