@@ -65,11 +65,11 @@ def test_this_interpreter_is_known() -> None:
 
 
 def names_and_imports(x: Any) -> Any:
-    import math.nothing as nothing
+    import math.nothing as nothing  # type: ignore[import-not-found]
     from json import decoder
 
     SETTINGS["scale"] = nothing
-    return np.random.default_rng(x.shape), x.T.values(SCALE), decoder.scan
+    return np.random.default_rng(x.shape), x.T.values(SCALE), decoder.scan  # type: ignore[attr-defined]
 
 
 def test_names_are_told_apart_by_what_reads_them() -> None:

@@ -145,7 +145,7 @@ def test_an_array_made_of_a_number_is_as_strong_as_numpy_s(name: str, v: Any) ->
     """A weak one would show beside either of two dtypes, which take turns with the others."""
     turn = [*MADE].index(name) + NUMBERS.index(v)
     for dtype in [(np.int8, np.float32), (np.float16, np.complex64)][turn % 2]:
-        x = np.ones((), dtype)
+        x: Any = np.ones((), dtype)
         expected = (x * MADE[name](np, v)).dtype
         found = everywhere(lambda v, x=x: fg.tensor(x) * MADE[name](fnp, v), v)
         assert {way: own for way, own in found.items() if own != expected} == {}, dtype

@@ -170,7 +170,8 @@ class Mover:
         except Exception:  # the margins alone have to do where there is no derivative
             return margins
         steepest = np.maximum(*np.nan_to_num(slopes, posinf=0.0))
-        return np.maximum(margins, np.minimum(width * steepest, limit))
+        wider: Array = np.maximum(margins, np.minimum(width * steepest, limit))
+        return wider
 
     def _steps(self) -> float:
         """Half a step of numerical derivatives, which in single precision is large."""

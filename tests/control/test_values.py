@@ -193,7 +193,8 @@ def gradients_agree(f: Callable[[Any], Any], turn: int) -> None:
             found = fg.jit(g)(x)
             np.testing.assert_allclose(found, value, rtol=1e-14)
             assert found.dtype == value.dtype
-        for batch in in_turn([fg.vmap(g), fg.jit(fg.vmap(g)), fg.vmap(fg.jit(g))], number, 1):
+        batches: list[Any] = [fg.vmap(g), fg.jit(fg.vmap(g)), fg.vmap(fg.jit(g))]
+        for batch in in_turn(batches, number, 1):
             found = batch(fnp.asarray(points))
             np.testing.assert_allclose(found, fnp.stack(expected), rtol=1e-14)
             assert found.dtype == expected[0].dtype

@@ -75,7 +75,7 @@ def _complex(decomposition: Any) -> Any:
     def decompose(a: Any) -> Any:
         found = decomposition(a)
         parts = found if isinstance(found, tuple) else (found,)
-        parts = [x.astype(np.result_type(x, np.complex64)) for x in parts]
+        parts = tuple([x.astype(np.result_type(x, np.complex64)) for x in parts])
         return type(found)(*parts) if isinstance(found, tuple) else parts[0]
 
     return decompose
