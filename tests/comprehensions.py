@@ -115,7 +115,7 @@ def hidden_names(source: Source) -> Iterator[str]:
         if not isinstance(node, (*INLINED, ast.ClassDef)):
             hidden = scope.bound_inline() & scope.taken() & outer - scope.read - scope.bound
             for name in sorted(hidden):
-                where = f"{source.name}:{getattr(node, 'lineno', 1)} {getattr(node, 'name', '<lambda>')}"
-                yield f"{where}: a comprehension hides {name}"
+                line, function = getattr(node, "lineno", 1), getattr(node, "name", "<lambda>")
+                yield f"{source.name}:{line} {function}: a comprehension hides {name}"
         bound = frozenset() if isinstance(node, ast.ClassDef) else scope.bound
         waiting += [(child, outer | bound) for child in scope.children]
