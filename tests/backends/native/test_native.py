@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.cpython import NativeError
+from funcgrad.backends.native.cpython import COPYING, NativeError
 from funcgrad.backends.native.function_text import PLAIN, Arithmetic, SharedFunction
 from funcgrad.backends.native.native_backend import EXACT, NATIVE, NativeBackend
 from funcgrad.backends.native.native_code import SharedCode, native_code_of
@@ -293,8 +293,9 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
     with pytest.raises(NativeError, match="cannot be linked"):
         tools.linked([tools.object_code(text, 0)], {}, ["program"])
     program = NATIVE.prepare(fg.program(fnp.sort)(np.ones(3)), True)
+    copying = dict.fromkeys(COPYING, 0)
     with pytest.raises(NativeError, match="nobody knows the symbol 'call_back'"):
-        native_code_of(NATIVE._shared, program, lambda: NATIVE._written(program), {})
+        native_code_of(NATIVE._shared, program, lambda: NATIVE._written(program), copying)
     with pytest.raises(NativeError, match="LLVM refuses"):
         tools.object_code("this is no module", 0)
 

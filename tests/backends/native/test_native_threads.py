@@ -23,7 +23,7 @@ from tests.conformance import in_turn
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import function_site
+from funcgrad.backends.native import function_site, product_text
 from funcgrad.backends.native.native_backend import EXACT, NATIVE
 from funcgrad.backends.native.thread_pool import POOL, has_threads
 
@@ -35,6 +35,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have threads share whatever comes apart."""
     monkeypatch.setattr(function_site, "_WORTH_SHARING", 0)
     monkeypatch.setenv("FUNCGRAD_CACHE", "0")  # in which code is that shares less
+
+
+@pytest.fixture
+def own_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave no large product to NumPy, as processors with narrow vectors do."""
+    monkeypatch.setattr(product_text, "_MOST", dict.fromkeys((128, 256, 512), 1 << 29))
 
 
 def bits(values: Any) -> list[bytes]:
@@ -106,7 +112,7 @@ def test_nests_of_several_loops(name: str) -> None:
         agree(BROADCASTS[name], numbers(shape), numbers(shape[1:]), least=least)
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eager", "own_products")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_products_by_stacks_panels_and_rows(dtype: str) -> None:
     """Transposed operands take turns over sizes, all of them with the first."""
@@ -172,6 +178,7 @@ def test_gradients_loops_and_choices() -> None:
     agree(fg.vmap(lambda x: fnp.sort(x) * fnp.sum(x)), numbers((50, 100)))
 
 
+@pytest.mark.usefixtures("own_products")
 def test_work_is_shared_from_its_size_on() -> None:
     jitted = fg.jit(lambda x: fnp.sin(x) * fnp.exp(x) + 1.0, backend="native", threads=2)
     large = np.linspace(-3.0, 3.0, 500_000)
