@@ -104,7 +104,8 @@ class PointRun:
             pushed = self.run.record.push(self._variables, tangents)
             pairs = zip(pushed, self._arrays, strict=True)
             slopes = _row([np.zeros(x.shape) if t is None else np.asarray(t) for t, x in pairs])
-            return (self._directions.conj() * slopes).real
+            along: Array = np.real(self._directions.conj() * slopes)
+            return along
 
     def pull(self, place: int) -> list[Value]:
         """The derivatives of a distance in the arguments that move; None is a zero."""
