@@ -1,4 +1,4 @@
-"""What this library knows of the interpreter's insides, and on which interpreters that was tried.
+"""Read byte code, and say on which interpreters that was tried.
 
 Byte code means something else in each version, so its instructions are read here and nowhere else.
 On an interpreter that is not in ``PROVED`` the standard library's ``dis`` says which name an
@@ -61,7 +61,7 @@ def is_proved() -> bool:
 
 
 def doubt() -> str:
-    """What messages about names in code add where they may have been read too carefully."""
+    """Text that warnings about names end with where more names may count than the code reads."""
     if is_proved():
         return ""
     return f" (This library does not know Python {sys.version.split()[0]}: more names may count.)"

@@ -214,8 +214,7 @@ class Jitted(Generic[P, R]):
     # Caches.
 
     def _signature(self, key: Hashable) -> Signature:
-        known = self._signatures.get(key)
-        if known is not None:
+        if (known := self._signatures.get(key)) is not None:
             return known
         for oldest in list(self._signatures)[: 1 - _MOST_SIGNATURES]:
             self._forms = {}

@@ -63,7 +63,7 @@ class Numberless(Stager):
         """Append the equations of a program, whose inputs are values of this stager or raw."""
         known = [*values, *[constant.value for constant in program.constants]]
         variables: dict[int, int] = {}
-        line, given = self._source(), len(known)
+        line, inputs = self._source(), len(known)
 
         def variable(k: int) -> int:
             if k not in variables:
@@ -79,7 +79,7 @@ class Numberless(Stager):
             variables.update(zip(results, count(self._append(appended)), strict=False))
         specs = program.specs()
         return [
-            known[k] if k < given else self._tracer(stand_in(specs[k]), variables[k])
+            known[k] if k < inputs else self._tracer(stand_in(specs[k]), variables[k])
             for k in program.outputs
         ]
 

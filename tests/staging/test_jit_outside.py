@@ -441,7 +441,7 @@ def test_a_program_keeps_rules_that_are_watched():
 def test_random_numbers_that_libraries_draw_are_noticed(
     draw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "active_count", lambda: 1)  # libraries' threads draw nothing
+    monkeypatch.setattr(capture, "_all_threads", lambda: [None])  # libraries' threads draw nothing
     drawn = fg.jit(lambda x: x + draw())
     with pytest.warns(JitWarning, match="draws random numbers"):
         first = float(drawn(1.0))

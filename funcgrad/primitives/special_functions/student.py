@@ -168,9 +168,9 @@ def _inverse_to_level(t: Value, df: Value, p: Value) -> Value:
 def _stdtrit(df: Raw, p: Raw) -> Raw:
     """SciPy's is positive infinity at 0, too; SciPy 1.15's is NaN at 0 and at 1."""
     quantiles = scipy_special("stdtrit").stdtrit(df, p)
-    at_end = (np.equal(p, 0) | np.equal(p, 1)) & np.greater(df, 0)
-    ends = np.where(np.equal(p, 0), -np.inf, np.inf)
-    return in_precision(np.where(at_end, ends, quantiles)[()], df, p)
+    first, last = np.equal(p, 0) & np.greater(df, 0), np.equal(p, 1) & np.greater(df, 0)
+    ended = np.where(first, -np.inf, np.where(last, np.inf, quantiles))
+    return in_precision(ended[()], df, p)
 
 
 stdtrit: Primitive = elementwise(
