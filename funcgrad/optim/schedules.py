@@ -42,10 +42,6 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
-    __getattr__ = _missing_from(__name__)
-
-
 def __dir__() -> list[str]:
     """List the public names for completion, without the modules."""
     return list(__all__)
@@ -491,3 +487,9 @@ class piecewise:  # noqa: N801 - a function to its users
         for boundary in sorted(self.rates):
             rate = fnp.where(fnp.less(count, boundary), rate, self.rates[boundary])
         return fnp.asarray(rate)
+
+
+if (
+    not TYPE_CHECKING
+):  # which know the names that there are; last, as 3.15's dataclasses ask for int
+    __getattr__ = _missing_from(__name__)
