@@ -489,7 +489,5 @@ class piecewise:  # noqa: N801 - a function to its users
         return fnp.asarray(rate)
 
 
-if (
-    not TYPE_CHECKING
-):  # which know the names that there are; last, as 3.15's dataclasses ask for int
+if not TYPE_CHECKING:  # last: dataclasses of Python 3.15 look for names in the module
     __getattr__ = _missing_from(__name__)
