@@ -204,11 +204,16 @@ def _counterpart_of_ufunc(ufunc: np.ufunc) -> Any:
     return getattr(ours, ufunc.__name__, None) if ufunc.__name__ in ours.__all__ else None
 
 
+def _public_module(function: Callable[..., Any]) -> str:
+    """The module of a function; NumPy 2.0 says ``numpy.lib._scimath_impl`` for its ``scimath``."""
+    return re.sub(r"\b_(\w+)_impl\b", r"\1", function.__module__)
+
+
 def _homes(function: Callable[..., Any]) -> tuple[Any, Any]:
     """Our module and NumPy's that correspond to the module of a function."""
     ours: Any = fnp
     theirs: Any = np
-    for name in function.__module__.split(".")[1:]:
+    for name in _public_module(function).split(".")[1:]:
         ours, theirs = getattr(ours, name, None), getattr(theirs, name, None)
     return ours, theirs
 
@@ -221,7 +226,7 @@ def _path(function: Callable[..., Any], method: str = "__call__") -> str:
     elif isinstance(function, np.ufunc):
         home = _module_of(function)
     else:
-        home = re.sub(r"^numpy\b", "np", function.__module__)
+        home = re.sub(r"^numpy\b", "np", _public_module(function))
     path = f"{home}.{name}" if home else f"the ufunc {name}"
     return path if method == "__call__" else f"{path}.{method}"
 
