@@ -28,8 +28,14 @@ fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)))
     "completion": "import funcgrad, funcgrad.numpy as fnp; dir(funcgrad), dir(fnp), fnp.__all__",
 }
 
-STANDARD = frozenset({"copy", "dataclasses", "heapq", "importlib", "threading", "zlib"})
-"""What is needed of the standard library beyond what NumPy loads."""
+STANDARD = frozenset(
+    """
+    copy dataclasses heapq importlib threading zlib
+    dis inspect linecache opcode token tokenize
+    """.split()
+)
+"""Modules of the standard library that NumPy may not load. Later NumPys than 2.0 load those of the
+second line, which ``dataclasses`` loads."""
 
 STAGING = (
     *("staging", "backends", "passes", "programs", "control", "forms", "algebra"),

@@ -17,7 +17,6 @@ from tests.practice.libraries import funcgrad
 from tests.practice.task import Task
 
 onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 X = np.array([[0.3, -1.0, 2.0], [1.5, 0.2, -0.4]])
 PARAMS = {"w": np.linspace(-1, 1, 6).reshape(3, 2), "b": np.array([0.1, -0.2])}

@@ -14,7 +14,6 @@ from tests.interop.onnx_checks import difference
 from tests.interop.test_onnx_export import FUNCTIONS, PARAMS, X, loss
 
 onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 STAGED_BY_NUMBERS = frozenset({"while, gradient"})
 """The rows of its stacks are known when it runs, so it is not staged."""
