@@ -331,18 +331,19 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", ["tuple", "list", "dict"])
 @pytest.mark.parametrize("way", WAYS)
 def test_memory_is_linear_in_the_depth_of_a_tree(way: str, kind: str) -> None:
-    WAYS[way](nested(kind, 3))
-    peaks = []
-    for depth in (100, 400):
-        tree = nested(kind, depth)
+    def peak(tree: Any) -> int:
         gc.collect()
         tracemalloc.start()
         try:
             WAYS[way](tree)
-            peaks.append(tracemalloc.get_traced_memory()[1])
+            return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    assert peaks[1] < 6 * peaks[0], peaks  # four times is linear, sixteen quadratic
+
+    WAYS[way](nested(kind, 3))
+    # The least of three: a thread that still compiles for earlier tests allocates, too.
+    low, high = [min(peak(nested(kind, depth)) for _ in range(3)) for depth in (100, 400)]
+    assert high < 6 * low, (low, high)  # four times is linear, sixteen quadratic
 
 
 def test_names_of_deep_leaves_leave_out_the_middle() -> None:
