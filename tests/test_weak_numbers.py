@@ -147,7 +147,11 @@ def test_an_array_made_of_a_number_is_as_strong_as_numpy_s(name: str, v: Any) ->
     for dtype in [(np.int8, np.float32), (np.float16, np.complex64)][turn % 2]:
         x: Any = np.ones((), dtype)
         expected = (x * MADE[name](np, v)).dtype
-        found = everywhere(lambda v, x=x: fg.tensor(x) * MADE[name](fnp, v), v)
+
+        def scaled(v: Any, x: Any = x) -> Any:
+            return fg.tensor(x) * MADE[name](fnp, v)
+
+        found = everywhere(scaled, v)
         assert {way: own for way, own in found.items() if own != expected} == {}, dtype
 
 
