@@ -7,12 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
-
-pytest.importorskip("onnx")  # here, so that each file that imports this one is skipped as a whole
-pytest.importorskip("onnxruntime")
 
 TOLERANCES = {2: 2e-2, 4: 1e-6, 8: 1e-12}
 """Relative to the greatest number of an array, by the bytes of a number."""

@@ -11,9 +11,10 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, interop, nn
 from tests.interop.onnx_checks import difference
-from tests.interop.test_onnx_export import FUNCTIONS, PARAMS, X, loss
+from tests.interop.onnx_functions import FUNCTIONS, PARAMS, X, loss
 
 onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 STAGED_BY_NUMBERS = frozenset({"while, gradient"})
 """The rows of its stacks are known when it runs, so it is not staged."""

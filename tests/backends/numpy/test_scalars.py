@@ -503,3 +503,10 @@ def test_random_programs_are_the_same_to_the_last_bit(
         assert_same(last, kind(numbers[0]), numbers[1])
         slope = fg.grad(lambda x, y: fnp.sum(walk(chosen, x, y)[-1]), argnums=(0, 1))
         assert_same(fg.program(slope)(kind(1.0), 2.0), kind(numbers[2]), numbers[3])
+
+
+def test_inverted_truth_values_that_are_weak_are_pythons_integers():
+    x = np.array([1.5, -2.0])
+    inverted = fg.jit(lambda x, s: ~(s < 1.0) * x, backend="numpy")
+    assert_array_equal(inverted(x, 0.5), -2 * x)
+    assert_array_equal(inverted(x, 1.5), -1 * x)
