@@ -64,7 +64,7 @@ class Processor:
 
     @property
     def is_arm(self) -> bool:
-        """Whether it is a 64-bit Arm, each of which fuses and converts half precision."""
+        """Whether it is a 64-bit Arm: they all fuse, and convert half precision."""
         return self.triple.startswith(("aarch64", "arm64"))
 
     @property
@@ -131,7 +131,7 @@ class _Allocation:
 class Toolchain:
     """A compiler for one processor, and a linker.
 
-    LLVM works in threads, where no interrupt meets the lock of this object, nor that of llvmlite.
+    LLVM works in threads: no interrupt meets the lock of this object or llvmlite's lock there.
 
     Parameters
     ----------
