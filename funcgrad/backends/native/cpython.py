@@ -73,8 +73,8 @@ COPYING: Final = tuple(
         if hasattr(ctypes.pythonapi, name)
     ]
 )
-"""The functions of C that LLVM may call instead of loops; macOS has two to set memory to zero, one on
-Arm and one on Intel."""
+"""The functions of C that LLVM may call instead of loops; macOS has two to set memory to zero, one
+on Arm and one on Intel."""
 
 # Places in the table of NumPy's C API, the same in all versions (numpy/__multiarray_api.h).
 _ARRAY_TYPE, _SCALAR, _NEW_FROM_DESCR, _EMPTY = 2, 60, 94, 184
