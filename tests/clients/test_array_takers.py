@@ -88,7 +88,7 @@ def test_what_takes_only_pythons_numbers_says_what_to_write() -> None:
     for use in (range, "abc".__getitem__):
         with pytest.raises(DtypeError, match=ours):
             use(fg.tensor(0.0))
-    # From 3.14 on `sleep` puts a text of its own in the place of any TypeError.
+    # From 3.14 on `sleep` replaces the text of any TypeError.
     with pytest.raises(TypeError, match=f"{ours}|cannot be interpreted as an integer or float"):
         time.sleep(fg.tensor(0.0))
 
