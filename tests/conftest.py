@@ -1,6 +1,11 @@
-"""Hypothesis profiles: the same examples on every run, or a long search for new ones.
+"""Options of pytest: which tests run, and as if on what.
 
-`python -m pytest` gives the same verdict everywhere. To search further::
+`python -m pytest` runs the quick tests, and gives the same verdict everywhere. The slow ones run,
+too, with `--all`, and where files, `-k` or `-m` choose the tests::
+
+    python -m pytest --all
+
+To search further than with the examples that are the same on every run::
 
     python -m pytest --hypothesis-profile=explore
 
@@ -50,6 +55,7 @@ for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the backend of functions that name none."""
+    parser.addoption("--all", action="store_true", help="run the slow tests, too")
     parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
     parser.addoption(
         "--jitting",
@@ -64,8 +70,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the backend that the option names the default; raise if this machine lacks it."""
+    """Leave out slow tests if nothing was chosen. Make the backend that the option names the
+    default; raise if this machine lacks it."""
     config.pluginmanager.register(Jitting(config))
+    if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
+        config.option.markexpr = "not slow"
     if config.getoption("unknown_interpreter"):
         setattr(interpreters, "PROVED", frozenset())  # noqa: B010  # it is Final
     backend = config.getoption("backend")
@@ -74,6 +83,17 @@ def pytest_configure(config: pytest.Config) -> None:
             warnings.simplefilter("error")
             choice.chosen_backend(backend, "pytest --backend")
         choice.DEFAULT = backend
+
+
+def _chosen(config: pytest.Config) -> bool:
+    """Whether an option says which tests run."""
+    return any(config.getoption(name) for name in ("all", "markexpr", "keyword"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how to run the tests that were left out."""
+    if terminalreporter.config.getoption("markexpr") == "not slow":
+        terminalreporter.write_line("Slow tests were left out. All: python -m pytest --all")
 
 
 @pytest.hookimpl(wrapper=True)

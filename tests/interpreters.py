@@ -1,8 +1,8 @@
-"""``python -m tests.interpreters``: run the README's second command under every CPython.
+"""``python -m tests.interpreters``: run all tests under every CPython.
 
 Each run has an environment of its own; one more has the lowest versions that ``pyproject.toml``
 names, on the lowest CPython. The table of outcomes goes into ``examples/docs/stability.md``. It
-takes about a quarter of an hour a run; name versions to run some of them only::
+takes some ten minutes a run; name versions to run some of them only::
 
     python -m tests.interpreters 3.11 lowest 3.15
 
@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "examples" / "docs" / "stability.md"
-HEAD: Final = "| Python | NumPy, SciPy, llvmlite | `python -m pytest` |\n|---|---|---|\n"
+HEAD: Final = "| Python | NumPy, SciPy, llvmlite | `python -m pytest --all` |\n|---|---|---|\n"
 WITHOUT: Final = ("dev", "docs", "all", "torch", "jax")
 """Extras for developers have no lowest version worth a test; bridges have tests of their own."""
 
@@ -52,14 +52,14 @@ def lowest() -> dict[str, str]:
 
 
 def command() -> str:
-    """The README's second command."""
+    """The README's second command, with the slow tests."""
     readme = (ROOT / "README.md").read_text()
     commands: list[str] = re.findall(r"^ {4}(python -m pip .*)$", readme, re.MULTILINE)
-    return commands[1]
+    return commands[1] + " --all"
 
 
 def arguments(row: str, folder: str) -> list[str]:
-    """The command of a row: a fresh environment, the README's command, and what was installed."""
+    """The command of a row: a fresh environment, the tests, and what was installed."""
     line = command()
     if row == "lowest":
         pins = " ".join(f'"{name}=={version}"' for name, version in lowest().items())

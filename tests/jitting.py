@@ -4,8 +4,8 @@ A test depends on it if, while it ran, a function was jitted or called that name
 that passed without are noted in pytest's cache; `--jitting` leaves them out, since they would do
 the same on every backend::
 
-    python -m pytest
-    python -m pytest --backend numpy --jitting
+    python -m pytest --all
+    python -m pytest --all --backend numpy --jitting
 
 Tests of files that hold jitted functions are never left out: such a function asks for its backend
 in the test that calls it first.

@@ -324,7 +324,7 @@ def _rule(operation: Primitive, sides: Sides, is_end: bool, depth: float) -> tup
 
 def _rule_at_kink(operation: Primitive, derivative: float, left: float, right: float) -> str:
     if _close(left, right) and _close(derivative, left):
-        return "the limit, of which the slope has a kink"
+        return "the limit, where the slope has a kink"
     if operation.form == "carried":
         return "in an order among equal elements, that of their places"
     if derivative == 0 and min(left, right) <= 0 <= max(left, right):

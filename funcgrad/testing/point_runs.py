@@ -44,11 +44,11 @@ class PointRun:
     Attributes
     ----------
     values : array
-        The distances, those of one operation after those of another: from a kink with a sign for
-        its sides, but of a complex number the absolute value; from the end of a domain negative
-        outside.
+        The distances of all operations, in the order of the run. The sign of a distance from a
+        kink says on which side the value lies; for a complex value it is always positive. A
+        distance from the end of a domain is negative outside of the domain.
     parts : array of int
-        Where each value of the run begins in them.
+        Where each value of the run begins in ``values``.
     owners : array of int
         To which operation of the run each distance belongs.
     is_end, has_sides : array of bool
