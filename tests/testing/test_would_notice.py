@@ -18,10 +18,13 @@ softcube = fg.custom_vjp(lambda x: x * x * x)
 softcube.defvjp(lambda x: (x**3, x), lambda x, ct: (3 * x * x * ct,))
 
 
+cosine = fg.jit(fnp.cos)
+
+
 def everything(x, a):
     y = fnp.tanh(a @ x) / fnp.sum(x)
     c, _ = fg.scan(lambda c, r: (fnp.sin(c * r), None), 1.0, x)
-    z = fg.jit(fnp.cos)(x) + fg.checkpoint(fnp.exp)(x) + softcube(x)
+    z = cosine(x) + fg.checkpoint(fnp.exp)(x) + softcube(x)
     return fnp.sum(fnp.linalg.solve(a, y)) * c + fnp.sum(z)
 
 

@@ -38,7 +38,7 @@ def function_of(case: Case, operation: Primitive) -> Any:
 
 
 def planted() -> Iterator[tuple[str, Case, Primitive]]:
-    """Two kinds of mistakes for each operation in turn, if they change a derivative."""
+    """The kinds of mistakes in turn, one for each operation, if it changes a derivative."""
     turn = 0
     for primitive in every_primitive():
         case = None if isinstance(primitive.structure, Control) else smooth_case(primitive)
@@ -47,7 +47,6 @@ def planted() -> Iterator[tuple[str, Case, Primitive]]:
         kinds = kinds_of_mistakes(len(case.sample.args))
         point = case.point(case.differentiable)
         right = _derivatives(subject_of("test", function_of(case, primitive), point, None))
-        changing = 0
         for step in range(len(kinds)):
             kind = kinds[(turn + step) % len(kinds)]
             wrong = mistaken(primitive, kind)
@@ -57,8 +56,6 @@ def planted() -> Iterator[tuple[str, Case, Primitive]]:
                 continue
             if not all(map(np.allclose, values, right)):
                 yield f"{primitive.name}: {kind}", case, wrong
-                changing += 1
-            if changing == 2:
                 break
         turn += 1
 
@@ -86,10 +83,10 @@ def is_found(case: Case, wrong: Primitive) -> bool:
 
 
 @pytest.mark.slow
-def test_two_hundred_wrong_rules_are_found():
+def test_wrong_rules_of_every_kind_are_found():
     tried = list(planted())
     kinds = {name.partition(": ")[2] for name, _, _ in tried}
-    assert len(tried) >= 200
+    assert len(tried) >= 120
     assert {"sign", "factor", "wrong axis", "missing factor", "swapped arguments"} <= kinds
     assert [name for name, case, wrong in tried if not is_found(case, wrong)] == []
 

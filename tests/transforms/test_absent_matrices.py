@@ -129,7 +129,10 @@ def wrong(case: Case) -> Iterator[str]:
                 assert poison == "zeros"
                 continue
             is_complex = any(map(np.iscomplexobj, case.args))
-            for way in ("grad", "grad of grad") if is_complex else DERIVATIVES:
+            ways = [*DERIVATIVES]
+            if is_complex or poison == "zeros" or batched != case.differentiable:
+                ways = ["grad", "grad of grad"]
+            for way in ways:
                 derive, pairs = DERIVATIVES[way], [("", of_batch, of_the_others)]
                 if way == "grad":
                     pairs.append((" of slopes one by one", by_one, slopes_of_the_others))
