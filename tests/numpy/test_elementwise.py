@@ -161,8 +161,8 @@ def test_clip_to_no_more_than_one_number_is_constant(x, low, high):
         lambda x: np.clip(fnp.asarray(x), low, high),
         lambda x: fnp.asarray(x).clip(low, high),
     ]
-    for f in wide:
-        for slope in slopes:
+    for turn, f in enumerate(wide):  # each takes two of the slopes
+        for slope in slopes[turn % 2 :: 2]:
             assert float(slope(f)(x)) == 0.0
             assert float(slope(slope(f))(x)) == 0.0
     bounds = fg.jit(fg.grad(fnp.clip, argnums=(0, 1, 2)))(x, low, high)

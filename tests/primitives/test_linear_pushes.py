@@ -31,7 +31,7 @@ from tests.conformance import (
 pytestmark = pytest.mark.slow
 
 CASES = [case for case in every_case(every_primitive()) if case.differentiable]
-SUBJECTS = telling(CASES)
+SUBJECTS = telling(CASES)[::2]
 PLACES = {name: place for place, name in enumerate(sorted({c.primitive.name for c in SUBJECTS}))}
 
 

@@ -139,7 +139,7 @@ def listed(found: Any) -> list[Any]:
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=NAMES)
 @pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # SciPy is strict
 def test_other_dtypes_count_as_their_numbers(number: int) -> None:
-    """Two of booleans, a kind of integers and a kind of floats, each along a path; all take turns:
+    """One of booleans, integers and floats, along a path; all take turns:
     what a rule does with a dtype it does on every path, and what a path does with a dtype it does
     to every rule."""
     case, k = SUBJECTS[number]
@@ -148,6 +148,8 @@ def test_other_dtypes_count_as_their_numbers(number: int) -> None:
         kinds = map(np.dtype, in_turn(chars, number, len(chars)))
         others = [(dtype, narrowed(case.sample.args[k], dtype)) for dtype in kinds]
         for dtype, other in [each for each in others if accepts(case, k, each[1])][:1]:
+            if tried:
+                break
             tried += 1
             narrow = derivatives(case, k, other)
             wide = derivatives(case, k, np.asarray(other, np.float64)[()])
@@ -277,10 +279,10 @@ SITUATIONS = list(product(SINGULAR, (0.0, 1.0, np.inf)))
     "number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS]
 )
 def test_one_meaning_of_booleans_on_every_path(number: int) -> None:
-    """The paths and the two booleans take turns: each is tried with every operation."""
+    """Situations, paths and the two booleans take turns over the operations."""
     name, k = BOOLEANS[number]
     primitive = next(p for p in PRIMITIVES if p.name == name)
-    for turn, (inner, x) in enumerate(SITUATIONS, start=number):
+    for turn, (inner, x) in [*enumerate(SITUATIONS, start=number)][number % 3 :: 3]:
         condition = (turn + number // 2) % 2
 
         def f(x: Any, condition: int = condition, inner: Any = SINGULAR[inner]) -> Any:

@@ -61,6 +61,6 @@ print("done")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 def test_a_child_never_waits_for_its_parents_threads() -> None:
-    command = [sys.executable, "-c", FORKS, "40"]
+    command = [sys.executable, "-c", FORKS, "20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "done\n", done.stdout + done.stderr

@@ -79,7 +79,7 @@ def test_every_primitive_is_evaluation_s(primitive: Primitive) -> None:
     moves = isinstance(structure, Movement)
     exact = isinstance(structure, Elementwise) and isinstance(primitive.evaluate, np.ufunc)
     with np.errstate(all="ignore"):
-        for number, case in enumerate(list(representatives(every_case([primitive])))[:4]):
+        for number, case in enumerate(list(representatives(every_case([primitive])))[:3]):
             for form in (case, case.in_single_precision())[: 1 + (number % 2 == 0)]:
                 plain = moves or (exact and has_plain_instructions(form.function(), *form.args))
                 assert_same(form.function(), *form.args, exact=plain)

@@ -109,7 +109,7 @@ def test_results_of_every_primitive_have_the_same_bits(
     cases = [
         form
         for primitive in PRIMITIVES[start : start + AT_ONCE]
-        for case in list(representatives(every_case([primitive])))[:2]
+        for case in list(representatives(every_case([primitive])))[:1]
         for form in (case, case.in_single_precision())
     ]
 
