@@ -69,8 +69,11 @@ NUMBERS: Final = frozenset({bool, int, float, complex})
 STRONG: Final = RAW - NUMBERS
 """The other raw values, which are not weak."""
 
-BITWISE: Final = frozenset("&|^")
-"""The operators that return truth values for truth values."""
+BITWISE: Final = frozenset("&|^~")
+"""The operators that return truth values for truth values.
+
+Python's own ``~True`` is -2, against which Python warns; no traced value has that meaning.
+"""
 
 Operation: TypeAlias = Any
 """A ``Primitive``, whose class is a layer above; only ``evaluate`` and ``operator`` are used."""

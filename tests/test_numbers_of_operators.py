@@ -36,7 +36,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "-": operator.neg,
     "+": operator.pos,
     "abs": abs,
-    "~": lambda x: ~(int(x) if type(x) is bool else x),  # of its booleans Python 3.12 warns
+    "~": lambda x: not x if type(x) is bool else ~x,  # Python's own ~True is -2
     "real": lambda x: x.real,
     "imag": lambda x: x.imag,
     "round": lambda x: round(x, 1),

@@ -207,3 +207,51 @@ def test_followed_numbers_that_are_parameters_are_looked_at() -> None:
     filled = fg.jit(lambda x, fill: fnp.nan_to_num(x, nan=fill))
     assert filled(np.nan, 2.0) == 2.0
     assert filled(np.nan, 3.0) == 3.0
+
+
+LOOPS: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
+    "fori_loop": lambda f, n: fg.fori_loop(0, n, lambda i, a: f(i), fnp.asarray(True)),
+    "while_loop": lambda f, n: fg.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, f(c[0])), (0, fnp.asarray(True))
+    )[1],
+    "scan": lambda f, n: fg.scan(lambda i, _: (i + 1, f(i)), 0, length=n)[1][-1],
+    "jit": lambda f, n: fg.jit(f)(n - 1),
+    "jit by NumPy": lambda f, n: fg.jit(f, backend="numpy")(n - 1),
+    "program": lambda f, n: fg.program(f)(n - 1)(n - 1),
+    "grad": lambda f, n: fg.value_and_grad(lambda x: (x, f(x)), has_aux=True)(n - 1.0)[0][1],
+    "jvp": lambda f, n: fg.jvp(f, (n - 1.0,), (1.0,))[0],
+    "jit of a loop": lambda f, n: fg.jit(lambda k: LOOPS["while_loop"](f, k))(n),
+    "jit of a loop by NumPy": lambda f, n: fg.jit(
+        lambda k: LOOPS["while_loop"](f, k), backend="numpy"
+    )(n),
+    "vmap of a loop": lambda f, n: fg.vmap(lambda k: LOOPS["while_loop"](f, k))(np.array([1, n]))[
+        1
+    ],
+}
+LOGIC: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "not": (lambda i: ~(i == 2), False),
+    "not not": (lambda i: ~~(i == 2), True),
+    "not and": (lambda i: ~((i == 2) & (i > 0)), False),
+    "and not": (lambda i: (i > 0) & ~(i > 1), False),
+    "or not": (lambda i: (i > 2) | ~(i == 3), True),
+    "xor not": (lambda i: (i == 2) ^ ~(i == 2), True),
+    "not of a function": (lambda i: ~fnp.logical_not(i == 2), True),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@together("name", LOGIC)
+def test_logic_of_comparisons_of_numbers_gives_truth_values(loop: str, name: str) -> None:
+    f, expected = LOGIC[name]
+    found = LOOPS[loop](f, 3)
+    assert (dtype_of(found), bool(found)) == (np.dtype(bool), expected)
+    chosen = LOOPS[loop](lambda i: fnp.where(f(i), 1.0, 0.0) > 0.5, 3)
+    assert bool(chosen) == expected
+
+
+def test_counts_of_comparisons_are_python_s() -> None:
+    def f(n: Any) -> Any:
+        return (n > 1) + (n > 2) - (n > 3), -(n > 1), (n > 1) * (n > 2), sum([n > 1, n > 2])
+
+    for way in (fg.jit(f), fg.jit(f, backend="numpy"), lambda n: fg.jvp(f, (n,), (1.0,))[0]):
+        assert tuple(map(int, way(3.0))) == f(3.0) == (2, -1, 1, 2)

@@ -232,7 +232,7 @@ def repeated(f: Callable[[Any], Any], x: Any) -> Any:
 
     def step(i: Any, carry: Any) -> Any:
         x, k, done = carry
-        return fit(x, f(x)), (k + i) * 0.5, ~done
+        return fit(x, f(x)), (k + i) * 0.5, ~done ^ ~(i == 2)
 
     x, k, done = fg.fori_loop(1, 4, step, (x, 1, False))
     return fnp.where(done, x, x * k)
@@ -247,7 +247,7 @@ def until(f: Callable[[Any], Any], x: Any) -> Any:
 
     def step(carry: Any) -> Any:
         x, count, _ = carry
-        x = fit(x, f(x))
+        x = fnp.where(~(count == 1), fit(x, f(x)), x)
         return x, count + 1, total(x) < -1.0
 
     x, count, _ = fg.while_loop(goes_on, step, (x, 0, False))
