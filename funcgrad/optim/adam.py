@@ -20,13 +20,13 @@ from funcgrad.optim.base import (
     check_number,
     check_numbers,
     mean,
+    root,
     scalar,
     square,
     zeros,
 )
 from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
-from funcgrad.primitives.transcendental import sqrt
-from funcgrad.tensor import Tensor, apply1
+from funcgrad.tensor import Tensor
 from funcgrad.trees import pytree
 from funcgrad.users_values import ArrayLike
 
@@ -204,7 +204,7 @@ def adam_direction(
         corrected = nu / scalar(start2, nu)
         if nu_max is not None:
             corrected = nu_max = fnp.maximum(nu_max, corrected)
-        root = apply1(sqrt, corrected + eps_root) + eps
-        return (mu / scalar(start1, nu)) / root, mu, nu, nu_max
+        spread = root(corrected + eps_root) + eps
+        return (mu / scalar(start1, nu)) / spread, mu, nu, nu_max
 
     return of_leaf

@@ -19,6 +19,7 @@ from funcgrad.optim.base import (
     Pytree,
     check_numbers,
     mean,
+    root,
     scalar,
     square,
     zeros,
@@ -108,7 +109,7 @@ def nadam_direction(
     def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
         mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
         ahead = b1 * mu / scalar(ahead1, nu) + (1 - b1) * g / scalar(start1, nu)
-        return ahead / (fnp.sqrt(nu / scalar(start2, nu) + eps_root) + eps), mu, nu
+        return ahead / (root(nu / scalar(start2, nu) + eps_root) + eps), mu, nu
 
     return of_leaf
 
@@ -181,8 +182,8 @@ def _radam(
     def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
         mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
         plain = mu / scalar(start1, nu)
-        root = fnp.sqrt(nu / scalar(start2, nu) + eps_root) + eps
-        return fnp.where(is_known, scalar(factor, nu) * plain / root, plain), mu, nu
+        spread = root(nu / scalar(start2, nu) + eps_root) + eps
+        return fnp.where(is_known, scalar(factor, nu) * plain / spread, plain), mu, nu
 
     return of_leaf
 
@@ -297,6 +298,6 @@ def _adabelief(
     def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
         mu = mean(b1, mu, g)
         nu = mean(b2, nu, square(g - mu)) + eps_root
-        return mu / scalar(start1, nu) / (fnp.sqrt(nu / scalar(start2, nu)) + eps), mu, nu
+        return mu / scalar(start1, nu) / (root(nu / scalar(start2, nu)) + eps), mu, nu
 
     return of_leaf

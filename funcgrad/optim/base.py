@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+import funcgrad.numpy as fnp
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
@@ -274,6 +275,19 @@ def zeros(x: Tensor, *, real: bool = False) -> Tensor:
 def square(g: Tensor) -> Tensor:
     """The squared absolute value, which is real."""
     return g.real * g.real + g.imag * g.imag if g.dtype.kind == "c" else g * g
+
+
+def root(mean_square: Tensor) -> Tensor:
+    """The square root, whose slope at 0 counts as 0.
+
+    There it is the length of a gradient that has always been 0, over which the gradient's own
+    mean is divided: infinity times 0 is NaN.
+    """
+    if type(mean_square) is Tensor:  # nothing traces it
+        return fnp.sqrt(mean_square)
+    none = mean_square == 0
+    safe: Tensor = fnp.where(none, 0.0, fnp.sqrt(fnp.where(none, 1.0, mean_square)))
+    return safe
 
 
 def mean(share: ArrayLike, past: Tensor, value: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from funcgrad.optim.base import (
     in_dtype,
     mean,
     real_full,
+    root,
     scalar,
     square,
     zeros,
@@ -143,9 +144,9 @@ def _rmsprop(
         if mu is not None:
             mu = mean(decay, mu, g)
             spread = spread - square(mu / scalar(start, nu))
-        root = fnp.sqrt(spread + eps) if eps_in_sqrt else fnp.sqrt(spread) + eps
-        trace = in_dtype(g / root + momentum * trace, g.dtype)
-        return (g / root + momentum * trace if nesterov else trace), nu, mu, trace
+        length = root(spread + eps) if eps_in_sqrt else root(spread) + eps
+        trace = in_dtype(g / length + momentum * trace, g.dtype)
+        return (g / length + momentum * trace if nesterov else trace), nu, mu, trace
 
     return of_leaf
 
@@ -309,7 +310,7 @@ def _start_of_adadelta(p: Tensor) -> tuple[Tensor, Tensor]:
 def _adadelta(rho: ArrayLike, eps: ArrayLike, moment: Moment) -> Leafwise:
     def of_leaf(g: Tensor, p: Tensor, e_g: Tensor, e_x: Tensor) -> tuple[Tensor, ...]:
         e_g = mean(rho, e_g, square(g))
-        direction = g * (fnp.sqrt(e_x + eps) / fnp.sqrt(e_g + eps))
+        direction = g * (root(e_x + eps) / root(e_g + eps))
         return direction, e_g, mean(rho, e_x, square(direction))
 
     return of_leaf

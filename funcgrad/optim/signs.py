@@ -19,6 +19,7 @@ from funcgrad.optim.base import (
     Pytree,
     check_numbers,
     mean,
+    root,
     scalar,
     square,
     zeros,
@@ -198,8 +199,8 @@ def _adam_direction(
 
     def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
         mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
-        root = fnp.sqrt(nu / scalar(start2, nu) + eps_root) + eps
-        return mu / scalar(start1, nu) / root, mu, nu
+        spread = root(nu / scalar(start2, nu) + eps_root) + eps
+        return mu / scalar(start1, nu) / spread, mu, nu
 
     return of_leaf
 
