@@ -127,12 +127,15 @@ class Places(NamedTuple):
     start : int
     strides : tuple of int
     indices : tuple of IndexArray
+    unique : bool
+        Whether it is known that no element is chosen twice.
     """
 
     shape: Shape
     start: int
     strides: tuple[int, ...]
     indices: tuple[IndexArray, ...] = ()
+    unique: bool = False
 
     def at(self, k: Sequence[int], read: Callable[[int, int], int]) -> int | None:
         """Return the number of the element for an index ``k``; None where there is no such place.

@@ -89,7 +89,8 @@ def i0(x: ArrayLike) -> Tensor:
     """The modified Bessel function of the first kind and of order 0.
 
     It is exact to the last digits, and so are its derivatives of any order, up to 713, where it
-    overflows.
+    overflows. It is a sum of 64 terms: with ``jit``, ``exact=True`` too, sums may be added in
+    another order, which the last bit shows.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ import numpy as np
 
 from funcgrad.errors import ShapeError
 from funcgrad.primitive import Linear, OperandText, Primitive, Sample
+from funcgrad.primitives.index_keys import index_text
 from funcgrad.primitives.products import compute, plan_product, split_subscripts, text
 from funcgrad.primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.shape import Shape, Spec, shape_of
@@ -31,12 +32,46 @@ def _contract(x: Raw, y: Raw, subscripts: str) -> Raw:
     x, y = np.asarray(x), np.asarray(y)
     is_complex = x.dtype.kind == "c" or y.dtype.kind == "c"
     product = plan_product(subscripts, x.shape, y.shape, is_complex)
-    return np.einsum(subscripts, x, y) if product is None else compute(product, x, y)
+    if product is not None:
+        return compute(product, x, y)
+    spread = _spread(subscripts)
+    if spread is None:
+        return np.einsum(subscripts, x, y)
+    (axes, key), (other_axes, other_key) = spread
+    # np.einsum would add the products to 0, which makes 0.0 of -0.0.
+    return np.multiply(x.transpose(axes)[key], y.transpose(other_axes)[other_key], order="C")
+
+
+def _spread(subscripts: str) -> tuple[tuple[tuple[int, ...], Any], ...] | None:
+    """How both arguments, transposed and with new axes, broadcast; None if anything is summed."""
+    first, second, out = split_subscripts(subscripts)
+    if not set(first + second) <= set(out):
+        return None
+    return tuple(
+        [
+            (
+                tuple([letters.index(c) for c in out if c in letters]),
+                tuple([slice(None) if c in letters else None for c in out]) or (...,),
+            )
+            for letters in (first, second)
+        ]
+    )
+
+
+def _spread_text(operand: str, axes: tuple[int, ...], key: Any) -> str:
+    turned = f"{operand}.transpose({axes})" if axes != tuple(range(len(axes))) else operand
+    return turned if all(k == slice(None) for k in key) else f"{turned}[{index_text(key)}]"
 
 
 def _contract_source(x: OperandText, y: OperandText, subscripts: str) -> str:
     dtype = np.result_type(x.spec.dtype, y.spec.dtype)
     product = plan_product(subscripts, x.spec.shape, y.spec.shape, dtype.kind == "c")
+    spread = _spread(subscripts) if product is None else None
+    if spread is not None:
+        first, second = [
+            _spread_text(each.array, *how) for each, how in zip((x, y), spread, strict=True)
+        ]
+        return f"np.multiply({first}, {second}, order='C')"
     if product is None:
         return f"np.einsum({subscripts!r}, {x}, {y})"
     return text(product, str(x), str(y), f"np.{dtype.type.__name__}")

@@ -259,7 +259,7 @@ def _places_read(x: Shape, *indices: Shape, axis: int, unique: bool) -> Places:
 
 
 def _places_added_to(x: Shape, *indices: Shape, axis: int, unique: bool, shape: Shape) -> Places:
-    return chosen_places(shape, *indices, operand=1, axis=axis)
+    return chosen_places(shape, *indices, operand=1, axis=axis)._replace(unique=unique)
 
 
 gather: Primitive = Primitive(

@@ -169,6 +169,8 @@ gcd = elementwise("gcd", np.gcd, partials=None, samples=_integers)
 
 def _lcm(m: Algebra, x: Value, y: Value) -> Value:
     divisor = m.gcd(x, y)
+    # In the result's dtype, since a narrower one may have no absolute value of its least number.
+    x, y = x + (divisor - divisor), y + (divisor - divisor)
     multiple = m.absolute(x) // m.where(divisor == 0, 1, divisor) * m.absolute(y)
     return m.where(divisor == 0, 0, multiple)
 

@@ -1,5 +1,7 @@
 """Products that sum: every mode for every combination of shapes, and errors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -289,3 +291,42 @@ def test_a_diagonal_leaves_the_other_elements_out():
     x = np.array([[1.0, 0.0], [0.0, 2.0]])
     with np.errstate(divide="ignore"):
         np.testing.assert_array_equal(fg.grad(loss)(x), [[1.0, 0.0], [0.0, 0.5]])
+
+
+@pytest.mark.parametrize("way", ["eager", "jit", "jit by NumPy", "vmap"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda np, x, y: np.outer(x, y),
+        lambda np, x, y: np.diag(x),
+        lambda np, x, y: np.diagflat(x, -1),
+    ],
+    ids=["outer", "diag", "diagflat"],
+)
+def test_negative_zeros_keep_their_signs(f: Any, way: str) -> None:
+    x, y = np.array([-0.0, 1.0, 0.0]), np.array([3.0, -0.0, -2.0])
+    ways = {
+        "eager": lambda: f(fnp, fg.tensor(x), y),
+        "jit": lambda: fg.jit(lambda x, y: f(fnp, x, y))(x, y),
+        "jit by NumPy": lambda: fg.jit(lambda x, y: f(fnp, x, y), backend="numpy")(x, y),
+        "vmap": lambda: fg.vmap(lambda x, y: f(fnp, x, y))(x[None], y[None])[0],
+    }
+    found, expected = np.asarray(ways[way]()), f(np, x, y)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("subscripts", ["i,j->ij", "i,j->ji", "i,i->i", "ki,kj->kij"])
+def test_products_that_nothing_sums_are_products(subscripts: str) -> None:
+    # np.einsum adds each to 0, which makes 0.0 of -0.0.
+    x, y = np.array([-0.0, 1.0, 0.0]), np.array([3.0, -0.0, -2.0])
+    x, y = (x[None], y[None]) if "k" in subscripts else (x, y)
+    columns = x if "i,i" in subscripts else x[..., :, None]
+    expected = columns * (y if "i,i" in subscripts else y[..., None, :])
+    expected = expected.T if "ji" in subscripts else expected
+    calls = [lambda x, y: fnp.einsum(subscripts, x, y)]
+    calls += [lambda x, y: fnp.tensordot(x, y, 0)] if subscripts == "i,j->ij" else []
+    for f in calls:
+        for found in (f(x, y), fg.jit(f)(x, y), fg.jit(f, backend="numpy")(x, y)):
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+            np.testing.assert_array_equal(found, expected)

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
+from tests.together import together
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
 
@@ -245,3 +246,15 @@ def test_inverse_functions_know_the_side_of_a_branch_cut():
         _, tangent = fg.jvp(function, (z,), (step,))
         change = complex(function(z + step)) - complex(function(z))
         assert complex(tangent) == pytest.approx(change, rel=1e-4)
+
+
+@together("first", [np.int8, np.int16, np.int32, np.int64])
+@together("second", [np.uint8, np.int16, np.int64])
+def test_multiples_of_the_least_integers_are_of_the_wider_dtype(first: Any, second: Any) -> None:
+    least, most = np.iinfo(first).min, np.iinfo(first).max
+    x, y = np.array([least, least, -3, 0, most], first), np.array([1, 3, 2, 0, 5], second)
+    for a, b in ((x, y), (y, x)):
+        expected = np.lcm(a, b)
+        for found in (fnp.lcm(a, b), fg.jit(fnp.lcm)(a, b), fg.jit(fnp.lcm, backend="numpy")(a, b)):
+            assert_array_equal(found, expected)
+            assert found.dtype == expected.dtype

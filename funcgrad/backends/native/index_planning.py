@@ -42,11 +42,13 @@ def scatters(plan: UnfinishedPlan, equation: Equation, structure: Scatter, varia
         return False
     if structure.updates and plan.specs[equation.operands[0]].dtype != spec.dtype:
         return False
-    moves = structure.fold is None and updates.dtype == spec.dtype
-    if not moves and not _is_folded(plan, structure.fold, updates.dtype, spec.dtype):
+    # A number that comes to zeros alone moves there: -0.0 added to 0.0 would be another.
+    fold = None if places.unique and not structure.updates else structure.fold
+    moves = fold is None and updates.dtype == spec.dtype
+    if not moves and not _is_folded(plan, fold, updates.dtype, spec.dtype):
         return False
     plan.prepare(equation.operands)
-    step = Scattering(equation, variable, places, structure.updates, structure.fold)
+    step = Scattering(equation, variable, places, structure.updates, fold)
     plan.append(step, range(variable, variable + 1))
     return True
 
