@@ -17,7 +17,11 @@ from funcgrad.numpy.matrices import matrices, results, square
 from funcgrad.numpy.options import choice, failed_as
 from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
-from funcgrad.primitives import eigen, eigen_general, orthogonal, singular_values
+from funcgrad.primitives import (
+    eigen_general,
+    orthogonal,
+    values_alone,
+)
 from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
@@ -155,7 +159,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
     """
     matrix, lower = _triangle(a, UPLO, "eigh")
     failed = failed_as(failed, "eigh")
-    return EighResult(*results(eigen.eigh, matrix, lower=lower, failed=failed))
+    return EighResult(*map(wrap, values_alone.eigh(matrix, lower=lower, failed=failed)))
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Tensor:
@@ -178,7 +182,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") ->
             [0., 2.]])
     """
     matrix, lower = _triangle(a, UPLO, "eigvalsh")
-    return wrap(eigen.eigvalsh(matrix, lower=lower, failed=failed_as(failed, "eigvalsh")))
+    return wrap(values_alone.eigvalsh(matrix, lower=lower, failed=failed_as(failed, "eigvalsh")))
 
 
 def eig(a: ArrayLike, *, failed: str = "raise") -> EigResult:
@@ -353,9 +357,9 @@ def svd(
         return _svd_of_hermitian(square(a, "svd"), compute_uv, failed)
     matrix = matrices(a, "svd")
     if not compute_uv:
-        return wrap(singular_values.svdvals(matrix, failed=failed))
+        return wrap(values_alone.svdvals(matrix, failed=failed))
     full = bool(full_matrices)
-    return SVDResult(*results(singular_values.svd, matrix, full_matrices=full, failed=failed))
+    return SVDResult(*map(wrap, values_alone.svd(matrix, full_matrices=full, failed=failed)))
 
 
 def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult | Tensor:
@@ -400,4 +404,4 @@ def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
             [ 0., -1.]])
     """
     matrix = matrices(x, "svdvals", "x")
-    return wrap(singular_values.svdvals(matrix, failed=failed_as(failed, "svdvals")))
+    return wrap(values_alone.svdvals(matrix, failed=failed_as(failed, "svdvals")))

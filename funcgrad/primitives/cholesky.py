@@ -19,7 +19,6 @@ import numpy as np
 from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.eigen import eigvalsh
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.linear_systems import triangular_inverses, triangular_solve
 from funcgrad.primitives.matrices import (
@@ -35,6 +34,7 @@ from funcgrad.primitives.matrices import (
     triangle,
     unit,
 )
+from funcgrad.primitives.values_alone import eigvalsh
 from funcgrad.shape import Spec
 from funcgrad.structure import Factored
 from funcgrad.trace import Value

@@ -39,8 +39,8 @@ from funcgrad.primitives.matrices import (
     unit,
 )
 from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.singular_values import least_singular_value
 from funcgrad.primitives.structural import reshape, swap_last_axes, unfollowed
+from funcgrad.primitives.values_alone import least_singular_value
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.structure import Factored
 from funcgrad.trace import Value

@@ -52,10 +52,12 @@ __all__ = [
     "determined",
     "divide_by_gaps",
     "eigh",
-    "eigvalsh",
+    "equal_bound",
     "gaps",
+    "hermitian_matrices",
     "is_something",
     "near",
+    "nothing_bound",
     "skew_part",
     "spectral_cotangent",
 ]
@@ -75,17 +77,26 @@ def gaps(w: Value) -> Value:
     return reshape(w, shape=(*lead, 1, n)) - reshape(w, shape=(*lead, n, 1))
 
 
+def equal_bound(w: Array) -> Any:
+    """The greatest difference of eigenvalues that count as equal."""
+    size = np.max(np.abs(w), -1, initial=0)
+    return _EQUAL * w.shape[-1] * np.finfo(w.dtype).eps * size
+
+
 def near(w: Array) -> Any:
     """Whether eigenvalues are equal but for rounding; with itself each one is."""
-    size = np.max(np.abs(w), -1, initial=0)[..., None, None]
-    bound = _EQUAL * w.shape[-1] * np.finfo(w.dtype).eps * size
-    return np.abs(w[..., None, :] - w[..., :, None]) <= bound
+    return np.abs(w[..., None, :] - w[..., :, None]) <= equal_bound(w)[..., None, None]
+
+
+def nothing_bound(x: Array) -> Any:
+    """The share of the largest element up to which others count as zero."""
+    return _NOTHING * x.shape[-1] * np.finfo(x.dtype).eps
 
 
 def is_something(x: Array, whole: Array) -> Any:
     """Which elements exceed rounding error, relative to the largest element of the whole matrix."""
     size = np.max(np.abs(whole), (-1, -2), initial=0)[..., None, None]
-    return np.abs(x) > _NOTHING * x.shape[-1] * np.finfo(x.dtype).eps * size
+    return np.abs(x) > nothing_bound(x) * size
 
 
 _REMEDY: Final = (
@@ -124,7 +135,7 @@ def _refuse_phase(wrong: Array) -> None:
 
 
 def _gaps(x: Value, lower: bool, **_: Hashable) -> Value:
-    return differences(eigvalsh(x, lower=lower))
+    return differences(eigh(x, lower=lower)[0])
 
 
 def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
@@ -384,7 +395,7 @@ def _eigh_result(x: Spec, lower: bool, apart: bool = False) -> tuple[Spec, Spec]
     return Spec(x.shape[:-1], real_dtype(dtype)), Spec(x.shape, dtype)
 
 
-def _hermitian_matrices(seed: int) -> Iterator[Any]:
+def hermitian_matrices(seed: int) -> Iterator[Any]:
     rng = np.random.default_rng(seed)
     for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2)):
         x = rng.standard_normal(shape)
@@ -392,7 +403,7 @@ def _hermitian_matrices(seed: int) -> Iterator[Any]:
 
 
 def _eigh_samples() -> Iterator[Sample]:
-    for number, x in enumerate(_hermitian_matrices(74)):
+    for number, x in enumerate(hermitian_matrices(74)):
         yield Sample((x,), {"lower": number % 2 == 0})
         if number < 2:  # whose eigenvectors have phases that are nobody's
             turned = x + 0.5j * (np.tri(x.shape[-1]) - np.tri(x.shape[-1]).T)
@@ -403,7 +414,7 @@ def _eigh_samples() -> Iterator[Sample]:
 
 eigh: Primitive = failing(
     Primitive(
-        "eigh",
+        "eigh_factors",
         _eigh,
         _eigh_result,
         Linearized(_push_eigh, _pull_eigh),
@@ -415,47 +426,3 @@ eigh: Primitive = failing(
 )
 """The eigenvalues, in order, and the eigenvectors of Hermitian matrices; one triangle is read.
 ``apart`` says that the eigenvalues that matter were computed by another operation."""
-
-
-def _eigvalsh(x: Array, lower: bool) -> Any:
-    return converged("eigvalsh", lambda x: np.linalg.eigvalsh(x, "L" if lower else "U"), x)
-
-
-def _push_values(
-    tangents: tuple[Value, ...], out: Value, x: Value, lower: bool, failed: str = "raise"
-) -> Value:
-    v = eigh(x, lower=lower, apart=True, failed=failed)[1]
-    turned = conjugate(v) * matmul(from_triangle(tangents[0], lower=lower), v)
-    return real_part(reduce_sum(turned, axis=(len(shape_of(v)) - 2,), keepdims=False))
-
-
-def _pull_values(
-    ct: Value, out: Value, x: Value, lower: bool, failed: str = "raise"
-) -> tuple[Value]:
-    v = eigh(x, lower=lower, apart=True, failed=failed)[1]
-    inner = v * reshape(ct, shape=(*shape_of(ct)[:-1], 1, shape_of(ct)[-1]))
-    return (to_triangle(matmul(inner, adjoint(v)), lower=lower),)
-
-
-def _values_samples() -> Iterator[Sample]:
-    for number, x in enumerate(_hermitian_matrices(75)):
-        yield Sample((x,), {"lower": number % 2 == 0})
-        if number < 2:
-            turned = x + 0.5j * (np.tri(x.shape[-1]) - np.tri(x.shape[-1]).T)
-            yield Sample((turned,), {"lower": number % 2 == 1})
-    yield Sample((np.eye(2),), {"lower": True}, smooth=False)
-
-
-eigvalsh: Primitive = failing(
-    Primitive(
-        "eigvalsh",
-        _eigvalsh,
-        lambda x, lower: _eigh_result(x, lower)[0],
-        Linearized(_push_values, _pull_values),
-        batch_matrices,
-        _values_samples,
-        structure=MATRICES,
-        kinks=Kinks(_gaps),
-    )
-)
-"""The eigenvalues alone, which have derivatives by any choice of eigenvectors."""

@@ -51,8 +51,8 @@ from funcgrad.primitives.matrices import (
     triangle,
     unit,
 )
-from funcgrad.primitives.singular_values import least_singular_value
 from funcgrad.primitives.structural import reshape
+from funcgrad.primitives.values_alone import least_singular_value
 from funcgrad.shape import Shape, Spec, shape_of
 from funcgrad.structure import Factored
 from funcgrad.trace import Value

@@ -31,7 +31,7 @@ from funcgrad.primitives.matrices import (
     stacks,
 )
 from funcgrad.primitives.matrix_equations import sylvester
-from funcgrad.primitives.singular_values import svdvals
+from funcgrad.primitives.values_alone import svdvals
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 

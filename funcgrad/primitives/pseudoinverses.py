@@ -40,9 +40,9 @@ from funcgrad.primitives.matrices import (
     real_dtype,
     stacks,
 )
-from funcgrad.primitives.singular_values import svdvals
 from funcgrad.primitives.stein_equation import stein
 from funcgrad.primitives.structural import cast
+from funcgrad.primitives.values_alone import svdvals
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import RAW, Value
 

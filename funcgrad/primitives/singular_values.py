@@ -8,7 +8,7 @@ decomposition", 2016, in another form). Differences are those of ``eigh``, and w
 eigenvalues holds here, too. It also holds for divisions by sums: for two singular values that are
 zero, and for one that is zero where the matrix is not square.
 
->>> svdvals(np.array([[3.0, 0.0], [0.0, -2.0]]))
+>>> svd(np.array([[3.0, 0.0], [0.0, -2.0]]), full_matrices=False)[1]
 array([3., 2.])
 """
 
@@ -52,10 +52,10 @@ from funcgrad.primitives.structural import reshape, view
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["divide_by_sums", "positive", "svd", "svdvals"]
+__all__ = ["divide_by_sums", "is_zero", "matrices_of", "positive", "svd"]
 
 
-def _is_zero(s: Array, size: int) -> Any:
+def is_zero(s: Array, size: int) -> Any:
     """Singular values that are zero up to rounding."""
     return s <= size * np.finfo(s.dtype).eps * np.max(s, -1, initial=0)[..., None]
 
@@ -67,7 +67,7 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
     """Divide by sums of two singular values, or each row by one value."""
     dtype = np.result_type(s, x)
     sums = s[..., :, None] if rows else s[..., :, None] + s[..., None, :]
-    zero = _is_zero(s, s.shape[-1])
+    zero = is_zero(s, s.shape[-1])
     none = np.broadcast_to(zero[..., :, None], sums.shape)
     if not rows:
         none = zero[..., :, None] & zero[..., None, :]
@@ -145,13 +145,8 @@ and anything else over 0 an error."""
 
 
 def _gaps(x: Value, **_: Hashable) -> Value:
-    values = svdvals(x)
-    return differences(values), least_singular_value(x)
-
-
-def least_singular_value(x: Value, **_: Hashable) -> Value:
-    """The distance of matrices from those of a lower rank, on an axis of size 1."""
-    return svdvals(x)[..., -1:]
+    values = svd(x, full_matrices=False)[1]
+    return differences(values), values[..., -1:]
 
 
 def _svd(x: Array, full_matrices: bool, apart: bool = False) -> Any:
@@ -279,7 +274,7 @@ def _row(s: Value) -> Value:
     return reshape(s, shape=(*shape_of(s)[:-1], 1, shape_of(s)[-1]))
 
 
-def _matrices(seed: int) -> Iterator[Any]:
+def matrices_of(seed: int) -> Iterator[Any]:
     shapes = ((3, 3), (4, 2), (2, 3), (2, 3, 2), (1, 1), (3, 1), (0, 0), (0, 2, 2))
     for x in stacks(*shapes, seed=seed, turn=False):
         if x.shape[-2:] != (3, 3) or x.flags.c_contiguous:
@@ -287,7 +282,7 @@ def _matrices(seed: int) -> Iterator[Any]:
 
 
 def _svd_samples() -> Iterator[Sample]:
-    for x in _matrices(82):
+    for x in matrices_of(82):
         yield Sample((x,), {"full_matrices": False})
         if x.shape[-1] == x.shape[-2]:
             yield Sample((x,), {"full_matrices": True})
@@ -300,7 +295,7 @@ def _svd_samples() -> Iterator[Sample]:
 
 svd: Primitive = failing(
     Primitive(
-        "svd",
+        "svd_factors",
         _svd,
         _svd_result,
         Linearized(_push_svd, _pull_svd),
@@ -318,7 +313,7 @@ as in ``eigh``."""
 
 
 def _positive(s: Array, size: int) -> Any:
-    return (~_is_zero(s, size)).astype(s.dtype)
+    return (~is_zero(s, size)).astype(s.dtype)
 
 
 def _positive_samples() -> Iterator[Sample]:
@@ -337,44 +332,3 @@ positive: Primitive = Primitive(
     kinks=Kinks(lambda s, **_: s),
 )
 """1 for singular values that are more than rounding, else 0."""
-
-
-def _vectors(x: Value, failed: str) -> tuple[Value, Value]:
-    """Singular vectors, of which those of zeros count as nothing: there is a kink."""
-    u, s, vh = svd(x, full_matrices=False, apart=True, failed=failed)
-    return u * _row(positive(s, size=max(shape_of(x)[-2:]))), vh
-
-
-def _push_values(tangents: tuple[Value, ...], out: Value, x: Value, failed: str = "raise") -> Value:
-    u, vh = _vectors(x, failed)
-    turned = conjugate(u) * matmul(tangents[0], adjoint(vh))
-    return real_part(reduce_sum(turned, axis=(len(shape_of(u)) - 2,), keepdims=False))
-
-
-def _pull_values(ct: Value, out: Value, x: Value, failed: str = "raise") -> tuple[Value]:
-    u, vh = _vectors(x, failed)
-    return (matmul(u * _row(ct), vh),)
-
-
-def _values_samples() -> Iterator[Sample]:
-    for x in _matrices(84):
-        yield Sample((x,))
-        if x.shape[-2:] in ((4, 2), (3, 2)):
-            yield Sample((x + 1j * x[..., ::-1, :],))
-    yield Sample((np.array([[1.0, 2.0], [2.0, 4.0]]),), smooth=False)
-    yield Sample((np.zeros((3, 2)),), smooth=False)
-
-
-svdvals: Primitive = failing(
-    Primitive(
-        "svdvals",
-        lambda x: converged("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), x),
-        lambda x: _svd_result(x, False)[1],
-        Linearized(_push_values, _pull_values),
-        batch_matrices,
-        _values_samples,
-        structure=MATRICES,
-        kinks=Kinks(_gaps),
-    )
-)
-"""Singular values in descending order; at zero the derivative counts as 0."""

@@ -28,7 +28,7 @@ from funcgrad.primitives.matrices import (
     of_stacks,
     stacks,
 )
-from funcgrad.primitives.singular_values import svdvals
+from funcgrad.primitives.values_alone import svdvals
 from funcgrad.shape import Spec, shape_of
 from funcgrad.trace import Value
 

@@ -1,0 +1,279 @@
+"""Equal eigenvalues and singular values, and zero singular values: what follows for a function.
+
+With A = U S V^H, the gradient of a function F of singular values is G = U g V^H, where g has the
+derivatives of F; for eigenvalues V is U. Along dA, with D = U^H dA V, and E and Y its Hermitian and
+its skew part, G changes by U (dg + E (g_j - g_i) / (s_j - s_i) + Y (g_i + g_j) / (s_i + s_j)) V^H,
+and beside the range of U by ``(1 - U U^H) dA V g / s``, and likewise beside that of V.
+
+Where two values are equal, the first quotient is k = H_ii - H_ij, where H has the second
+derivatives of F (Lewis and Sendov, "Twice differentiable spectral functions", 2001). Where values
+are zero, all quotients are k = H_ii: a smooth F is even there. Only dg is known, which is H times
+the diagonal of D. But F is symmetric in equal values, so that dg_i - dg_j = k (D_ii - D_jj), and at
+zeros it is even, so that dg_i = k D_ii. In bases that are turned at random, where these differ from
+0, k follows.
+
+>>> clusters(np.array([3.0, 2.0, 2.0, 1.0]))
+[[1, 2]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad.errors import DegenerateError
+from funcgrad.primitive import Linearized, Primitive, Sample
+from funcgrad.primitives.eigen import eigh, equal_bound, nothing_bound
+from funcgrad.primitives.failures import failing
+from funcgrad.primitives.matrices import Array, adjoint, batch_matrices, of_stacks
+from funcgrad.primitives.singular_values import is_zero, svd
+from funcgrad.shape import Spec
+from funcgrad.trace import Value
+
+__all__ = ["Frame", "at_ties", "clusters", "frame_of", "turned_eigh", "turned_svd"]
+
+Frame: TypeAlias = tuple[Value, Value, Value]
+"""U, the values and V^H."""
+
+
+# ---------------------------------------------------------------------------------- turned bases
+
+
+def clusters(s: Array) -> list[list[int]]:
+    """The numbers of equal values, of one matrix, where there are several."""
+    runs: list[list[int]] = [[0]] if s.size else []
+    for i, j in pairwise(range(s.size)):
+        if abs(s[i] - s[j]) <= equal_bound(s):
+            runs[-1].append(j)
+        else:
+            runs.append([j])
+    return [run for run in runs if len(run) > 1]
+
+
+def _zeros(s: Array, shape: tuple[int, ...]) -> Array:
+    """The numbers of singular values that are zero."""
+    return np.flatnonzero(is_zero(s, max(shape)))
+
+
+def _numbers(like: Array, *shape: int) -> Any:
+    """Random numbers, always the same, of the dtype of others."""
+    rng = np.random.default_rng(20)
+    x = rng.standard_normal(shape)
+    x = x + 1j * rng.standard_normal(shape) if like.dtype.kind == "c" else x
+    return x.astype(like.dtype)
+
+
+def _completed(u: Array, zero: Array) -> Array:
+    """Columns turned at random in the complement of all others."""
+    others = np.delete(u, zero, -1)
+    x = _numbers(u, len(u), len(zero))
+    for _ in range(2):  # once more, for the digits that the first time loses
+        x = x - others @ (np.conj(others.T) @ x)
+    out = u.copy()
+    out[:, zero] = np.linalg.qr(x)[0]
+    return out
+
+
+def _turned(u: Array, s: Array, vh: Array, hermitian: bool) -> tuple[Array, Array]:
+    """Vectors of equal values turned at random, of one matrix."""
+    zero = np.zeros(0, int) if hermitian else _zeros(s, (u.shape[0], vh.shape[1]))
+    for run in clusters(s):
+        if len(zero) and run[-1] >= zero[0]:
+            continue
+        q = np.linalg.qr(_numbers(u, len(run), len(run)))[0]
+        u, vh = u.copy(), vh.copy()
+        u[:, run] = u[:, run] @ q
+        vh[run] = np.conj(q.T) @ vh[run]
+    if len(zero):
+        u, vh = _completed(u, zero), np.conj(_completed(np.conj(vh.T), zero).T)
+    return u, vh
+
+
+def _each(u: Array, s: Array, *_: Any) -> Iterator[tuple[int, ...]]:
+    """The positions of the matrices of a stack that have equal values or zeros."""
+    for place in np.ndindex(s.shape[:-1]):
+        if s.shape[-1] and np.all(np.isfinite(s[place])):
+            yield place
+
+
+def _svd(x: Array, **params: Any) -> Any:
+    u, s, vh = svd.evaluate(x, **params)
+    u, vh = np.array(u), np.array(vh)
+    for place in _each(u, s):
+        u[place], vh[place] = _turned(u[place], s[place], vh[place], hermitian=False)
+    return u, s, vh
+
+
+def _eigh(x: Array, **params: Any) -> Any:
+    w, v = eigh.evaluate(x, **params)
+    v = np.array(v)
+    for place in _each(v, w):
+        v[place] = _turned(v[place], w[place], np.conj(v[place].T), hermitian=True)[0]
+    return w, v
+
+
+turned_svd: Primitive = replace(svd, name="turned_svd", evaluate=_svd)
+turned_eigh: Primitive = replace(eigh, name="turned_eigh", evaluate=_eigh)
+"""The decompositions, with vectors of equal values turned at random, always in the same way."""
+
+
+def frame_of(x: Value, hermitian: bool, lower: bool, failed: str) -> Frame:
+    if not hermitian:
+        u, s, vh = turned_svd(x, full_matrices=False, apart=True, failed=failed)
+        return u, s, vh
+    w, v = turned_eigh(x, lower=lower, apart=True, failed=failed)
+    return v, w, adjoint(v)
+
+
+# -------------------------------------------------------------------------- quotients that are 0/0
+
+
+def _refuse(s: Array, run: Any, why: str) -> None:
+    values = ", ".join([f"{value:.6g}" for value in s[run]])
+    raise DegenerateError(
+        f"The eigenvalues (or singular values) {values}, numbers {', '.join(map(str, run))}, are"
+        f" equal or zero up to rounding, and {why}"
+    )
+
+
+_ROUGH: Final = (
+    "the function of them has no second derivative there: it is not symmetric, or not even."
+)
+_SEVERAL: Final = (
+    "in this order of modes it is not known what their directions are. Use fg.hessian or fg.hvp,"
+    " which are forward mode over reverse mode."
+)
+
+
+def _quotient(s: Array, run: Any, moved: Array, dg: Array, whole: Array, count: Any) -> float:
+    """The k for which ``dg = k * moved``, or an error if there is none."""
+    greatest = np.max(np.abs(whole), initial=0)
+    if np.max(np.abs(dg)) <= nothing_bound(whole) * greatest:
+        return 0.0
+    if count > 1.5 or not np.any(moved):
+        _refuse(s, run, _SEVERAL)
+    k = np.sum(moved * dg) / np.sum(moved * moved)
+    if not np.max(np.abs(dg - k * moved)) <= 8 * np.finfo(dg.dtype).eps ** 0.5 * greatest:
+        _refuse(s, run, _ROUGH)
+    return float(k)
+
+
+def _of_one(
+    u: Array, s: Array, vh: Array, g: Array, d: Array, dg: Array, count: Any, hermitian: bool
+) -> Any:
+    out = np.zeros_like(d)
+    v = np.conj(vh.T)
+    inner = np.conj(u.T) @ d @ v
+    nothing = nothing_bound(d) * np.max(np.abs(d), initial=0)
+    zero = np.zeros(0, int) if hermitian else _zeros(s, d.shape)
+    for run in clusters(s):
+        if len(zero) and run[-1] >= zero[0]:
+            continue
+        block = inner[np.ix_(run, run)]
+        block = (block + np.conj(block.T)) / 2
+        beside = block - np.diag(np.diag(block))
+        is_moved = np.max(np.abs(beside)) > nothing
+        if is_moved and np.ptp(g[run]) > nothing_bound(g) * np.max(np.abs(g)):
+            _refuse(s, run, _ROUGH)
+        moved = np.diag(block).real
+        moved, slope = moved - np.mean(moved), dg[run] - np.mean(dg[run])
+        k = _quotient(s, run, moved if is_moved else moved * 0, slope, dg, count)
+        out += u[:, run] @ (k * beside) @ vh[run]
+    if len(zero) and (d.shape != (len(s),) * 2 or len(zero) > 1 or d.dtype.kind == "c"):
+        first, second = np.delete(u, zero, 1), np.delete(v, zero, 1)
+        block = d - first @ (np.conj(first.T) @ d)
+        block = block - (block @ second) @ np.conj(second.T)
+        moved = np.diag(inner)[zero].real
+        is_moved = np.max(np.abs(block)) > nothing
+        k = _quotient(s, zero, moved if is_moved else moved * 0, dg[zero], dg, count)
+        if k:
+            out += k * block - u[:, zero] * dg[zero] @ vh[zero]
+    return out
+
+
+def _at_ties(
+    u: Array, s: Array, vh: Array, g: Array, d: Array, dg: Array, count: Array, hermitian: bool
+) -> Any:
+    out = np.zeros(d.shape, np.result_type(u, d))
+    count = np.asarray(count)
+    for place in _each(u, s):
+        args = [x[place] for x in (u, s, vh, g, d.astype(out.dtype, copy=False), dg)]
+        out[place] = _of_one(*args, count[place], hermitian)
+    return out
+
+
+def _known_to_be_smooth(s: Array, like: Array, hermitian: bool) -> Any:
+    for place in _each(like, s):
+        run = clusters(s[place]) or ([] if hermitian else [_zeros(s[place], like.shape[-2:])])
+        square = like.shape[-1] == like.shape[-2] and like.dtype.kind != "c"
+        if run and (len(run[0]) > 1 or (len(run[0]) and not square)):
+            _refuse(
+                s[place], run[0], "higher derivatives of functions of them are not known there."
+            )
+    return np.zeros_like(like)
+
+
+def _smooth_samples() -> Iterator[Sample]:
+    for _, s, _, _, d, _, _ in _tie_arguments():
+        yield Sample((s, d), {"hermitian": False})
+
+
+known_to_be_smooth: Primitive = failing(
+    Primitive(
+        "known_to_be_smooth",
+        _known_to_be_smooth,
+        lambda s, like, hermitian: like,
+        Linearized(
+            lambda tangents, out, s, like, hermitian, failed="raise": out * 0,
+            lambda ct, out, s, like, hermitian, failed="raise": (None, ct * 0),
+        ),
+        batch_matrices,
+        _smooth_samples,
+        structure=of_stacks(1, 2),
+    )
+)
+"""Zeros in the shape of matrices; an error if values are equal, or zero."""
+
+
+def _push_ties(tangents: tuple[Value, ...], out: Value, *args: Value, **params: Any) -> Value:
+    return known_to_be_smooth(args[1], out, **params)
+
+
+def _pull_ties(ct: Value, out: Value, *args: Value, **params: Any) -> tuple[Value, ...]:
+    nothing = known_to_be_smooth(args[1], ct, **params)
+    return None, None, None, None, nothing, None, None
+
+
+def _tie_arguments() -> Iterator[tuple[Any, ...]]:
+    rng = np.random.default_rng(85)
+    for shape in ((3, 3), (4, 2), (2, 2, 3), (0, 2), (0, 2, 2)):
+        x = rng.standard_normal(shape)
+        k = min(shape[-2:])
+        u, s, vh = np.linalg.svd(x, full_matrices=False)
+        g, dg = rng.standard_normal((2, *shape[:-2], k))
+        yield u, s, vh, g, rng.standard_normal(shape), dg, np.ones(shape[:-2])
+
+
+def _tie_samples() -> Iterator[Sample]:
+    for args in _tie_arguments():
+        yield Sample(args, {"hermitian": False})
+
+
+at_ties: Primitive = failing(
+    Primitive(
+        "at_ties",
+        _at_ties,
+        lambda u, s, vh, g, d, dg, count, hermitian: Spec(
+            d.shape, np.result_type(u.dtype, d.dtype)
+        ),
+        Linearized(_push_ties, _pull_ties, linear_in=(4, 5)),
+        batch_matrices,
+        _tie_samples,
+        structure=of_stacks(2, 1, 2, 1, 2, 1, 0),
+    )
+)
+"""What G changes by where quotients are 0/0; zeros where there are none."""

@@ -1,0 +1,228 @@
+"""Eigenvalues and singular values, alone or with vectors, whose gradients do not need the vectors.
+
+Beside the values they have the two results ``told`` and ``count``, zeros that nobody sees, for the
+arguments of ``weighted`` and ``slopes``.
+
+>>> svdvals(np.array([[3.0, 0.0], [0.0, -2.0]]))
+array([3., 2.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad.primitive import Kinks, Linearized, Primitive, Sample
+from funcgrad.primitives import eigen, singular_values
+from funcgrad.primitives.eigen import converged, hermitian_matrices
+from funcgrad.primitives.failures import failing
+from funcgrad.primitives.kinks import differences
+from funcgrad.primitives.matrices import (
+    MATRICES,
+    Array,
+    batch_matrices,
+    linalg_dtype,
+    real_dtype,
+)
+from funcgrad.primitives.singular_values import matrices_of
+from funcgrad.primitives.value_slopes import directed, in_told_direction, slopes, taken, weighted
+from funcgrad.shape import Spec
+from funcgrad.trace import Value
+
+__all__ = ["eigh", "eigvalsh", "least_singular_value", "svd", "svdvals"]
+
+
+def _evaluated(outs: tuple[Any, ...], values: Array, x: Array) -> Any:
+    told = np.zeros(x.shape, linalg_dtype("svd", x.dtype))
+    return *outs, told, np.zeros(x.shape[:-2], values.dtype)
+
+
+def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
+    dtype = linalg_dtype("svd", x.dtype)
+    *lead, m, n = x.shape
+    real = real_dtype(dtype)
+    return Spec((*lead, min(m, n)), real), Spec(x.shape, dtype), Spec(tuple(lead), real)
+
+
+def _how(params: dict[str, Any]) -> dict[str, Any]:
+    return {"hermitian": "lower" in params, "lower": params.get("lower", True)}
+
+
+def _slope(dx: Value, outs: tuple[Value, ...], x: Value, failed: str, **how: bool) -> Value:
+    return slopes(x, *outs[-2:], directed(dx, **how), failed=failed, **how)
+
+
+def _gradient(
+    cts: tuple[Value, ...], values: Value, rest: Sequence[Value], x: Value, failed: str, **how: bool
+) -> Value:
+    """The cotangent of the matrix from those of the values and of what is told."""
+    g, told, count = cts
+    g = values * 0 if g is None else g
+    out = weighted(x, *rest, g, least=told is None, failed=failed, **how)
+    if told is not None:
+        count = rest[1] if count is None else count
+        out = out + in_told_direction(x, told, g, count, failed=failed, **how)
+    return taken(out, **how)
+
+
+# ------------------------------------------------------------------------------------ values alone
+
+
+def _push_values(
+    tangents: tuple[Value, ...],
+    outs: tuple[Value, ...],
+    x: Value,
+    failed: str = "raise",
+    **params: Any,
+) -> tuple[Value, ...]:
+    return _slope(tangents[0], outs, x, failed, **_how(params)), None, None
+
+
+def _pull_values(
+    cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value, failed: str = "raise", **params: Any
+) -> tuple[Value]:
+    return (_gradient(cts, outs[0], outs[1:], x, failed, **_how(params)),)
+
+
+def _values_alone(values: Callable[..., Any]) -> Callable[..., Any]:
+    def evaluate(x: Array, **params: Any) -> Any:
+        out = values(x, **params)
+        return _evaluated((out,), out, x)
+
+    return evaluate
+
+
+def _values_samples() -> Iterator[Sample]:
+    for x in matrices_of(84):
+        yield Sample((x,))
+        if x.shape[-2:] in ((4, 2), (3, 2)):
+            yield Sample((x + 1j * x[..., ::-1, :],))
+
+
+def _hermitian_samples() -> Iterator[Sample]:
+    for number, x in enumerate(hermitian_matrices(75)):
+        yield Sample((x,), {"lower": number % 2 == 0})
+        if number < 2:
+            turned = x + 0.5j * (np.tri(x.shape[-1]) - np.tri(x.shape[-1]).T)
+            yield Sample((turned,), {"lower": number % 2 == 1})
+    yield Sample((np.eye(2),), {"lower": True}, smooth=False)
+
+
+_SINGULAR_VALUES: Final = failing(
+    Primitive(
+        "svdvals",
+        _values_alone(
+            lambda x: converged("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), x)
+        ),
+        lambda x, **_: _specs(x),
+        Linearized(_push_values, _pull_values),
+        batch_matrices,
+        _values_samples,
+        structure=MATRICES,
+        kinks=Kinks(lambda x, **_: (differences(svdvals(x)), least_singular_value(x))),
+    )
+)
+
+_EIGENVALUES: Final = failing(
+    Primitive(
+        "eigvalsh",
+        _values_alone(
+            lambda x, lower: converged(
+                "eigvalsh", lambda x: np.linalg.eigvalsh(x, "L" if lower else "U"), x
+            )
+        ),
+        lambda x, **_: _specs(x),
+        Linearized(_push_values, _pull_values),
+        batch_matrices,
+        _hermitian_samples,
+        structure=MATRICES,
+        kinks=Kinks(lambda x, lower, **_: differences(eigvalsh(x, lower=lower))),
+    )
+)
+
+
+# ------------------------------------------------------------------------------------ with vectors
+
+
+def _with_told(base: Primitive, at: int) -> Primitive:
+    """A decomposition whose values, the result at a position, have the derivatives of values alone.
+
+    With vectors its own rules apply, in forward mode always.
+    """
+    rules: Any = base.differential
+
+    def evaluate(x: Array, **params: Any) -> Any:
+        outs = base.evaluate(x, **params)
+        return _evaluated(outs, outs[at], x)
+
+    def push(
+        tangents: tuple[Value, ...],
+        outs: tuple[Value, ...],
+        x: Value,
+        failed: str = "raise",
+        **params: Any,
+    ) -> tuple[Value, ...]:
+        moved = list(rules.push(tangents, outs[:-2], x, failed=failed, **params))
+        moved[at] = _slope(tangents[0], outs, x, failed, **_how(params))
+        return *moved, None, None
+
+    def pull(
+        cts: tuple[Value, ...],
+        outs: tuple[Value, ...],
+        x: Value,
+        failed: str = "raise",
+        **params: Any,
+    ) -> tuple[Value]:
+        g, (told, count), how = cts[at], cts[-2:], _how(params)
+        if all(ct is None for k, ct in enumerate(cts[:-2]) if k != at):
+            return (_gradient((g, told, count), outs[at], outs[-2:], x, failed, **how),)
+        (pulled,) = rules.pull(cts[:-2], outs[:-2], x, failed=failed, **params)
+        if told is not None:
+            count = outs[-1] if count is None else count
+            more = in_told_direction(
+                x, told, outs[at] * 0 if g is None else g, count, failed=failed, **how
+            )
+            pulled = pulled + taken(more, **how)
+        return (pulled,)
+
+    return replace(
+        base,
+        name=base.name.removesuffix("_factors"),
+        evaluate=evaluate,
+        result=lambda x, **params: (*base.result(x, **params), *_specs(x)[1:]),
+        differential=Linearized(push, pull),
+    )
+
+
+_SVD: Final = _with_told(singular_values.svd, 1)
+_EIGH: Final = _with_told(eigen.eigh, 0)
+
+
+def svd(x: Value, full_matrices: bool, failed: str = "raise") -> tuple[Value, ...]:
+    """U, the singular values in descending order, and V^H; full ones or the first columns."""
+    u, s, vh, *_ = _SVD(x, full_matrices=full_matrices, failed=failed)
+    return u, s, vh
+
+
+def eigh(x: Value, lower: bool, failed: str = "raise") -> tuple[Value, ...]:
+    """The eigenvalues, in order, and the eigenvectors of Hermitian matrices."""
+    w, v, *_ = _EIGH(x, lower=lower, failed=failed)
+    return w, v
+
+
+def svdvals(x: Value, failed: str = "raise") -> Value:
+    """Singular values in descending order; those that are zero have the least subgradient, 0."""
+    return _SINGULAR_VALUES(x, failed=failed)[0]
+
+
+def eigvalsh(x: Value, lower: bool, failed: str = "raise") -> Value:
+    """The eigenvalues alone, in order, which have derivatives by any choice of eigenvectors."""
+    return _EIGENVALUES(x, lower=lower, failed=failed)[0]
+
+
+def least_singular_value(x: Value, **_: Any) -> Value:
+    """The distance of matrices from those of a lower rank, on an axis of size 1."""
+    return svdvals(x)[..., -1:]
