@@ -58,7 +58,7 @@ def _spread(subscripts: str) -> tuple[tuple[tuple[int, ...], Any], ...] | None:
     )
 
 
-def _spread_text(operand: str, axes: tuple[int, ...], key: Any) -> str:
+def _spread_text(operand: str, axes: tuple[int, ...], key: tuple[object, ...]) -> str:
     turned = f"{operand}.transpose({axes})" if axes != tuple(range(len(axes))) else operand
     return turned if all(k == slice(None) for k in key) else f"{turned}[{index_text(key)}]"
 
@@ -68,9 +68,7 @@ def _contract_source(x: OperandText, y: OperandText, subscripts: str) -> str:
     product = plan_product(subscripts, x.spec.shape, y.spec.shape, dtype.kind == "c")
     spread = _spread(subscripts) if product is None else None
     if spread is not None:
-        first, second = [
-            _spread_text(each.array, *how) for each, how in zip((x, y), spread, strict=True)
-        ]
+        first, second = [_spread_text(z.array, *how) for z, how in zip((x, y), spread, strict=True)]
         return f"np.multiply({first}, {second}, order='C')"
     if product is None:
         return f"np.einsum({subscripts!r}, {x}, {y})"

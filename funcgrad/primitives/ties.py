@@ -18,7 +18,7 @@ zeros it is even, so that dg_i = k D_ii. In bases that are turned at random, whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -38,6 +38,9 @@ __all__ = ["Frame", "at_ties", "clusters", "frame_of", "turned_eigh", "turned_sv
 
 Frame: TypeAlias = tuple[Value, Value, Value]
 """U, the values and V^H."""
+
+Run: TypeAlias = "Sequence[int] | Array"
+"""The numbers of values that are equal."""
 
 
 # ---------------------------------------------------------------------------------- turned bases
@@ -93,25 +96,26 @@ def _turned(u: Array, s: Array, vh: Array, hermitian: bool) -> tuple[Array, Arra
     return u, vh
 
 
-def _each(u: Array, s: Array, *_: Any) -> Iterator[tuple[int, ...]]:
-    """The positions of the matrices of a stack that have equal values or zeros."""
-    for place in np.ndindex(s.shape[:-1]):
-        if s.shape[-1] and np.all(np.isfinite(s[place])):
-            yield place
+def _places(s: Array, shape: tuple[int, ...], hermitian: bool) -> list[tuple[int, ...]]:
+    """The positions of the matrices of a stack that have equal values, or zeros."""
+    found = np.any(np.abs(np.diff(s)) <= equal_bound(s)[..., None], -1)
+    if not hermitian:
+        found = found | np.any(is_zero(s, max(shape[-2:])), -1)
+    return [tuple(place) for place in np.argwhere(found & np.all(np.isfinite(s), -1)).tolist()]
 
 
-def _svd(x: Array, **params: Any) -> Any:
+def _svd(x: Array, **params: Hashable) -> Any:
     u, s, vh = svd.evaluate(x, **params)
     u, vh = np.array(u), np.array(vh)
-    for place in _each(u, s):
+    for place in _places(s, x.shape, False):
         u[place], vh[place] = _turned(u[place], s[place], vh[place], hermitian=False)
     return u, s, vh
 
 
-def _eigh(x: Array, **params: Any) -> Any:
+def _eigh(x: Array, **params: Hashable) -> Any:
     w, v = eigh.evaluate(x, **params)
     v = np.array(v)
-    for place in _each(v, w):
+    for place in _places(w, x.shape, True):
         v[place] = _turned(v[place], w[place], np.conj(v[place].T), hermitian=True)[0]
     return w, v
 
@@ -132,7 +136,7 @@ def frame_of(x: Value, hermitian: bool, lower: bool, failed: str) -> Frame:
 # -------------------------------------------------------------------------- quotients that are 0/0
 
 
-def _refuse(s: Array, run: Any, why: str) -> None:
+def _refuse(s: Array, run: Run, why: str) -> None:
     values = ", ".join([f"{value:.6g}" for value in s[run]])
     raise DegenerateError(
         f"The eigenvalues (or singular values) {values}, numbers {', '.join(map(str, run))}, are"
@@ -149,7 +153,7 @@ _SEVERAL: Final = (
 )
 
 
-def _quotient(s: Array, run: Any, moved: Array, dg: Array, whole: Array, count: Any) -> float:
+def _quotient(s: Array, run: Run, moved: Array, dg: Array, whole: Array, count: float) -> float:
     """The k for which ``dg = k * moved``, or an error if there is none."""
     greatest = np.max(np.abs(whole), initial=0)
     if np.max(np.abs(dg)) <= nothing_bound(whole) * greatest:
@@ -163,7 +167,7 @@ def _quotient(s: Array, run: Any, moved: Array, dg: Array, whole: Array, count: 
 
 
 def _of_one(
-    u: Array, s: Array, vh: Array, g: Array, d: Array, dg: Array, count: Any, hermitian: bool
+    u: Array, s: Array, vh: Array, g: Array, d: Array, dg: Array, count: float, hermitian: bool
 ) -> Any:
     out = np.zeros_like(d)
     v = np.conj(vh.T)
@@ -200,20 +204,21 @@ def _at_ties(
 ) -> Any:
     out = np.zeros(d.shape, np.result_type(u, d))
     count = np.asarray(count)
-    for place in _each(u, s):
-        args = [x[place] for x in (u, s, vh, g, d.astype(out.dtype, copy=False), dg)]
-        out[place] = _of_one(*args, count[place], hermitian)
+    for i in _places(s, d.shape, hermitian):
+        one = d[i].astype(out.dtype, copy=False)
+        out[i] = _of_one(u[i], s[i], vh[i], g[i], one, dg[i], float(count[i]), hermitian)
     return out
 
 
 def _known_to_be_smooth(s: Array, like: Array, hermitian: bool) -> Any:
-    for place in _each(like, s):
-        run = clusters(s[place]) or ([] if hermitian else [_zeros(s[place], like.shape[-2:])])
-        square = like.shape[-1] == like.shape[-2] and like.dtype.kind != "c"
-        if run and (len(run[0]) > 1 or (len(run[0]) and not square)):
-            _refuse(
-                s[place], run[0], "higher derivatives of functions of them are not known there."
-            )
+    for place in _places(s, like.shape, hermitian):
+        runs: list[Run] = [*clusters(s[place])]
+        if not hermitian:
+            runs.append(_zeros(s[place], like.shape[-2:]))
+        is_square = like.shape[-1] == like.shape[-2] and like.dtype.kind != "c"
+        for run in runs:
+            if len(run) > 1 or (len(run) and not is_square):
+                _refuse(s[place], run, "higher derivatives of functions of them are not known.")
     return np.zeros_like(like)
 
 
@@ -239,11 +244,11 @@ known_to_be_smooth: Primitive = failing(
 """Zeros in the shape of matrices; an error if values are equal, or zero."""
 
 
-def _push_ties(tangents: tuple[Value, ...], out: Value, *args: Value, **params: Any) -> Value:
+def _push_ties(tangents: tuple[Value, ...], out: Value, *args: Value, **params: Hashable) -> Value:
     return known_to_be_smooth(args[1], out, **params)
 
 
-def _pull_ties(ct: Value, out: Value, *args: Value, **params: Any) -> tuple[Value, ...]:
+def _pull_ties(ct: Value, out: Value, *args: Value, **params: Hashable) -> tuple[Value, ...]:
     nothing = known_to_be_smooth(args[1], ct, **params)
     return None, None, None, None, nothing, None, None
 
@@ -276,4 +281,4 @@ at_ties: Primitive = failing(
         structure=of_stacks(2, 1, 2, 1, 2, 1, 0),
     )
 )
-"""What G changes by where quotients are 0/0; zeros where there are none."""
+"""The change of G that quotients of 0 by 0 add; zeros where there are none."""

@@ -13,7 +13,7 @@ knows which derivatives of g belong to which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def _counted(s: Value, g: Value, x: Value) -> Value:
 
 
 def _turn(frame: Frame, g: Value, d: Value, hermitian: bool, failed: str) -> Value:
-    """What U g V^H changes by in a direction while g stays, where no quotient is 0/0."""
+    """The change of U g V^H in a direction while g stays, without quotients of 0 by 0."""
     u, s, vh = frame
     if not hermitian:
         g = _counted(s, g, d)
@@ -121,7 +121,7 @@ def _beside(s: Value, x: Value, y: Value, axis: int, failed: str) -> Value:
 def in_told_direction(
     x: Value, told: Value, g: Value, count: Value, hermitian: bool, lower: bool, failed: str
 ) -> Value:
-    """What quotients that are 0/0 add in the direction that a cotangent tells."""
+    """The change of U g V^H by quotients of 0 by 0 in the direction that a cotangent tells."""
     frame = frame_of(x, hermitian, lower, failed)
     return at_ties(*frame, frame[1] * 0, told, g, count, hermitian=hermitian, failed=failed)
 
@@ -129,7 +129,7 @@ def in_told_direction(
 def _moved(
     x: Value, g: Value, d: Value, dg: Value, hermitian: bool, lower: bool, failed: str
 ) -> Value:
-    """What U g V^H changes by in a direction, without what dg itself adds."""
+    """The change of U g V^H in a direction, without the change by dg itself."""
     frame = frame_of(x, hermitian, lower, failed)
     turned = _turn(frame, g, d, hermitian, failed)
     nothing = g * 0
@@ -151,8 +151,9 @@ def _untold(told: Value, count: Value) -> tuple[Value, Value]:
     return np.zeros(shape_of(told), dtype_of(told)), np.zeros(shape_of(count), dtype_of(count))
 
 
-def _of_values(x: Array, told: Array, count: Array, g: Array, least: bool, **how: Any) -> Any:
-    hermitian, lower = how["hermitian"], how["lower"]
+def _of_values(
+    x: Array, told: Array, count: Array, g: Array, least: bool, hermitian: bool, lower: bool
+) -> Any:
     if hermitian:
         _, v = turned_eigh.evaluate(x, lower=lower)
         return (v * g[..., None, :]) @ np.conj(np.swapaxes(v, -1, -2)) + told
@@ -197,7 +198,7 @@ def _pull_weighted(
     lower: bool,
     failed: str = "raise",
 ) -> tuple[Any, ...]:
-    how = {"hermitian": hermitian, "lower": lower, "failed": failed}
+    how: dict[str, Any] = {"hermitian": hermitian, "lower": lower, "failed": failed}
     return (
         lambda: taken(_moved(x, g, ct, None, **how), hermitian, lower),
         lambda: ct,
@@ -233,7 +234,7 @@ def _push_slopes(
     failed: str = "raise",
 ) -> Value:
     dx, dtold, _, dd = tangents
-    how = {"hermitian": hermitian, "lower": lower, "failed": failed}
+    how: dict[str, Any] = {"hermitian": hermitian, "lower": lower, "failed": failed}
     change = None if dd is None else slopes(x, told, count, dd, **how)
     if dtold is not None:
         axis = len(shape_of(out))
@@ -259,7 +260,7 @@ def _pull_slopes(
     lower: bool,
     failed: str = "raise",
 ) -> tuple[Any, ...]:
-    how = {"hermitian": hermitian, "lower": lower, "failed": failed}
+    how: dict[str, Any] = {"hermitian": hermitian, "lower": lower, "failed": failed}
     axis = len(shape_of(out)) - 1
 
     def share() -> Value:
@@ -278,11 +279,11 @@ def _pull_slopes(
     )
 
 
-def _weighted_spec(x: Spec, told: Spec, count: Spec, g: Spec, **_: Any) -> Spec:
+def _weighted_spec(x: Spec, told: Spec, count: Spec, g: Spec, **_: Hashable) -> Spec:
     return Spec(x.shape, np.result_type(linalg_dtype("svd", x.dtype), g.dtype))
 
 
-def _slopes_spec(x: Spec, told: Spec, count: Spec, d: Spec, **_: Any) -> Spec:
+def _slopes_spec(x: Spec, told: Spec, count: Spec, d: Spec, **_: Hashable) -> Spec:
     return Spec((*x.shape[:-2], min(x.shape[-2:])), real_dtype(linalg_dtype("svd", x.dtype)))
 
 

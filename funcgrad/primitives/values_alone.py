@@ -9,7 +9,7 @@ array([3., 2.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ def _specs(x: Spec) -> tuple[Spec, Spec, Spec]:
     return Spec((*lead, min(m, n)), real), Spec(x.shape, dtype), Spec(tuple(lead), real)
 
 
-def _how(params: dict[str, Any]) -> dict[str, Any]:
+def _how(params: Mapping[str, Hashable]) -> dict[str, Any]:
     return {"hermitian": "lower" in params, "lower": params.get("lower", True)}
 
 
@@ -56,14 +56,19 @@ def _slope(dx: Value, outs: tuple[Value, ...], x: Value, failed: str, **how: boo
 
 
 def _gradient(
-    cts: tuple[Value, ...], values: Value, rest: Sequence[Value], x: Value, failed: str, **how: bool
+    cts: tuple[Value, ...],
+    values: Value,
+    carriers: Sequence[Value],
+    x: Value,
+    failed: str,
+    **how: bool,
 ) -> Value:
     """The cotangent of the matrix from those of the values and of what is told."""
     g, told, count = cts
     g = values * 0 if g is None else g
-    out = weighted(x, *rest, g, least=told is None, failed=failed, **how)
+    out = weighted(x, *carriers, g, least=told is None, failed=failed, **how)
     if told is not None:
-        count = rest[1] if count is None else count
+        count = carriers[1] if count is None else count
         out = out + in_told_direction(x, told, g, count, failed=failed, **how)
     return taken(out, **how)
 
@@ -76,19 +81,23 @@ def _push_values(
     outs: tuple[Value, ...],
     x: Value,
     failed: str = "raise",
-    **params: Any,
+    **params: Hashable,
 ) -> tuple[Value, ...]:
     return _slope(tangents[0], outs, x, failed, **_how(params)), None, None
 
 
 def _pull_values(
-    cts: tuple[Value, ...], outs: tuple[Value, ...], x: Value, failed: str = "raise", **params: Any
+    cts: tuple[Value, ...],
+    outs: tuple[Value, ...],
+    x: Value,
+    failed: str = "raise",
+    **params: Hashable,
 ) -> tuple[Value]:
     return (_gradient(cts, outs[0], outs[1:], x, failed, **_how(params)),)
 
 
 def _values_alone(values: Callable[..., Any]) -> Callable[..., Any]:
-    def evaluate(x: Array, **params: Any) -> Any:
+    def evaluate(x: Array, **params: Hashable) -> Any:
         out = values(x, **params)
         return _evaluated((out,), out, x)
 
@@ -154,16 +163,20 @@ def _with_told(base: Primitive, at: int) -> Primitive:
     """
     rules: Any = base.differential
 
-    def evaluate(x: Array, **params: Any) -> Any:
+    def evaluate(x: Array, **params: Hashable) -> Any:
         outs = base.evaluate(x, **params)
         return _evaluated(outs, outs[at], x)
+
+    def resulting(x: Spec, **params: Hashable) -> tuple[Spec, ...]:
+        specs: Any = base.result(x, **params)
+        return *specs, *_specs(x)[1:]
 
     def push(
         tangents: tuple[Value, ...],
         outs: tuple[Value, ...],
         x: Value,
         failed: str = "raise",
-        **params: Any,
+        **params: Hashable,
     ) -> tuple[Value, ...]:
         moved = list(rules.push(tangents, outs[:-2], x, failed=failed, **params))
         moved[at] = _slope(tangents[0], outs, x, failed, **_how(params))
@@ -174,7 +187,7 @@ def _with_told(base: Primitive, at: int) -> Primitive:
         outs: tuple[Value, ...],
         x: Value,
         failed: str = "raise",
-        **params: Any,
+        **params: Hashable,
     ) -> tuple[Value]:
         g, (told, count), how = cts[at], cts[-2:], _how(params)
         if all(ct is None for k, ct in enumerate(cts[:-2]) if k != at):
@@ -192,7 +205,7 @@ def _with_told(base: Primitive, at: int) -> Primitive:
         base,
         name=base.name.removesuffix("_factors"),
         evaluate=evaluate,
-        result=lambda x, **params: (*base.result(x, **params), *_specs(x)[1:]),
+        result=resulting,
         differential=Linearized(push, pull),
     )
 
@@ -223,6 +236,6 @@ def eigvalsh(x: Value, lower: bool, failed: str = "raise") -> Value:
     return _EIGENVALUES(x, lower=lower, failed=failed)[0]
 
 
-def least_singular_value(x: Value, **_: Any) -> Value:
+def least_singular_value(x: Value, **_: Hashable) -> Value:
     """The distance of matrices from those of a lower rank, on an axis of size 1."""
     return svdvals(x)[..., -1:]

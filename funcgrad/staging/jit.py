@@ -438,8 +438,7 @@ def jit(
         of ``prod``, may be done in another order.
     exact : bool
         Whether elementwise operations have NumPy's bits with every backend. Machine code otherwise
-        has exponentials, angles and the like of its own, within 2 units in the last place. Sums,
-        in functions such as ``fnp.i0`` too, may still be added in another order.
+        has exponentials, angles and the like of its own, within 2 units in the last place.
     threads : int
         How many threads of the processor a call may use. Machine code shares work on about 500,000
         numbers and more, and products of matrices; the bits are the same for every number. The
