@@ -15,6 +15,7 @@ from funcgrad.numpy.indexing import take_along_axis
 from funcgrad.numpy.manipulation import flip
 from funcgrad.numpy.matrices import matrices, results, square
 from funcgrad.numpy.options import choice, failed_as
+from funcgrad.numpy.rounding import copysign
 from funcgrad.numpy.sorting import argsort, sort
 from funcgrad.primitives import cholesky as factors
 from funcgrad.primitives import (
@@ -365,12 +366,18 @@ def svd(
 def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult | Tensor:
     """The singular value decomposition by eigenvalues; their signs go to the right vectors."""
     if not compute_uv:
-        return flip(sort(absolute(eigvalsh(matrix, failed=failed))), axis=-1)
+        w = eigvalsh(matrix, failed=failed)
+        return flip(sort(w * _signs(w)), axis=-1)
     w, v = eigh(matrix, failed=failed)
     order = flip(argsort(absolute(w), axis=-1), axis=-1)
-    s, signs = (take_along_axis(values, order, axis=-1) for values in (absolute(w), sign(w)))
+    s, signs = (take_along_axis(values, order, axis=-1) for values in (w * _signs(w), sign(w)))
     u = take_along_axis(v, order[..., None, :], axis=-1)
     return SVDResult(u, s, adjoint(u * signs[..., None, :]))
+
+
+def _signs(w: Tensor) -> Tensor:
+    """1 and -1: a zero may become negative, so that even functions have second derivatives."""
+    return copysign(1.0, w)
 
 
 def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:

@@ -30,6 +30,7 @@ from funcgrad.numpy.reductions import min as min_of
 from funcgrad.numpy.reductions import sum as sum_of
 from funcgrad.numpy.selection import where
 from funcgrad.primitives import norms
+from funcgrad.primitives.singular_values import positive
 from funcgrad.primitives.structural import cast, reshape, unfollowed
 from funcgrad.shape import (
     AxisLike,
@@ -300,7 +301,10 @@ def _of_matrices(
         return _length(x, axes, keepdims)
     moved = moveaxis(x, axes, (-2, -1))
     if ord == "nuc":
-        out = sum_of(svdvals(moved, failed=failed), axis=-1)
+        # In forward mode too what a zero adds has the slope 0, the least.
+        s = svdvals(moved, failed=failed)
+        counted = positive(s, size=max(shape_of(moved)[-2:])) > 0
+        out = sum_of(where(counted, s, unfollowed(s)), axis=-1)
     elif isinstance(ord, str) or ord is None or ord not in (1, -1, 2, -2, np.inf, -np.inf):
         raise ArgumentError(
             f"{operation}: {ord!r} is no norm of matrices; ord is 'fro', 'nuc', 1, -1, 2, -2, inf"

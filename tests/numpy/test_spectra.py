@@ -282,18 +282,17 @@ def test_tolerances_have_no_derivative() -> None:
 
 @pytest.mark.parametrize("x", [np.eye(2), np.diag([2.0, 2.0, 5.0])], ids=len)
 @pytest.mark.parametrize("values", [fnp.linalg.eigvalsh, fnp.linalg.svdvals])
-def test_second_derivatives_at_equal_values_are_refused_in_every_mode(values: Any, x: Any) -> None:
+def test_second_derivatives_at_equal_values_are_right_in_every_mode(values: Any, x: Any) -> None:
     f = lambda x: fnp.sum(values(x) ** 3)  # noqa: E731 - five uses
     e = hermitian(numbers(3, x.shape))
-    assert_allclose(fg.grad(f)(x), 3 * x @ x, rtol=1e-12)
+    assert_allclose(fg.grad(f)(x), 3 * x @ x, rtol=1e-12, atol=1e-13)
     for way in (
         lambda: fg.hvp(f, (x,), (e,)),
-        lambda: fg.vjp(fg.grad(f), x)[1](e),
+        lambda: fg.vjp(fg.grad(f), x)[1](e)[0],
         lambda: fg.jit(fg.grad(lambda x: fnp.sum(fg.grad(f)(x) * e)))(x),
         lambda: fg.grad(lambda x: fg.jvp(f, (x,), (e,))[1])(x),
     ):
-        with pytest.raises(DegenerateError):
-            way()
+        assert_allclose(way(), 3 * (x @ e + e @ x), rtol=1e-11, atol=1e-12)
 
 
 STACKED: dict[str, Function] = {

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad.errors import MissingOptionError, ShapeError
 from funcgrad.numpy import decompositions as plain
@@ -255,6 +257,8 @@ def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Ten
     cosines = plain.svdvals(inner, failed=failed)[::-1]
     sines = plain.svdvals(other - one @ inner, failed=failed)
     small = cosines**2 >= 0.5
-    by_sine = fnp.arcsin(fnp.where(small, sines, 0.0))
+    # Of vectors of length 1, whose sines are 0 up to rounding if spaces share a line.
+    turned = fnp.where(sines > 4 * one.shape[0] * np.finfo(one.dtype).eps, sines, 0.0)
+    by_sine = fnp.arcsin(fnp.where(small, turned, 0.0))
     result: Tensor = fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))
     return result

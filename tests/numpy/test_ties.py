@@ -1,0 +1,292 @@
+"""Second derivatives of smooth functions of singular values and eigenvalues, at every rank and at
+ties: in all orders of modes, against differences with 60 digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import DegenerateError
+from funcgrad.scipy.linalg import subspace_angles
+from tests.together import together
+
+Function = Callable[[Any], Any]
+
+
+def drawn(seed: int, shape: tuple[int, ...], turn: complex = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(shape) + turn * rng.standard_normal(shape)
+
+
+def with_values(s: Any, shape: tuple[int, int], turn: complex = 0) -> Any:
+    """A matrix with some singular values."""
+    u, v = [np.linalg.qr(drawn(n, (n, n), turn))[0] for n in shape]
+    return u[:, : len(s)] * np.array(s) @ np.conj(v[:, : len(s)].T)
+
+
+def with_eigenvalues(w: Any, turn: complex = 0) -> Any:
+    v = np.linalg.qr(drawn(5, (len(w), len(w)), turn))[0]
+    x = v * np.array(w) @ np.conj(v.T)
+    return (x + np.conj(x.T)) / 2
+
+
+def inner(x: Any, y: Any) -> float:
+    return float(np.sum(np.conj(np.asarray(x)) * np.asarray(y)).real)
+
+
+def in_every_order(f: Function, x: Any, d: Any, e: Any) -> dict[str, Callable[[], float]]:
+    """The second derivative in two directions."""
+    along = lambda x: fg.jvp(f, (x,), (d,))[1]  # noqa: E731 - three uses
+    return {
+        "forward over forward": lambda: float(fg.jvp(along, (x,), (e,))[1]),
+        "forward over reverse": lambda: inner(fg.hvp(f, (x,), (d,)), e),
+        "reverse over forward": lambda: inner(fg.grad(along)(x), e),
+        "reverse over reverse": lambda: inner(fg.vjp(fg.grad(f), x)[1](d)[0], e),
+        "jit": lambda: inner(fg.jit(lambda x: fg.hvp(f, (x,), (d,)))(x), e),
+        "jit by NumPy": lambda: inner(
+            fg.jit(lambda x: fg.vjp(fg.grad(f), x)[1](d)[0], backend="numpy")(x), e
+        ),
+        "vmap": lambda: inner(fg.vmap(lambda x: fg.hvp(f, (x,), (d,)))(np.stack([x + d, x]))[1], e),
+    }
+
+
+def exactly(f: Function, x: Any, d: Any, e: Any) -> float:
+    with mpmath.workdps(60):
+        a, b, c = [mpmath.matrix([[*map(mpmath.mpmathify, row)] for row in y]) for y in (x, d, e)]
+        h = mpmath.mpf(10) ** -15
+
+        def at(s: int, t: int) -> Any:
+            return f(a + s * h * b + t * h * c)
+
+        return float(mpmath.re((at(1, 1) - at(1, -1) - at(-1, 1) + at(-1, -1)) / (4 * h * h)))
+
+
+def squares(a: Any) -> list[Any]:
+    """The squares of the min(m, n) greatest singular values, in ascending order."""
+    wide = a.transpose_conj() * a if a.cols <= a.rows else a * a.transpose_conj()
+    return [abs(w) for w in mpmath.eighe(wide, eigvals_only=True)]
+
+
+# A function of singular values, and of their squares with many digits.
+EVEN: dict[str, tuple[Function, Function]] = {
+    "the squares": (lambda s: fnp.sum(s**2), lambda q: sum(q)),
+    "log det(I + A' A)": (
+        lambda s: fnp.sum(fnp.log1p(s**2)),
+        lambda q: sum(mpmath.log(1 + x) for x in q),
+    ),
+    "smoothed lengths": (
+        lambda s: fnp.sum(fnp.sqrt(s**2 + 1)),
+        lambda q: sum(mpmath.sqrt(1 + x) for x in q),
+    ),
+    "mixed": (
+        lambda s: fnp.sum(s**2) ** 2 * fnp.sum(fnp.cos(s)),
+        lambda q: sum(q) ** 2 * sum(mpmath.cos(mpmath.sqrt(x)) for x in q),
+    ),
+}
+VALUES: dict[str, Function] = {
+    "svdvals": fnp.linalg.svdvals,
+    "svd(compute_uv=False)": lambda x: fnp.linalg.svd(x, compute_uv=False),
+    "svd()[1]": lambda x: fnp.linalg.svd(x)[1],
+    "svd(full_matrices=False)[1]": lambda x: fnp.linalg.svd(x, full_matrices=False)[1],
+}
+MATRICES: dict[str, Any] = {
+    **{
+        f"{shape} of rank {rank}": with_values(np.arange(rank, 0, -1.0), shape)
+        for shape in ((3, 3), (3, 2), (2, 3))
+        for rank in range(min(shape) + 1)
+    },
+    "diag(1, 0)": np.diag([1.0, 0.0]),
+    "diag(1, 0, 0)": np.diag([1.0, 0.0, 0.0]),
+    "the identity": np.eye(2),
+    "a tie": with_values([2.0, 2.0, 1.0], (3, 3)),
+    "a tie, oblong": with_values([1.5, 1.5], (2, 3)),
+    "a tie, and a zero": with_values([2.0, 2.0], (3, 3)),
+    "ties, and zeros": with_values([2.0, 2.0], (4, 5)),
+    "three alike": with_values([2.0, 2.0, 2.0, 1.0], (4, 4)),
+    "complex": with_values([2.0, 1.0, 0.5], (3, 3), 1j),
+    "complex of rank 2": with_values([2.0, 1.0], (3, 3), 1j),
+    "complex of rank 1": with_values([2.0], (2, 3), 1j),
+    "complex tie": with_values([2.0, 2.0, 1.0], (3, 3), 1j),
+}
+
+
+def check(
+    f: Function, exact: Function, x: Any, refusing: tuple[str, ...], hermitian: bool = False
+) -> None:
+    d, e = [drawn(seed, x.shape, 1j if np.iscomplexobj(x) else 0) for seed in (61, 62)]
+    if hermitian:
+        d, e = d + np.conj(d.T), e + np.conj(e.T)
+    expected = exactly(exact, x, d, e)
+    for order, way in in_every_order(f, x, d, e).items():
+        try:
+            found = way()
+        except DegenerateError:
+            assert order in refusing
+            continue
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-8, err_msg=order)
+
+
+# Without ties, and with one zero at most, of square matrices of real numbers.
+APART = ("(3, 3) of rank 3", "(3, 3) of rank 2", "(3, 2) of rank 2", "(2, 3) of rank 2", "complex")
+APART += ("diag(1, 0)",)
+
+# Vectors, which change at once, make these refuse; without them only forward over forward does.
+FORWARD = ("forward over forward", "forward over reverse", "reverse over forward", "jit", "vmap")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("matrix", MATRICES)
+@together("values", VALUES)
+@together("function", EVEN)
+def test_even_functions_of_singular_values(function: str, values: str, matrix: str) -> None:
+    ours, exact = EVEN[function]
+    x = MATRICES[matrix]
+    if matrix in APART:
+        refusing: tuple[str, ...] = ()
+    elif values in ("svdvals", "svd(compute_uv=False)") and np.any(x):
+        refusing = FORWARD[:1]
+    else:  # of zeros alone the derivatives that tell the direction are 0
+        refusing = FORWARD
+    check(lambda x: ours(VALUES[values](x)), lambda a: exact(squares(a)), x, refusing)
+
+
+@pytest.mark.parametrize("matrix", ["diag(1, 0)", "(3, 3) of rank 1", "ties, and zeros"])
+def test_an_even_function_of_singular_values(matrix: str) -> None:
+    ours, exact = EVEN["smoothed lengths"]
+    f = lambda x: ours(fnp.linalg.svdvals(x))  # noqa: E731
+    check(f, lambda a: exact(squares(a)), MATRICES[matrix], FORWARD[:1])
+
+
+@pytest.mark.parametrize("x", [np.diag([1.0, 0.0]), np.zeros((2, 3)), np.eye(3)], ids=len)
+def test_the_squares_have_a_constant_hessian(x: Any) -> None:
+    for values in (fnp.linalg.svdvals, lambda x: fnp.linalg.svd(x, compute_uv=False)):
+        found = fg.hessian(lambda x, values=values: fnp.sum(values(x) ** 2))(x)
+        assert_allclose(found.reshape(x.size, x.size), 2 * np.eye(x.size), atol=1e-13)
+
+
+def ascending(a: Any) -> list[Any]:
+    return sorted(mpmath.eighe((a + a.transpose_conj()) / 2, eigvals_only=True))
+
+
+# A function of a matrix by eigenvalues, the same with many digits, and matrices.
+SPECTRAL: dict[str, tuple[Function, Function, list[Any]]] = {
+    "exponentials": (
+        lambda x: fnp.sum(fnp.exp(fnp.linalg.eigvalsh(x))),
+        lambda a: sum(map(mpmath.exp, ascending(a))),
+        [np.eye(2), with_eigenvalues([1, 1, 3]), with_eigenvalues([0, 0, 0, 1], 1j)],
+    ),
+    "log det": (
+        lambda x: fnp.sum(fnp.log(fnp.linalg.eigvalsh(x))),
+        lambda a: sum(map(mpmath.log, ascending(a))),
+        [np.eye(3), with_eigenvalues([2, 2, 3, 3])],
+    ),
+    "the greatest": (
+        lambda x: fnp.linalg.eigvalsh(x)[-1],
+        lambda a: ascending(a)[-1],
+        [np.diag([1.0, 1.0, 3.0]), with_eigenvalues([1, 1, 3]), with_eigenvalues([1, 1, 3], 1j)],
+    ),
+    "the greatest, squared": (
+        lambda x: fnp.linalg.eigvalsh(x)[-1] ** 2,
+        lambda a: ascending(a)[-1] ** 2,
+        [np.diag([1.0, 1.0, 3.0]), with_eigenvalues([1, 1, 1, 3])],
+    ),
+    "the 2-norm": (
+        lambda x: fnp.linalg.norm(x, 2),
+        lambda a: mpmath.sqrt(squares(a)[-1]),
+        [np.diag([1.0, 1.0, 3.0]), with_eigenvalues([0, 0, 3])],
+    ),
+    "the nuclear norm": (
+        lambda x: fnp.linalg.norm(x, "nuc"),
+        lambda a: sum(map(mpmath.sqrt, squares(a))),
+        [np.eye(2), with_values([1, 1, 1], (3, 3)), with_values([2, 2], (2, 3))],
+    ),
+    "squares of absolute values": (
+        lambda x: fnp.sum(fnp.linalg.svd(x, compute_uv=False, hermitian=True) ** 2),
+        lambda a: sum(w**2 for w in ascending(a)),
+        [np.diag([2.0, 0.0]), np.diag([2.0, -2.0]), with_eigenvalues([0, 0, 1])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_functions_of_equal_eigenvalues(name: str) -> None:
+    f, exact, matrices = SPECTRAL[name]
+    for x in matrices:
+        check(f, exact, x, FORWARD[:1], hermitian=x.shape[0] == x.shape[1])
+
+
+def test_what_cannot_be_known_is_refused() -> None:
+    x, d = np.eye(2), np.array([[1.0, 2.0], [2.0, -1.0]])
+    least = lambda x: fnp.linalg.eigvalsh(x)[0]  # noqa: E731 - not symmetric: no second derivative
+    flat = lambda x: fnp.sum((fnp.linalg.eigvalsh(x) - 1) ** 2)  # noqa: E731 - of gradient 0
+    for f, orders in ((least, FORWARD[:4]), (flat, ("forward over forward", FORWARD[2]))):
+        ways = in_every_order(f, x, d, d)
+        for order in orders:
+            with pytest.raises(DegenerateError):
+                ways[order]()
+    # Two pullbacks through one decomposition: which derivative belongs to which direction?
+
+    def both(x: Any) -> Any:
+        w, pull = fg.vjp(fnp.linalg.eigvalsh, x)
+        return fnp.sum(pull(w**2)[0] * d) + fnp.sum(pull(w**3)[0] * d.T[::-1])
+
+    with pytest.raises(DegenerateError):
+        fg.grad(both)(x)
+
+
+def test_a_third_derivative_at_a_tie_is_refused() -> None:
+    f = lambda x: fnp.sum(fnp.exp(fnp.linalg.eigvalsh(x)))  # noqa: E731
+    d = np.array([[1.0, 2.0], [2.0, -1.0]])
+    with pytest.raises(DegenerateError):
+        fg.grad(lambda x: fnp.sum(fg.hvp(f, (x,), (d,)) * d))(np.eye(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", [fnp.linalg.svdvals, lambda x: fnp.linalg.eigvalsh(x @ x.mT)])
+@together("shape", [(3, 3), (3, 2), (2, 3)])
+def test_third_derivatives_elsewhere_are_right(values: Any, shape: Any) -> None:
+    f = lambda x: fnp.sum(fnp.sin(values(x)[:2]))  # noqa: E731
+    fg.testing.check_grads(f, (drawn(3, shape),), order=3)
+
+
+@pytest.mark.parametrize(
+    "x", [np.diag([3.0, 0.0]), np.zeros((2, 2)), np.array([[1.0, 2.0], [2, 4]])]
+)
+def test_zeros_have_the_least_subgradient(x: Any) -> None:
+    u, s, vh = np.linalg.svd(x)
+    expected = u * (s > 1e-12) @ vh
+    for f in (
+        lambda x: fnp.sum(fnp.linalg.svdvals(x)),
+        lambda x: fnp.sum(fnp.linalg.svd(x)[1]),
+        lambda x: fnp.linalg.norm(x, "nuc"),
+    ):
+        assert_allclose(fg.grad(f)(x), expected, atol=1e-12)
+    e = drawn(4, x.shape)
+    pushed = fg.jvp(lambda x: fnp.linalg.norm(x, "nuc"), (x,), (e,))[1]
+    assert_allclose(pushed, np.sum(expected * e), atol=1e-12)
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_planes_in_space_share_a_line(near: bool) -> None:
+    a = drawn(1, (3, 2))
+    b = a @ [[1.0, 0.3], [0.2, 2.0]] + 0.05 * drawn(2, (3, 2)) if near else drawn(3, (3, 2))
+
+    def normal(x: Any) -> Any:
+        i, j = ([x[k, c] for k in range(3)] for c in (0, 1))
+        return [i[k - 2] * j[k - 1] - i[k - 1] * j[k - 2] for k in range(3)]
+
+    def exact(x: Any) -> Any:
+        first, second = normal(a), normal(x)
+        length = [mpmath.sqrt(sum(c * c for c in v)) for v in (first, second)]
+        cosine = sum(c * d for c, d in zip(first, second, strict=True)) / length[0] / length[1]
+        return mpmath.acos(abs(cosine))
+
+    f = lambda x: fnp.sum(subspace_angles(a, x))  # noqa: E731
+    check(f, exact, b, FORWARD[:1])
