@@ -23,6 +23,7 @@ from funcgrad.control.carry import handed
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve, failing_as
 from funcgrad.implicit.linear_solves import LinearSystem, filled, pushed
+from funcgrad.implicit.reached import Reached, free_in, held
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (
     AuxTree,
@@ -33,17 +34,21 @@ from funcgrad.implicit.unknowns import (
     solved_or_nan,
 )
 from funcgrad.numpy.options import failed_as
+from funcgrad.primitives.structural import unfollowed
 from funcgrad.programs.equation import spec_inside
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.result_watch import watched
 from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.whole import meet
 
 RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 """From a function of pytrees and a starting point to the function's root."""
+
+Sides: TypeAlias = Callable[[Unknown, list[Value], Any], list[Value]]
+"""From the unknown, a solution and what its solver says to the sides of its numbers."""
 
 
 @overload
@@ -208,6 +213,8 @@ def root_of(
     symmetric: bool = False,
     has_aux: bool = False,
     failed: str = "raise",
+    sides: Sides | None = None,
+    tol: float | None = None,
 ) -> Any:
     """Find a root x of ``f(x, *params)``, with the derivatives of ``custom_root``.
 
@@ -215,6 +222,9 @@ def root_of(
     ----------
     solve : callable
         Called with the function of x, the start, and all other values that the function reads.
+        Where there are sides it returns a pair, whose second part is for these.
+    sides, tol : callable and float, optional
+        See ``Root``.
     equation : callable, optional
         From the function of x to the function whose root is found; by default the same.
     is_like_unknown : bool
@@ -249,7 +259,18 @@ def root_of(
 
     aux = AuxTree() if has_aux else None
     tangents = failing_as(tangent_solve, failed)
-    root = Root(unknown, function, solve, tangents, equation or same, symmetric, aux, failed=failed)
+    root = Root(
+        unknown,
+        function,
+        solve,
+        tangents,
+        equation or same,
+        symmetric,
+        aux,
+        failed=failed,
+        sides=sides,
+        tol=tol,
+    )
     outs = solution_of(root.call(), [*param_values, *closure.values, *guess])
     solution = unknown.tree(outs[:count])
     return solution if aux is None else (solution, aux.tree(outs[count:]))
@@ -282,6 +303,12 @@ class Root:
         An object that identifies calls for this root.
     failed : {"raise", "nan"}
         How to treat a failure of the solver.
+    sides : callable, optional
+        From the unknown, a solution and what its solver says to the sides of its numbers (see
+        ``active_bounds``), which are results of the call beside the solution.
+    tol : float, optional
+        The greatest step of Newton's method that the solution may be away from the root, if its
+        derivative is asked for.
     """
 
     unknown: Unknown
@@ -293,22 +320,32 @@ class Root:
     aux: AuxTree | None = None
     key: object = field(default_factory=object)
     failed: str = "raise"
+    sides: Sides | None = None
+    tol: float | None = None
 
     def call(self) -> SolutionCall:
         """The call that solves, with the parameters and the starting point as arguments."""
         specs, has_aux = self.unknown.specs, self.aux is not None
-        signature = SolutionSignature(self.unknown.operation, specs, 0, has_aux)
+        results = specs if self.sides is None else specs * 2
+        signature = SolutionSignature(self.unknown.operation, results, 0, has_aux)
         return SolutionCall(self._solved, signature, self.key, self._rule, None)
 
     def _solved(self, values: Sequence[Value]) -> list[Value]:
         failed = self.failed if self.aux is None else "raise"
-        return solved_or_nan(self.unknown, self._by_solver, values, failed)
+        outs = solved_or_nan(self.unknown, self._by_solver, values, failed)
+        if self.sides is not None and len(outs) == len(self.unknown.specs):  # there is no solution
+            return [*outs, *map(zeros_like, outs)]
+        return outs
 
     def _by_solver(self, values: Sequence[Value]) -> list[Value]:
         unknown = self.unknown
         param_count = len(values) - len(unknown.specs)
         params = values[:param_count]
         returned = self.solve(self.function(params), unknown.tree(values[param_count:]), params)
+        if self.sides is not None:
+            x, told = returned
+            solution = unknown.values(x, "the solution")
+            return [*solution, *self.sides(unknown, solution, told)]
         if self.aux is None:
             return unknown.values(returned, "the solution")
         returned, aux = solution_and_aux(unknown.operation, returned)
@@ -323,16 +360,28 @@ class Root:
         half, count = len(values) // 2, len(self.unknown.specs)
         args, params = values[:half], values[: half - count]
         outs = meet(self.call(), args)
-        x, aux = outs[:count], outs[count:]
+        x, beside = outs[:count], outs[count:]
         moved = pushed(
             lambda parameters: self._residual(x, parameters), params, values[half:-count]
         )
-        rhs = [None if t is None else -t for t in moved]
-        tangents = self._system().tangents(x, rhs, [*x, *params])
-        return [*outs, *tangents, *map(zeros_like, aux)]
+        residual = [] if self.tol is None else self._residual(x, params)
+        free = [] if self.sides is None else free_in(beside, residual)
+        rhs = held([None if t is None else -t for t in moved], free)
+        system, point = self._system(), [*x, *free, *params]
+        tangents = system.tangents(x, rhs, point)
+        if self.tol is not None and any(t is not None for t in rhs):
+            fixed = [*held(residual, free), *point]
+            still = [v if type(v) in RAW else unfollowed(v) for v in fixed]
+            steps = system.tangents(x, still[:count], still[count:])
+            reached = Reached(self.unknown, self.tol, x, args[half - count :], steps)
+            tangents = reached.only(tangents, still[:count], self.failed)
+        return [*outs, *tangents, *map(zeros_like, beside)]
 
     def _system(self) -> LinearSystem:
-        """The linear system for tangents; its parameters are the root and the parameters."""
+        """The linear system for tangents; its parameters are the root and the parameters.
+
+        Where there are sides, it is the one of the numbers that are free.
+        """
         solves = self.tangent_solve, self.tangent_solve, self.tangent_solve
         key = (self.key, "tangent")
         return LinearSystem(
@@ -342,4 +391,12 @@ class Root:
     def _derivative(self, v: Sequence[Value], point: Sequence[Value]) -> list[Value]:
         count = len(self.unknown.specs)
         x, params = point[:count], point[count:]
-        return filled(pushed(lambda solution: self._residual(solution, params), x, v), x)
+        free: Sequence[Value] = []
+        if self.sides is not None:
+            free, params = params[:count], params[count:]
+        moved = held(v, free)
+        images = filled(pushed(lambda solution: self._residual(solution, params), x, moved), x)
+        if not free:
+            return images
+        rows = zip(held(images, free), v, moved, strict=True)
+        return [image + (whole - free_v) for image, whole, free_v in rows]

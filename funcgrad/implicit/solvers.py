@@ -19,8 +19,9 @@ import funcgrad.numpy as fnp
 from funcgrad import trees
 from funcgrad.control.carry import placed
 from funcgrad.errors import ConvergenceError
+from funcgrad.implicit.active_bounds import Bounds, sides_of
 from funcgrad.implicit.dense import dense_solve
-from funcgrad.implicit.fixed_points import difference
+from funcgrad.implicit.fixed_points import difference, tolerance
 from funcgrad.implicit.roots import RootSolver, root_of, same
 from funcgrad.implicit.unknowns import Solve, Tree
 from funcgrad.numpy.options import failed_as
@@ -36,6 +37,7 @@ def root(
     tangent_solve: Solve = dense_solve,
     *,
     failed: str = "raise",
+    tol: float = 1e-3,
 ) -> Callable[..., Any]:
     """Make the root of an equation a function of its parameters.
 
@@ -54,6 +56,10 @@ def root(
         How to treat a singular ∂f/∂x, or a failure that the solver reports by SciPy's result object
         or by an exception: as an error, or by NaN in the solution and all of its derivatives, in a
         batch for that example only.
+    tol : float
+        How far the solver's result may be from the solution where a derivative is asked for: the
+        greatest step of Newton's method from it, relative to 1 or to the greatest number if all
+        are less, and to the number itself.
 
     Returns
     -------
@@ -66,9 +72,11 @@ def root(
     Raises
     ------
     ConvergenceError
-        SciPy's result object says that the solver failed.
+        SciPy's result object says that the solver failed; or a derivative is asked for, and the
+        result does not solve the equation. In programs and batches, where numbers are not known,
+        such a derivative is NaN.
     ArgumentError
-        ``failed`` is another word.
+        ``failed`` is another word, or ``tol`` is negative.
     TreeError, ShapeError, DtypeError
         The result of ``f`` or of the solver is not like ``init``, or ``init`` is an integer.
     MatrixError
@@ -89,7 +97,7 @@ def root(
     >>> fg.jacfwd(solution, argnums=1)(np.ones(2), 4.0)
     Tensor([0.25, 0.25])
     """
-    return _solution("root", f, same, solver, tangent_solve, failed=failed)
+    return _solution("root", f, same, solver, tangent_solve, failed, tol)
 
 
 def minimize(
@@ -97,27 +105,43 @@ def minimize(
     solver: RootSolver,
     tangent_solve: Solve = dense_solve,
     *,
+    bounds: Tree = None,
     failed: str = "raise",
+    tol: float = 1e-3,
 ) -> Callable[..., Any]:
     """Make the minimizer of a function a function of its parameters.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, a real number. It has to be twice differentiable at the minimum, and the
-        minimum must not lie on the border of a constraint.
+        ``f(x, *params)``, a real number, twice differentiable at the minimum.
     solver : callable
         ``solver(g, init)`` finds the minimum of ``g(x) = f(x, *params)``; see ``root``. Pass it the
         gradient ``fg.grad(g)``: derivatives are as accurate as the minimum.
     tangent_solve : callable
         The solver of systems with the Hessian matrix, which is symmetric; see ``fg.custom_root``.
-    failed : {"raise", "nan"}
+    bounds : pair, optional
+        ``(lower, upper)``, each a number, None, or a pytree prefix of x with arrays: the bounds
+        within which the solver minimizes. The results of SciPy's ``least_squares``, ``lsq_linear``
+        and trust-constr, and of ``fg.scipy.optimize``, tell what lies at a bound without it.
+    failed, tol : {"raise", "nan"} and float
         See ``root``.
 
     Returns
     -------
     callable
         ``solution(init, *params)``; see ``root``.
+
+    Raises
+    ------
+    ConvergenceError
+        See ``root``. The slope at a minimum is zero, but for numbers at a bound towards which the
+        function falls. At the border of any other constraint there is no derivative.
+
+    Notes
+    -----
+    Numbers that a bound holds do not follow the parameters: their derivative is zero, and that of
+    the others is the one of the problem without them.
 
     Examples
     --------
@@ -138,7 +162,7 @@ def minimize(
         return out
 
     check_function("implicit.minimize", f)
-    return _solution("minimize", one_number, grad, solver, tangent_solve, False, failed)
+    return _minimum("minimize", one_number, grad, solver, tangent_solve, failed, bounds, tol)
 
 
 def least_squares(
@@ -146,7 +170,9 @@ def least_squares(
     solver: RootSolver,
     tangent_solve: Solve = dense_solve,
     *,
+    bounds: Tree = None,
     failed: str = "raise",
+    tol: float = 1e-3,
 ) -> Callable[..., Any]:
     """Make the solution of a least-squares problem a function of its parameters.
 
@@ -160,7 +186,9 @@ def least_squares(
         ``scipy.optimize.least_squares`` does; see ``root``.
     tangent_solve : callable
         See ``minimize``.
-    failed : {"raise", "nan"}
+    bounds : pair, optional
+        See ``minimize``.
+    failed, tol : {"raise", "nan"} and float
         See ``root``.
 
     Returns
@@ -177,6 +205,13 @@ def least_squares(
     >>> mean = fg.implicit.least_squares(lambda x, data: x - data, optimize.least_squares)
     >>> fg.jacrev(mean, argnums=1)(np.zeros(1), np.array([1.0, 2.0]))
     Tensor([[0.5, 0.5]])
+
+    At the bound 1 the slope is 0:
+
+    >>> bounded = lambda g, x: optimize.least_squares(g, x, bounds=(0.0, 1.0))
+    >>> mean = fg.implicit.least_squares(lambda x, data: x - data, bounded)
+    >>> fg.jacrev(mean, argnums=1)(np.full(1, 0.5), np.array([1.0, 2.0]))
+    Tensor([[0., 0.]])
     """
 
     def gradient(residuals: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -186,7 +221,7 @@ def least_squares(
         slope: Callable[[Any], Any] = grad(half_square)
         return slope
 
-    return _solution("least_squares", f, gradient, solver, tangent_solve, False, failed)
+    return _minimum("least_squares", f, gradient, solver, tangent_solve, failed, bounds, tol)
 
 
 def fixed_point(
@@ -195,6 +230,7 @@ def fixed_point(
     tangent_solve: Solve = dense_solve,
     *,
     failed: str = "raise",
+    tol: float = 1e-3,
 ) -> Callable[..., Any]:
     """Make the fixed point of a function a function of its parameters.
 
@@ -207,7 +243,7 @@ def fixed_point(
         ``scipy.optimize.fixed_point`` does; see ``root``.
     tangent_solve : callable
         See ``fg.custom_root``.
-    failed : {"raise", "nan"}
+    failed, tol : {"raise", "nan"} and float
         See ``root``.
 
     Returns
@@ -228,7 +264,7 @@ def fixed_point(
     >>> fg.grad(solution, argnums=1)(1.0, 4.0)
     Tensor(0.25)
     """
-    return _solution("fixed_point", f, difference, solver, tangent_solve, failed=failed)
+    return _solution("fixed_point", f, difference, solver, tangent_solve, failed, tol)
 
 
 def _solution(
@@ -237,19 +273,48 @@ def _solution(
     equation: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
     solver: RootSolver,
     tangent_solve: Solve,
-    is_like_unknown: bool = True,
-    failed: str = "raise",
+    failed: str,
+    tol: float,
 ) -> Callable[..., Any]:
-    name = f"implicit.{kind}"
-    for function in (f, solver, tangent_solve):
-        check_function(name, function)
-    failed = failed_as(failed, name)
+    """Make a solution of an equation that is f itself, or made of its values."""
 
     def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
-        start = trees.map(_numbers, init)
-        for value in reads:  # before a library that may hide the error is called
-            _numbers(value)
-        return _solution_in(name, solver(partial(_of_numbers, function), start))
+        return _solution_in(name, _called(solver, function, init, reads))
+
+    name = _checked(kind, f, solver, tangent_solve)
+    options: dict[str, Any] = {
+        "failed": failed_as(failed, name),
+        "tol": tolerance(name, "tol", tol),
+    }
+
+    def solution(init: Tree, *params: Tree) -> Any:
+        return root_of(name, f, init, params, solve, tangent_solve, equation=equation, **options)
+
+    solution.__name__ = kind
+    return solution
+
+
+def _minimum(
+    kind: str,
+    f: Callable[..., Any],
+    equation: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
+    solver: RootSolver,
+    tangent_solve: Solve,
+    failed: str,
+    bounds: Tree,
+    tol: float,
+) -> Callable[..., Any]:
+    """Make a solution of an equation that says that a slope is zero, but at bounds."""
+    name = _checked(kind, f, solver, tangent_solve)
+    options: dict[str, Any] = {
+        "failed": failed_as(failed, name),
+        "tol": tolerance(name, "tol", tol),
+    }
+    limits = Bounds.read(name, bounds)
+
+    def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
+        result = _called(solver, function, init, reads)
+        return _solution_in(name, result), result
 
     def solution(init: Tree, *params: Tree) -> Any:
         return root_of(
@@ -260,13 +325,31 @@ def _solution(
             solve,
             tangent_solve,
             equation=equation,
-            is_like_unknown=is_like_unknown,
-            symmetric=not is_like_unknown,
-            failed=failed,
+            is_like_unknown=False,
+            symmetric=True,
+            sides=partial(sides_of, limits),
+            **options,
         )
 
     solution.__name__ = kind
     return solution
+
+
+def _checked(kind: str, *functions: object) -> str:
+    """Return the public name of a kind of solutions, after a look at the functions."""
+    for function in functions:
+        check_function(f"implicit.{kind}", function)
+    return f"implicit.{kind}"
+
+
+def _called(
+    solver: RootSolver, function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]
+) -> Any:
+    """Call a solver with numbers."""
+    start = trees.map(_numbers, init)
+    for value in reads:  # before a library that may hide the error is called
+        _numbers(value)
+    return solver(partial(_of_numbers, function), start)
 
 
 def _numbers(x: Tree) -> Any:

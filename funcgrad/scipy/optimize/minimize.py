@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError
+from funcgrad.implicit.active_bounds import sides
 from funcgrad.numpy.options import mapping, real_number
 from funcgrad.scipy.optimize.problem import (
     Variables,
@@ -79,7 +80,9 @@ def minimize(
     -------
     scipy.optimize.OptimizeResult
         SciPy's result, in which ``x`` and ``jac`` are trees like ``x0``; results about the Hessian
-        refer to the vector of all numbers.
+        refer to the vector of all numbers. With ``bounds`` it has ``active_mask``, as that of
+        ``least_squares``: for each number -1 at its lower bound, 1 at its upper one, 2 if both are
+        the same, and 0 between them.
 
     Raises
     ------
@@ -142,6 +145,8 @@ def minimize(
             options=mapping(options, "minimize", "options"),
             **derivatives,
         )
+    if limits is not None and name != "trust-constr":  # which tells multipliers
+        result.active_mask = np.asarray(sides(result.x, *limits), int)
     result.x = variables.tree_of(result.x)
     if np.shape(result.get("jac")) == variables.start.shape:
         result.jac = variables.tree_of(result.jac)

@@ -1,0 +1,160 @@
+"""Which numbers of a minimum lie at a bound, and so do not follow the parameters.
+
+The side of a number is -1 at its lower bound, 1 at its upper one, 2 if both are one number, else 0.
+
+>>> import numpy as np
+>>> from funcgrad.implicit.unknowns import Unknown
+>>> unknown, x = Unknown.read("minimize", "init", np.array([0.0, 0.5, 2.0]))
+>>> sides_at(Bounds(0.0, 1.0), unknown, x)
+[array([-1.,  0.,  1.])]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from operator import is_
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad import trees
+from funcgrad.control.carry import placed
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.implicit.unknowns import Tree, Unknown
+from funcgrad.shape import Spec
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value, concrete
+
+Ends: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+"""A bound of each number of a leaf."""
+
+_SLACK: Final = 1e-6
+"""How far from a bound, relative to 1 + \\|x\\|, a number lies at it: some methods stay inside."""
+
+
+class Bounds(NamedTuple):
+    """The bounds that a user gives: each a number, None, or a prefix of the unknown's tree."""
+
+    lower: Any = None
+    upper: Any = None
+
+    @classmethod
+    def read(cls, name: str, bounds: object) -> Bounds:
+        """Check that bounds are a pair, or SciPy's object.
+
+        Raises
+        ------
+        ArgumentError
+            They are neither.
+        """
+        if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+            return cls(bounds.lb, bounds.ub)
+        if bounds is None:
+            return cls()
+        if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+            raise ArgumentError(
+                placed(
+                    f"{name}: bounds are a pair (lower, upper), each None, a number, or a tree of"
+                    f" arrays like the unknown, not {bounds!r}."
+                )
+            )
+        return cls(*bounds)
+
+
+def sides_at(bounds: Bounds, unknown: Unknown, x: Sequence[Value]) -> list[Value]:
+    """The sides of a solution by the bounds that the user gives."""
+    ends = [_ends(unknown, bound, sign) for bound, sign in zip(bounds, (-1.0, 1.0), strict=True)]
+    return [
+        _sides(wrap(value), low, high, spec)
+        for value, low, high, spec in zip(x, *ends, unknown.specs, strict=True)
+    ]
+
+
+def _ends(unknown: Unknown, bound: Tree, sign: float) -> list[Ends]:
+    """A bound for each leaf; None is none."""
+    name = f"{unknown.operation}: bounds"
+    none = [None] * len(unknown.specs)
+    is_none = partial(is_, None)
+    leaves = (
+        none if bound is None else trees.broadcast_prefix(bound, unknown.structure, name, is_none)
+    )
+    ends = []
+    for leaf, spec in zip(leaves, unknown.specs, strict=True):
+        end = np.asarray(sign * np.inf if leaf is None else leaf, float)
+        try:
+            ends.append(np.broadcast_to(end, spec.shape))
+        except ValueError:
+            raise ShapeError(
+                placed(f"{name} of shape {end.shape} do not fit the unknown's {spec.shape}.")
+            ) from None
+    return ends
+
+
+def _sides(x: Tensor, low: Ends, high: Ends, spec: Spec) -> Value:
+    if spec.dtype.kind == "c":
+        return np.zeros(spec.shape, spec.dtype)[()]
+    return concrete(sides(x, low, high).astype(spec.dtype))
+
+
+def sides(x: Tensor | Ends, low: Ends, high: Ends) -> Tensor:
+    """The sides of numbers between their bounds, which may be infinite."""
+    is_low, is_high = x <= low + _slack(low), x >= high - _slack(high)
+    low_side, high_side = fnp.where(is_high, 2.0, -1.0), fnp.where(is_high, 1.0, 0.0)
+    both: Tensor = fnp.where(is_low, low_side, high_side)
+    return both
+
+
+def _slack(bound: Ends) -> Ends:
+    return _SLACK * (1.0 + np.where(np.isfinite(bound), np.abs(bound), 0.0))
+
+
+def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: object) -> list[Value]:
+    """The sides of a solution, by the bounds that the user gives and by the solver's result."""
+    at, told = sides_at(bounds, unknown, x), sides_told(result, unknown)
+    if told is None:
+        return at
+    return [concrete(fnp.where(a != 0.0, a, b)) for a, b in zip(map(wrap, at), told, strict=True)]
+
+
+def sides_told(result: object, unknown: Unknown) -> list[Value] | None:
+    """The sides that SciPy's result object tells, if any.
+
+    ``least_squares`` and ``lsq_linear`` have an ``active_mask``. Its ``optimality`` is the greatest
+    slope times the distance to the bound towards which the function falls: where the slope is
+    great, the distance is small. The method trust-constr of ``minimize`` tells the multipliers of
+    bounds, each the parameter of its barrier divided by the distance to the bound.
+    """
+    count = sum(int(np.prod(spec.shape)) for spec in unknown.specs)
+    mask = getattr(result, "active_mask", None)
+    if mask is not None and np.size(mask) == count:
+        sides = np.array(mask, float).ravel()
+        slope, most = getattr(result, "grad", None), getattr(result, "optimality", None)
+        if most is not None and slope is not None:
+            slopes, x = _vector(slope), _vector(result.x)  # type: ignore[attr-defined]
+            near = np.abs(slopes) * _SLACK * (1.0 + np.abs(x)) > most
+            sides = np.where((sides == 0.0) & near, -np.sign(slopes), sides)
+    elif hasattr(result, "barrier_parameter") and hasattr(result, "v"):
+        sides = np.zeros(count)
+        for multipliers, jacobian in zip(result.v, result.jac, strict=True):  # type: ignore[attr-defined]
+            if np.shape(jacobian) == (count, count) and _is_unit(jacobian):
+                held = np.abs(multipliers) > np.sqrt(result.barrier_parameter)
+                sides = np.where(held, np.sign(multipliers), sides)
+    else:
+        return None
+    splits = np.cumsum([int(np.prod(spec.shape)) for spec in unknown.specs])[:-1]
+    return [
+        piece.reshape(spec.shape).astype(spec.dtype)[()]
+        for piece, spec in zip(np.split(sides, splits), unknown.specs, strict=True)
+    ]
+
+
+def _vector(tree: Tree) -> Ends:
+    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in trees.leaves(tree)])
+
+
+def _is_unit(matrix: Ends) -> bool:
+    """Whether a matrix, which may be sparse, is the unit matrix."""
+    unit = np.eye(matrix.shape[0])
+    return np.array_equal(np.asarray(matrix @ unit), unit)

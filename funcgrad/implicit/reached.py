@@ -1,0 +1,115 @@
+"""Whether a solver's result solves the equation, and in which numbers it has to.
+
+A step of Newton's method from the result says how far away the solution is, whatever the units of
+the equation are: a residual alone may be small because the equation is multiplied by a small
+number. Numbers that a bound holds do not move, and their equations need not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.control.carry import placed
+from funcgrad.control.choices import is_unknown
+from funcgrad.errors import ConvergenceError
+from funcgrad.implicit.unknowns import Unknown
+from funcgrad.quick_dataclasses import dataclass
+from funcgrad.shape import dtype_of
+from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import Value, concrete
+
+_BOUNDED: Final = (
+    "If a bound holds it there, pass bounds=(lower, upper), or return SciPy's result if it has an"
+    " active_mask. At the border of another constraint the derivative is not known: write the"
+    " constraint into the variables, or as a penalty. "
+)
+
+
+def free_in(sides: Sequence[Value], slopes: Sequence[Value]) -> list[Value]:
+    """1 for each number that may move, 0 for one at a bound towards which the function falls."""
+    return [concrete(_free(wrap(a), wrap(b))) for a, b in zip(sides, slopes, strict=True)]
+
+
+def _free(side: Tensor, slope: Tensor) -> Tensor:
+    is_held = (fnp.real(side * slope) < 0.0) | (fnp.real(side) == 2.0)
+    free: Tensor = fnp.where(is_held, 0.0, 1.0).astype(side.dtype)
+    return free
+
+
+def held(values: Sequence[Value], free: Sequence[Value]) -> list[Value]:
+    """Values (None for zero) that are 0 where they are not free."""
+    if not free:
+        return list(values)
+    return [None if v is None else v * mask for v, mask in zip(values, free, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The test whether a solution was reached.
+
+    Attributes
+    ----------
+    unknown : Unknown
+    tol : float
+        The step that is allowed, relative to the numbers.
+    x, start, steps : sequences of values
+        The solution, the starting point, and the step of Newton's method from the solution.
+    """
+
+    unknown: Unknown
+    tol: float
+    x: Sequence[Value]
+    start: Sequence[Value]
+    steps: Sequence[Value]
+
+    def only(self, tangents: list[Value], residual: Sequence[Value], failed: str) -> list[Value]:
+        """Return the tangents if the solution was reached, else raise an error or return NaN.
+
+        Raises
+        ------
+        ConvergenceError
+            It was not. In programs and batches, where numbers are not known, tangents are NaN.
+        """
+        ok = concrete(fnp.all(fnp.stack([fnp.all(near) for near in self._near()])))
+        if failed == "raise" and not is_unknown(ok):
+            if not bool(wrap(ok)):
+                raise ConvergenceError(placed(self._reason(residual)))
+            return tangents
+        factor = fnp.where(ok, 1.0, np.nan)
+        return [concrete(wrap(t) * factor.astype(dtype_of(t))) for t in tangents]
+
+    def _near(self) -> list[Tensor]:
+        """For each number whether the step is small: beside it, and beside 1 or the greatest.
+
+        The second is for numbers that are zero up to the precision of the solver.
+        """
+        pairs = zip(self.x, self.start, strict=True)
+        sizes = [fnp.maximum(fnp.abs(wrap(x)), fnp.abs(wrap(s))) for x, s in pairs]
+        most = fnp.max(fnp.stack([fnp.max(size, initial=0.0).astype(float) for size in sizes]))
+        scale = fnp.minimum(most, 1.0)
+        return [
+            fnp.abs(wrap(step))
+            <= self.tol * (fnp.abs(wrap(x)) + scale + np.sqrt(np.finfo(dtype_of(x)).eps))
+            for step, x in zip(self.steps, self.x, strict=True)
+        ]
+
+    def _reason(self, residual: Sequence[Value]) -> str:
+        near = [np.asarray(ok) for ok in self._near()]
+        leaf = next(k for k, ok in enumerate(near) if not ok.all())
+        place = tuple(int(k) for k in np.argwhere(~near[leaf])[0]) if near[leaf].shape else ()
+        path = self.unknown.structure.paths()[leaf]
+        at = f" at {path}{list(place) if place else ''}" if path or place else ""
+        missing, step = (np.asarray(values[leaf])[place] for values in (residual, self.steps))
+        name = self.unknown.operation
+        bounded = name.endswith(("minimize", "least_squares"))
+        return (
+            f"{name}: what the solver has returned does not solve the equation:"
+            f" {'the slope' if bounded else 'the residual'}{at} is {missing:.3g}, and a step of"
+            f" Newton's method{' there' if at else ''} is {step:.3g}, so there is no derivative."
+            f" {_BOUNDED if bounded else ''}A solver that has stopped early needs more steps or a"
+            " smaller tolerance; tol says how great a step is allowed."
+        )
