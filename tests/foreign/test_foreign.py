@@ -217,6 +217,48 @@ def test_doubtful_differences_are_refused(transform: Any) -> None:
     np.testing.assert_allclose(smooth, np.cos(1.565), atol=1e-4)
 
 
+@pytest.mark.parametrize("derive", [fg.grad, fg.jacfwd, lambda f: fg.jit(fg.grad(f))])
+def test_each_element_is_moved_by_its_own_scale(derive: Any) -> None:
+    def bell(x: Any) -> Any:
+        return np.exp(-(x[1] ** 2)) + 0.0 * x[0]
+
+    f = foreign(bell, NUMBER, numerical=True)
+    slope = derive(f)(fg.tensor([1e6, 0.5]))
+    np.testing.assert_allclose(slope, [0.0, -np.exp(-0.25)], rtol=1e-6, atol=1e-12)
+    along = fg.jvp(f, (fg.tensor([1e6, 0.5]),), (fg.tensor([1.0, 1.0]),))[1]
+    np.testing.assert_allclose(along, -np.exp(-0.25), rtol=1e-5)
+
+
+SHAPES: dict[str, tuple[Any, Any]] = {
+    "sine": (np.sin, np.cos),
+    "bell": (lambda u: np.exp(-(u**2)), lambda u: -2.0 * u * np.exp(-(u**2))),
+    "step": (np.tanh, lambda u: 1.0 / np.cosh(u) ** 2),
+    "line": (lambda u: 3.0 * u + 1.0, lambda u: 3.0 + 0.0 * u),
+    "square": (np.square, lambda u: 2.0 * u),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_scale_of_a_function_may_be_any_other_than_its_arguments(name: str) -> None:
+    """What cannot be known is refused; what is returned is right within its estimated error."""
+    shape, slope = SHAPES[name]
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(60):
+        scale, distance, u = 10.0 ** rng.uniform(-6, 6), 10.0 ** rng.uniform(-6, 6), rng.normal()
+        centre = scale * distance
+        x = centre + scale * u
+        seen = (x - centre) / scale  # by rounding not quite u
+        f = foreign(lambda x, c=centre, s=scale: shape((x - c) / s), NUMBER, numerical=True)
+        try:
+            found = float(fg.grad(f)(x)) * scale
+        except errors.DifferentiationError:
+            refused += 1
+            continue
+        assert abs(found - slope(seen)) < 1e-4 * (1.0 + abs(slope(seen))), (scale, distance, u)
+    assert refused < 3
+
+
 # ------------------------------------------------------------------------------------------ errors
 
 

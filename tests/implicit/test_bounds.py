@@ -55,7 +55,7 @@ def inside(g: Any, x: Any) -> Any:
 
 
 def wrapped(g: Any, x: Any) -> Any:
-    tight = {"ftol": 1e-13, "gtol": 1e-9}
+    tight = {"ftol": 1e-11, "gtol": 1e-8}
     bounds = optimize.Bounds(LOWER, UPPER)
     return fg.scipy.optimize.minimize(g, x, bounds=bounds, options=tight)
 
