@@ -303,9 +303,9 @@ class Primitive:
     ----------
     name : str
     evaluate : callable
-        ``(*raw arguments, **params) -> raw value``; it must neither store nor write to its
-        arguments. It may return them, or views of them, unless the structure says that it ``owns``
-        its result.
+        ``(*raw arguments, **params) -> raw value``. A user's function gets arrays that it cannot
+        write to; it may store them. It may return them, or views of them, unless the structure says
+        that it ``owns`` its result.
     result : callable
         ``(*specs, **params) -> Spec`` of the result of ``evaluate``. An operation with several
         results, or with a variable number of them, returns a tuple, and so does ``result``.

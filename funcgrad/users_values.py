@@ -208,7 +208,9 @@ def dtype_refused(operation: str, who: str, dtype: np.dtype[Any]) -> DtypeError:
 def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable[..., Any]:
     """Wrap a user's function of raw values so that it raises if its result is not a value.
 
-    Functions of funcgrad, NumPy and SciPy are not wrapped.
+    It gets arrays that it cannot write to. The attribute ``apart`` is the same on copies, for
+    compiled programs, whose memory is used again: a function may keep its arguments. Functions of
+    funcgrad, NumPy and SciPy are not wrapped.
 
     Raises
     ------
@@ -219,18 +221,32 @@ def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable
         if all(not types.partition("->")[2].strip("O") for types in evaluate.types):
             raise dtype_refused(operation, "evaluate returns", np.dtype(object))
         return evaluate
-    if _is_proved(evaluate) or hasattr(evaluate, _CHECKED):
+    if _is_proved(evaluate) or runs_apart(evaluate):
         return evaluate
 
     @wraps(evaluate)
     def checked(*args: Raw, **params: Hashable) -> Any:
-        out = evaluate(*args, **params)
+        out = evaluate(*[read_only(x) if type(x) is np.ndarray else x for x in args], **params)
         if isinstance(out, tuple):
             return tuple([_checked_result(value, operation) for value in out])
         return _checked_result(out, operation)
 
-    setattr(checked, _CHECKED, True)
-    return checked
+    return with_apart(checked)
+
+
+def with_apart(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function of raw values the attribute ``apart``, the same on copies of arrays."""
+
+    def apart(*args: Raw, **params: Hashable) -> Any:
+        return evaluate(*[np.array(x) if type(x) is np.ndarray else x for x in args], **params)
+
+    evaluate.apart = apart  # type: ignore[attr-defined]
+    return evaluate
+
+
+def runs_apart(evaluate: Callable[..., Any]) -> bool:
+    """Whether a function is a user's, which may keep its arguments: see ``checked_evaluation``."""
+    return hasattr(evaluate, "apart")
 
 
 def _is_proved(evaluate: Callable[..., Any]) -> bool:
@@ -239,10 +255,6 @@ def _is_proved(evaluate: Callable[..., Any]) -> bool:
     if home in ("numpy", "numpy.linalg", "numpy.fft"):
         return not isinstance(evaluate, np.vectorize)
     return home.partition(".")[0] in ("funcgrad", "scipy")
-
-
-_CHECKED: Final = "_funcgrad_checked"
-"""The attribute of functions that check their results themselves."""
 
 
 def _checked_result(value: object, operation: str) -> Value:

@@ -153,6 +153,87 @@ def test_nothing_is_written_over_an_argument(
             assert_array_equal(tensor, before)
 
 
+class Keeper:
+    """A function that keeps the arrays it gets, and their numbers at that time."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Any] = []
+        self.numbers: list[Any] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.arrays.append(x)
+        self.numbers.append(np.array(x))
+        return np.cos(x)
+
+
+def keeping(keeper: Keeper, kind: str) -> Function:
+    if kind == "foreign":
+        return extend.foreign(keeper, lambda x: x, vjp=lambda xs, out, ct: (-fnp.sin(xs[0]) * ct,))
+    kept_cosine = extend.elementwise("kept_cosine", keeper, partials=(lambda y, x: -fnp.sin(x),))
+    return lambda x: extend.apply(kept_cosine, x)
+
+
+@pytest.mark.parametrize("kind", ["operation", "foreign"])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_operands_that_an_operation_keeps_stay_as_they_were(form: Any, kind: str) -> None:
+    """Native memory is freed, and the memory of NumPy's programs is used again."""
+    keeper = Keeper()
+    f = form(keeping(keeper, kind))
+    x = fg.tensor(np.linspace(-1.0, 1.5, 2000))
+    for run in (
+        f,
+        fg.grad(scalar(f)),
+        *[fg.jit(g, backend=b) for g in (f, fg.grad(scalar(f))) for b in ("numpy", None)],
+    ):
+        for _ in range(2):
+            keeper.arrays.clear()
+            keeper.numbers.clear()
+            run(x)
+            fg.jit(lambda x: fnp.sin(x) + fnp.exp(x))(x)  # which takes memory that was freed
+            for array, numbers in zip(keeper.arrays, keeper.numbers, strict=True):
+                assert_array_equal(array, numbers)
+            assert keeper.arrays
+
+
+def written(x: Any) -> Any:
+    """Try to write to an operand."""
+    array = np.asarray(x)
+    try:
+        array.setflags(write=True)
+        array[...] = 7.0
+    except ValueError:
+        return array * 2.0
+    return array
+
+
+writing = extend.elementwise("writing", written, partials=(lambda y, x: 2.0,))
+writing_sum = extend.reduction(
+    "writing_sum",
+    lambda x, axis, keepdims: np.sum(written(x), axis),
+    factor=lambda *_, **__: 2.0,
+)
+TABLE = fnp.sin(np.linspace(0.0, 1.0, 6))
+
+
+def added(x: Any) -> Any:
+    return extend.apply(writing, x) + extend.apply(writing, TABLE)
+
+
+def summed(x: Any) -> Any:
+    return extend.apply(writing_sum, x, axis=(0,), keepdims=False)
+
+
+@pytest.mark.parametrize("f", [added, summed])
+def test_an_operation_cannot_write_to_its_operands(f: Function) -> None:
+    before = np.array(TABLE)
+    assert_allclose(f(TABLE), before * 4.0 if f is added else 2.0 * before.sum())
+    for run in (f, fg.jit(f), fg.jit(f, backend="numpy"), fg.grad(scalar(f))):
+        run(TABLE)
+        assert_array_equal(TABLE, before)
+    assert_allclose(fg.vmap(f)(fnp.stack([TABLE, TABLE]))[1], f(TABLE))
+    assert_array_equal(TABLE, before)
+
+
 @pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
 def test_a_result_does_not_change_with_what_the_caller_writes(op: Function) -> None:
     for f in (op, fg.jit(op), fg.jit(lambda x: (op(x), op(op(x)))), fg.vmap(op)):

@@ -314,8 +314,8 @@ def refuse_doubtful(at: Callable[[], str], argument: str, slopes: Slopes) -> Non
                 f"{at()}: the derivative by {argument}, found by differences, is at most"
                 f" {largest:.2g}, with an estimated error of {worst:.2g}"
                 f"{', and vanishes with a smaller step' if slopes.is_doubtful else ''}: the"
-                " function jumps here, or its values are too rough. Give its rule, as jvp= or vjp=, or the relative"
-                " accuracy of its values, as numerical=1e-6."
+                " function jumps here, or its values are too rough. Give its rule, as jvp= or"
+                " vjp=, or the relative accuracy of its values, as numerical=1e-6."
             )
 
 

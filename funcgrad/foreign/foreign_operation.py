@@ -34,7 +34,7 @@ from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.flat_functions import batched_flat
 from funcgrad.transforms.linear import linear_transpose
 from funcgrad.transforms.masked import fit_cotangent
-from funcgrad.users_values import freeze, read_only
+from funcgrad.users_values import freeze, read_only, with_apart
 
 Array = np.ndarray[Any, Any]
 
@@ -352,7 +352,13 @@ def _mixed(values: Iterable[Value], specs: Sequence[Spec]) -> list[Value]:
 
 def _declared(differential: Differential) -> Primitive:
     return Primitive(
-        "foreign", _evaluate, _result, differential, _batch, traits=FOREIGN, label=_label
+        "foreign",
+        with_apart(_evaluate),
+        _result,
+        differential,
+        _batch,
+        traits=FOREIGN,
+        label=_label,
     )
 
 

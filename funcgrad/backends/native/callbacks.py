@@ -15,6 +15,7 @@ from funcgrad.programs.equation import Equation
 from funcgrad.shape import Spec
 from funcgrad.structure import FOREIGN
 from funcgrad.trace import Raw, bind
+from funcgrad.users_values import runs_apart
 
 Read: TypeAlias = Callable[[Any], Raw]
 
@@ -35,7 +36,8 @@ def callback_of(
         The number of first axes of the results at which only what is NaN so far is written.
     """
     operation, params = equation.operation, dict(equation.params)
-    keeps = FOREIGN in operation.traits  # a function of a user's may keep its arguments
+    # A user's function may keep its arguments.
+    keeps = FOREIGN in operation.traits or runs_apart(operation.evaluate)
     reads = [_read(spec, keeps) for spec in specs]
     count = len(specs) - len(known)
 

@@ -25,6 +25,7 @@ from funcgrad.primitives.index_keys import index_text
 from funcgrad.programs.names import letters
 from funcgrad.shape import spec_of
 from funcgrad.trace import RAW, Raw
+from funcgrad.users_values import runs_apart
 
 _RESERVED: Final = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "with_constants", "GuardError"}
@@ -131,16 +132,15 @@ class Scope:
         """An expression for the function that evaluates a primitive, imported if it can be."""
         if primitive not in self.known:
             evaluate: Any = primitive.evaluate
+            called = ".evaluate.apart" if runs_apart(evaluate) else ".evaluate"
             home, attribute = _home(evaluate, "", evaluate)
-            method = ""
+            method = "" if home else called
             if not home:
                 home, attribute = _home(primitive, "funcgrad.primitives.", evaluate)
-                method = ".evaluate"
             if home:
                 name = self.imported(home, attribute, self.fresh(attribute))
             else:
                 name = self.object(primitive, identifier(primitive.name))
-                method = ".evaluate"
             self.known[primitive] = name + method
         return self.known[primitive]
 
