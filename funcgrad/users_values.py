@@ -112,6 +112,18 @@ def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array if is_frozen(array) else np.array(array)
 
 
+def in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array with its bytes in the machine's order: itself, or a copy.
+
+    Files of netCDF, FITS, IDL and others have numbers with the greatest byte first. The copy has
+    NumPy's own dtype: an equal one that was given an order is slow in compiled code.
+    """
+    if array.dtype.isnative:
+        return array
+    is_number = array.dtype.kind in "iufc"
+    return array.astype(array.dtype.type if is_number else array.dtype.newbyteorder("="))
+
+
 def is_weak(value: Value) -> bool:
     """Whether the dtype of a value gives way to an array's: a Python number, or a tracer of one.
 
@@ -143,14 +155,15 @@ def operand(x: ArrayLike, operation: str) -> Value:
                 f"{operation}: got a masked array, whose mask would be lost. Fill it first, with"
                 " x.filled(...), and give the mask as where= or to fnp.where."
             )
-        array = freeze(np.asarray(x))
+        array = freeze(in_native_order(np.asarray(x)))
     elif isinstance(x, (list, tuple)):
         first = first_tensor(x)
         if first is not None:
             return first.__array_namespace__().asarray(x)
-        array = _array(x, operation)
+        array = in_native_order(_array(x, operation))
     elif hasattr(x, "__array__") or isinstance(x, (np.generic, int, float, complex)):
-        array = freeze(_array(x, operation))  # `__array__` may return one that others hold
+        # `__array__` may return an array that others hold
+        array = freeze(in_native_order(_array(x, operation)))
     else:
         raise LeafError(
             f"{operation}: expected an array or a number, got {_shown(x)} of type"
@@ -161,7 +174,7 @@ def operand(x: ArrayLike, operation: str) -> Value:
 
 
 def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
-    """Check that tensors can have a dtype, and return it.
+    """Check that tensors can have a dtype, and return it, in the machine's order of bytes.
 
     Raises
     ------
@@ -172,6 +185,8 @@ def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
         result: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError) as error:
         raise DtypeError(f"{operation}: {dtype!r} is no dtype: {error}") from None
+    if not result.isnative and result.kind in "iufc":
+        result = np.dtype(result.type)
     if result not in DTYPES:
         raise DtypeError(
             f"{operation}: the dtype {result} is not supported. Tensors are of bool, integer (8 to"
@@ -261,9 +276,10 @@ def _checked_result(value: object, operation: str) -> Value:
     if type(value) in FREE:
         return value
     if type(value) is np.ndarray:
-        if value.dtype not in DTYPES:
-            raise dtype_refused(operation, "evaluate returned", value.dtype)
-        return value
+        array = in_native_order(value)
+        if array.dtype not in DTYPES:
+            raise dtype_refused(operation, "evaluate returned", array.dtype)
+        return array
     if isinstance(value, TracedValue):
         return concrete(value)
     if isinstance(value, np.generic):

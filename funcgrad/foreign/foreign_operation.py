@@ -34,7 +34,7 @@ from funcgrad.transforms.factors import fit_tangent, zeros_like
 from funcgrad.transforms.flat_functions import batched_flat
 from funcgrad.transforms.linear import linear_transpose
 from funcgrad.transforms.masked import fit_cotangent
-from funcgrad.users_values import freeze, read_only, with_apart
+from funcgrad.users_values import freeze, in_native_order, read_only, with_apart
 
 Array = np.ndarray[Any, Any]
 
@@ -143,7 +143,7 @@ class Outside:
                 " sees numbers alone. Make it an argument."
             )
         try:
-            array = np.asarray(leaf)
+            array = in_native_order(np.asarray(leaf))
         except Exception as error:  # whatever another library's arrays raise
             raise LeafError(
                 f"{self.at()}: result{path} is of type {type(leaf).__name__}, which does not"

@@ -22,6 +22,7 @@ from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import NUMBERS
 from funcgrad.tree.path_texts import path_text
 from funcgrad.trees import Structure, flatten, key_path_text
+from funcgrad.users_values import in_native_order
 
 ROOT: Final = "value"
 """The name of a tree that is one leaf."""
@@ -79,6 +80,7 @@ def named_leaves(tree: object, operation: str) -> tuple[list[str], list[Any], St
         Two leaves would have one name, or a name is not allowed.
     """
     leaves, structure = flatten(tree, is_leaf=lambda value: isinstance(value, Spec))
+    leaves = [in_native_order(x) if isinstance(x, np.ndarray) else x for x in leaves]
     paths = structure.key_paths()
     names = [path_text(path) or ROOT for path in paths]
     if len(set(names)) < len(names):
