@@ -183,9 +183,10 @@ class Linearized:
         with None for a result that nothing depends on, and ``output`` is the tuple of results. If
         the operation mixes, a returned cotangent may be a function without arguments, which is
         called only if that argument is differentiated.
-    linear_in : tuple of int
+    linear_in : tuple of int, or callable
         Arguments in which the operation is jointly linear, for any values of the others: tangents
-        of these may be pushed by the operation itself, which can then be transposed.
+        of these may be pushed by the operation itself, which can then be transposed. A function of
+        the parameters returns them, if they depend on these.
     mixes : bool
         Whether every element of an argument affects every element of the results, as in the length
         of a vector; absent elements of a cotangent then count as zero. Operations on stacks need
@@ -196,9 +197,13 @@ class Linearized:
 
     push: Callable[..., Value]
     pull: Callable[..., Sequence[Value]] | None = None
-    linear_in: tuple[int, ...] = ()
+    linear_in: tuple[int, ...] | Callable[..., tuple[int, ...]] = ()
     mixes: bool = False
     carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]] | None = None
+
+    def linear_arguments(self, params: Mapping[str, Any]) -> tuple[int, ...]:
+        """The arguments in which the operation is linear with these parameters."""
+        return self.linear_in(**params) if callable(self.linear_in) else self.linear_in
 
 
 def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]]) -> Linearized:

@@ -63,6 +63,9 @@ FREE: Final = frozenset(RAW - {np.ndarray})
 """The exact types of immutable raw values."""
 
 
+_READ: Final = (np.generic, int, float, complex, range, memoryview)
+"""Types without ``__array__`` whose objects NumPy reads, as it does ``array.array``."""
+
 _WRITEABLE: Final = 0x0400  # NPY_ARRAY_WRITEABLE in NumPy's C interface
 """The bit of ``flags.num``; reading ``flags.writeable`` of broadcast arrays would warn."""
 
@@ -161,7 +164,7 @@ def operand(x: ArrayLike, operation: str) -> Value:
         if first is not None:
             return first.__array_namespace__().asarray(x)
         array = in_native_order(_array(x, operation))
-    elif hasattr(x, "__array__") or isinstance(x, (np.generic, int, float, complex)):
+    elif hasattr(x, "__array__") or isinstance(x, _READ) or type(x).__module__ == "array":
         # `__array__` may return an array that others hold
         array = freeze(in_native_order(_array(x, operation)))
     else:

@@ -1,5 +1,7 @@
 """Conversion of users' arguments to values: copying and sharing, and the texts of errors."""
 
+import array
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -260,3 +262,33 @@ def test_objects_are_described_in_the_user_s_words() -> None:
 
     fg.vmap(fg.grad(f))(np.ones((2, 3)))
     assert seen == ["a tensor of shape (3,)"]
+
+
+BUFFERS: dict[str, Callable[[], Any]] = {
+    "array": lambda: array.array("d", [1.0, 2.0]),
+    "array of integers": lambda: array.array("q", [1, 2**62]),
+    "memoryview": lambda: memoryview(np.array([1.0, 2.0])),
+    "memoryview of bytes": lambda: memoryview(b"ab"),
+    "rows": lambda: memoryview(np.arange(6.0).reshape(2, 3)),
+    "range": lambda: range(1, 3),
+}
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_what_numpy_reads_is_an_array(name: str) -> None:
+    make = BUFFERS[name]
+    expected = np.array(make())
+    for read in (fg.tensor, fnp.asarray, fnp.array, lambda x: fg.jit(lambda y: y)(x)):
+        found = read(make())
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(fnp.sum(make()), np.sum(expected))
+    np.testing.assert_array_equal(fg.tensor(expected) + make(), expected + expected)
+
+
+def test_numbers_in_a_buffer_are_those_of_the_call() -> None:
+    numbers = array.array("d", [1.0, 2.0])
+    found = fg.tensor(numbers), fg.tensor(memoryview(numbers))
+    numbers[0] = 9.0
+    assert [x.tolist() for x in found] == [[1.0, 2.0], [1.0, 2.0]]
+    assert fg.tensor([5.0, 6.0, 7.0])[range(0, 3, 2)].tolist() == [5.0, 7.0]

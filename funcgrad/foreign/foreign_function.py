@@ -11,9 +11,11 @@ Tensor(24.0)
 from __future__ import annotations
 
 import inspect
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -83,6 +85,7 @@ class ForeignFunction:
         promise: _ResultSpecs,
         accuracy: float | None,
         order: int = 0,
+        linear_in: tuple[int, ...] = (),
     ) -> None:
         update_wrapper(self, outside.function, updated=())
         self.__name__: str = outside.name
@@ -97,6 +100,7 @@ class ForeignFunction:
         self._outside = outside
         self._promise = promise
         self._accuracy = accuracy
+        self._linear_in = linear_in
         self._order = order  # how often differences of it have been taken
         self._directional: ForeignFunction | None = None
         self._jacobian: ForeignFunction | None = None
@@ -146,7 +150,9 @@ class ForeignFunction:
         leaves, arguments = trees.flatten(args)
         values = values_of(name, leaves, arguments, lambda: "arguments")
         result, specs = self._promise.of(arguments, values)
-        outs = apply_outside(self._outside, values, arguments, result, specs)
+        ends = [*accumulate(len(trees.leaves(arg)) for arg in args)]
+        linear = [k for k, _ in enumerate(values) if bisect(ends, k) in self._linear_in]
+        outs = apply_outside(self._outside, values, arguments, result, specs, tuple(linear))
         return trees.unflatten(result, [wrap(out) for out in outs])
 
     # Derivatives by differences.
@@ -318,6 +324,7 @@ def foreign(
     vjp: Callable[..., Any] | None = None,
     batch: str | Callable[..., Any] = "loop",
     numerical: bool | float = False,
+    linear_in: int | Sequence[int] = (),
 ) -> ForeignFunction:
     """Make a function of any library an operation.
 
@@ -346,6 +353,10 @@ def foreign(
         Whether derivatives are found by differences where no rule is given. A number is the
         relative accuracy of the values of ``f``, such as the tolerance of a solver; by default
         values are accurate to their dtype.
+    linear_in : int or sequence of int
+        Arguments in which ``f`` is linear together, for any values of the others. A rule may hand
+        its tangents or cotangents to such a function: it is transposed by its own rule, and its
+        derivative in these arguments is ``f`` itself.
 
     Returns
     -------
@@ -409,8 +420,15 @@ def foreign(
         )
     of_batches = batch if callable(batch) else {"loop": None, "stacked": f}[batch]
     accuracy = _accuracy(name, numerical)
+    places = (linear_in,) if isinstance(linear_in, int) else tuple(linear_in)
+    if not all(type(place) is int and place >= 0 for place in places):
+        raise ArgumentError(
+            f"foreign {name}: linear_in has to be the numbers of arguments, counted from 0, got"
+            f" {linear_in!r}."
+        )
     outside = Outside(name, f, of_batches, jvp, vjp)
-    return ForeignFunction(outside, _ResultSpecs(f"foreign {name}", result), accuracy)
+    promise = _ResultSpecs(f"foreign {name}", result)
+    return ForeignFunction(outside, promise, accuracy, linear_in=places)
 
 
 def _accuracy(name: str, numerical: Any) -> float | None:

@@ -176,6 +176,7 @@ def _evaluate(
     specs: tuple[Spec, ...],
     size: int,
     flags: tuple[bool, ...],
+    linear: tuple[int, ...],
 ) -> tuple[Raw, ...]:
     arrays = [_handed_over(x) for x in args]
     if size < 0:
@@ -231,6 +232,13 @@ def _label(outside: Outside, **_: Hashable) -> str:
 
 def _push(tangents: Sequence[Value], outs: Any, *args: Value, **params: Any) -> tuple[Value, ...]:
     site, count = _ForeignCall(**params), len(args)
+    if all(t is None or k in site.linear for k, t in enumerate(tangents)):
+        moved = [
+            (zeros_like(x) if t is None else fit_tangent(t, x)) if k in site.linear else x
+            for k, (t, x) in enumerate(zip(tangents, args, strict=True))
+        ]
+        pushed: Any = FOREIGN_FUNCTION(*moved, **params)
+        return tuple(pushed)
     filled = [
         zeros_like(x) if t is None else fit_tangent(t, x)
         for t, x in zip(tangents, args, strict=True)
@@ -278,6 +286,7 @@ class _ForeignCall:
     specs: tuple[Spec, ...]
     size: int
     flags: tuple[bool, ...]
+    linear: tuple[int, ...]
 
     def _signature(self, args: Sequence[Value]) -> CallSignature:
         signature = CallSignature(f"foreign {self.outside.name}", self.arguments, args)
@@ -304,9 +313,17 @@ class _ForeignCall:
             seeds = _mixed(cts, self.specs)
             return _inexact(map(wrap, self.pulled(args, outs, seeds)), signature.specs)
 
-        (transposed,) = linear_transpose(pull, _inexact(outs, self.specs))(
-            _inexact(tangents, signature.specs)
-        )
+        try:
+            (transposed,) = linear_transpose(pull, _inexact(outs, self.specs))(
+                _inexact(tangents, signature.specs)
+            )
+        except DifferentiationError as error:
+            reason = str(error).removeprefix("linear_transpose: ")
+            raise DifferentiationError(
+                f"{self.outside.at()}: forward mode transposes the rule vjp=, and {reason} Give"
+                " jvp= too; or, if the rule hands its cotangent to another foreign function, say"
+                " there in which arguments that is linear, by linear_in=."
+            ) from error
         return _mixed([concrete(t) for t in transposed], self.specs)
 
     def pulled(
@@ -362,7 +379,9 @@ def _declared(differential: Differential) -> Primitive:
     )
 
 
-FOREIGN_FUNCTION: Final = _declared(Linearized(_push, pull=_pull, mixes=True))
+FOREIGN_FUNCTION: Final = _declared(
+    Linearized(_push, pull=_pull, linear_in=lambda *, linear, **_: linear, mixes=True)
+)
 FOREIGN_DISCRETE: Final = _declared(DISCRETE)
 """For results that are all integers or booleans."""
 
@@ -373,8 +392,12 @@ def apply_outside(
     arguments: trees.Structure,
     result: trees.Structure,
     specs: Sequence[Spec],
+    linear: tuple[int, ...] = (),
 ) -> list[Value]:
-    """Run the function on values, under the transformations that follow them."""
+    """Run the function on values, under the transformations that follow them.
+
+    ``linear`` are the leaves of the arguments in which it is linear, for any values of the others.
+    """
     is_smooth = any(is_inexact(spec.dtype) for spec in specs)
     outs: Any = (FOREIGN_FUNCTION if is_smooth else FOREIGN_DISCRETE)(
         *values,
@@ -384,5 +407,6 @@ def apply_outside(
         specs=tuple(specs),
         size=-1,
         flags=(),
+        linear=linear,
     )
     return list(outs)

@@ -5,7 +5,7 @@ The side of a number is -1 at its lower bound, 1 at its upper one, 2 if both are
 >>> import numpy as np
 >>> from funcgrad.implicit.unknowns import Unknown
 >>> unknown, x = Unknown.read("minimize", "init", np.array([0.0, 0.5, 2.0]))
->>> sides_at(Bounds(0.0, 1.0), unknown, x)
+>>> _sides_at(Bounds(0.0, 1.0), unknown, x)
 [array([-1.,  0.,  1.])]
 """
 
@@ -63,7 +63,7 @@ class Bounds(NamedTuple):
         return cls(*bounds)
 
 
-def sides_at(bounds: Bounds, unknown: Unknown, x: Sequence[Value]) -> list[Value]:
+def _sides_at(bounds: Bounds, unknown: Unknown, x: Sequence[Value]) -> list[Value]:
     """The sides of a solution by the bounds that the user gives."""
     ends = [_ends(unknown, bound, sign) for bound, sign in zip(bounds, (-1.0, 1.0), strict=True)]
     return [
@@ -112,13 +112,13 @@ def _slack(bound: Ends) -> Ends:
 
 def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: object) -> list[Value]:
     """The sides of a solution, by the bounds that the user gives and by the solver's result."""
-    at, told = sides_at(bounds, unknown, x), sides_told(result, unknown)
+    at, told = _sides_at(bounds, unknown, x), _sides_told(result, unknown)
     if told is None:
         return at
     return [concrete(fnp.where(a != 0.0, a, b)) for a, b in zip(map(wrap, at), told, strict=True)]
 
 
-def sides_told(result: object, unknown: Unknown) -> list[Value] | None:
+def _sides_told(result: object, unknown: Unknown) -> list[Value] | None:
     """The sides that SciPy's result object tells, if any.
 
     ``least_squares`` and ``lsq_linear`` have an ``active_mask``. Its ``optimality`` is the greatest

@@ -8,7 +8,8 @@ Tensor([[1., 2.],
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from math import prod
+from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from funcgrad.shape import (
     shape_of,
 )
 from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.trace import RAW, Value, concrete
 from funcgrad.users_values import operand
 
 
@@ -202,6 +203,8 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Tensor:
     """Repeat an array along new axes and along those of size 1.
 
+    A large result of numbers takes no memory: it is a view, which programs and derivatives copy.
+
     Raises
     ------
     ShapeError
@@ -223,7 +226,14 @@ def _widened(x: Value, wanted: Shape, operation: str) -> Tensor:
         return wrap(x)
     if broadcast_shapes(operation, shape, wanted) != wanted:
         raise ShapeError(f"{operation}: the shape {shape} does not broadcast to {wanted}.")
+    number = concrete(x)
+    if type(number) in RAW and prod(wanted) > _LARGE:
+        return wrap(np.broadcast_to(number, wanted))
     return wrap(_broadcast_to(x, shape=wanted))
+
+
+_LARGE: Final = 1 << 16
+"""The size from which on a broadcast array is a view; NumPy takes longer to make one of few."""
 
 
 def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:

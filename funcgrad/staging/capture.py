@@ -129,6 +129,7 @@ class Capture:
     def look(self) -> None:
         """Find the places to watch, and the objects in them now."""
         self.__dict__.pop("check", None)
+        self._unseen: tuple[str, type[Any]] | None = None
         self._watch = Watch()
         self._names: set[str] = set()
         self._codes: list[types.CodeType] = []
@@ -179,14 +180,22 @@ class Capture:
         lines = [f" ({file.rpartition(os.sep)[2]}:{line})" for file, line in lines_by_file if line]
         return f"{name}{lines[0] if lines else ''}"
 
-    def run(self, call: Callable[[], T]) -> T | None:
+    def run(self, call: Callable[[], T], warn: Callable[[str], None] | None = None) -> T | None:
         """Return the result of a call; if names lead to too many functions, observe which run.
 
-        Returns None if there is more to watch than is reasonable.
+        Returns None if there is more to watch than is reasonable. Warns of a library's object with
+        numbers that may change unnoticed.
         """
         with witnessed() as witness:
             result = self._run(call)
         self.draws = witness.drew
+        if warn and result is not None and self._unseen:
+            name, kind = self._unseen
+            warn(
+                f"reads {name}, a {kind.__name__} of {kind.__module__.partition('.')[0]}, once,"
+                " while it is staged: if its numbers change later, nobody notices. Pass them as an"
+                " argument, or let the name lead to a NumPy array, which is watched."
+            )
         return result
 
     def _run(self, call: Callable[[], T]) -> T | None:
@@ -374,7 +383,9 @@ class Capture:
         """Watch an object's class and attributes; yield the values in its slots."""
         kind, watch = type(value), self._watch
         fields = getattr(value, "__dict__", None)
-        if self._libraries.has_class(kind):
+        if self._libraries.has_class(kind) or kind.__module__.startswith("polars."):
+            if _has_numbers(kind):
+                self._unseen = self._unseen or (watch.about, kind)
             yield from self._library_object(value, fields or {})
             return
         self._class(kind)
@@ -409,6 +420,12 @@ class Capture:
         elif name.startswith(_HOLDERS):
             self._watch.attribute(value, "__dict__")
             yield from (fields, *[getattr(value, slot, None) for slot in _slots(kind)])
+
+
+def _has_numbers(kind: type[Any]) -> bool:
+    """Whether a library's objects hold numbers that may change: data frames, sparse matrices."""
+    converts = hasattr(kind, "__array__") or hasattr(kind, "toarray")
+    return converts and hasattr(kind, "shape") and not issubclass(kind, (np.ndarray, np.generic))
 
 
 def _generator(module: object) -> Any:

@@ -265,7 +265,7 @@ class Jitted(Generic[P, R]):
             return MISS
         self._stagings.append(None)
         capture = Capture(*self._roots(args, kwargs))
-        staged = capture.run(lambda: self._staged(args, kwargs))
+        staged = capture.run(lambda: self._staged(args, kwargs), self._warn)
         if staged is None:
             variants.watched = False
             self._warn(
@@ -461,8 +461,8 @@ def jit(
     -----
     JitWarning
         The function runs without being staged: it took too many paths, may read more than can be
-        watched, or draws random numbers. It is staged at every call, because a value it reads
-        changes. A program, stored in ``failures``, could not be compiled. A Python loop is long.
+        watched, or draws random numbers. It reads a data frame, once. It is staged at every call,
+        for a value that changes. A program (of ``failures``) was not compiled. A loop is long.
 
     Notes
     -----

@@ -196,7 +196,8 @@ class LinearRecorder(Recorder):
         if differential is DISCRETE:
             return False
         if isinstance(differential, Linearized):
-            return {k for k, flag in enumerate(followed) if flag} <= {*differential.linear_in}
+            linear = differential.linear_arguments(params)
+            return {k for k, flag in enumerate(followed) if flag} <= {*linear}
         if isinstance(differential, Linear):
             return differential.jointly or sum(followed) == 1
         if Trait.JUMPS in primitive.traits or (differential.selects and differential.reduces):

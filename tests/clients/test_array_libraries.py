@@ -7,10 +7,8 @@ SciPy contains a copy.
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,8 +17,6 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.clients.uses import LIBRARIES, Use, X, check_every_mode
-
-README = Path(fg.__file__).parent / "numpy" / "README.md"
 
 
 def place_of(library: str) -> str | None:
@@ -39,24 +35,11 @@ USES = [
 ]
 
 
-@pytest.fixture
-def backend_for_einops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class that the page shows, removed afterwards, since einops caches it."""
-    code = re.search(r"```python\n(from einops.*?)```", README.read_text(), re.DOTALL)
-    assert code is not None
-    backends = importlib.import_module("einops._backends")
-    monkeypatch.setattr(backends, "_loaded_backends", dict(backends._loaded_backends))
-    monkeypatch.setattr(backends, "_type2backend", {})
-    exec(code.group(1), {})
-
-
 @pytest.mark.parametrize(("library", "use"), USES)
-def test_a_library_computes_with_tensors_in_every_mode(
-    library: str, use: Use, request: pytest.FixtureRequest
-) -> None:
+def test_a_library_computes_with_tensors_in_every_mode(library: str, use: Use) -> None:
     module = importlib.import_module(library)
     if library == "einops":
-        request.getfixturevalue("backend_for_einops")
+        fg.interop.einops.register()
     check_every_mode(module, use)
 
 

@@ -38,6 +38,7 @@ from sklearn.preprocessing import StandardScaler
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError, TracerError
+from funcgrad.staging.jit import JitWarning
 
 ROWS = np.random.default_rng(3).normal(size=(12, 3))
 V = np.array([3.0, 1.0, 2.0])
@@ -219,7 +220,21 @@ def test_a_traced_factor_beside_a_column_is_differentiated(side: Callable[..., A
     expected = np.sum(2 * (2.0 * V - 1.0) * V) + np.sum(4.0 * ROWS**2)
     assert float(fg.grad(loss)(2.0)) == pytest.approx(expected)
     assert float(fg.vmap(fg.grad(loss))(fg.tensor([2.0]))[0]) == pytest.approx(expected)
-    assert float(fg.vjp(fg.jit(loss), 2.0)[1](1.0)[0]) == pytest.approx(expected)
+    with pytest.warns(JitWarning, match="a (Series|DataFrame) of pandas, once"):
+        assert float(fg.vjp(fg.jit(loss), 2.0)[1](1.0)[0]) == pytest.approx(expected)
+
+
+@pytest.mark.skipif(not find_spec("pandas"), reason="pandas is not installed")
+@pytest.mark.filterwarnings("ignore::funcgrad.staging.jit.JitWarning")
+@pytest.mark.parametrize("transform", [fg.grad, fg.jit, fg.jacfwd])
+def test_a_product_of_a_frame_and_a_tracer_says_what_to_write(transform: Any) -> None:
+    """pandas makes an array of the other factor, whatever that can do."""
+    frame = importlib.import_module("pandas").DataFrame(ROWS)
+    w = np.ones(ROWS.shape[1])
+    with pytest.raises(TracerError, match=r"df\.to_numpy\(\) @ x"):
+        transform(lambda w: fnp.sum(frame @ w))(w)
+    np.testing.assert_allclose(frame @ fg.tensor(w), ROWS @ w)
+    np.testing.assert_allclose(fg.grad(lambda w: fnp.sum(frame.to_numpy() @ w))(w), ROWS.sum(0))
 
 
 ARRAY_MODE = """

@@ -259,6 +259,54 @@ def test_the_scale_of_a_function_may_be_any_other_than_its_arguments(name: str) 
     assert refused < 3
 
 
+def bent(x: Any) -> Any:
+    """The derivative of the function below, a matrix that depends on x."""
+    return np.array([[2.0 + x[0], x[1]], [0.0, x[0] * x[1]]])
+
+
+moved_back = foreign(
+    lambda x, ct: bent(x).T @ ct, lambda x, ct: ct, linear_in=1, vjp=lambda *a: back(*a)
+)
+moved = foreign(
+    lambda x, t: bent(x) @ t,
+    lambda x, t: t,
+    linear_in=(1,),
+    vjp=lambda xs, out, ct: (None, moved_back(xs[0], ct)),
+)
+
+
+def back(xs: Any, out: Any, ct: Any) -> Any:
+    return None, moved(xs[0], ct)
+
+
+@pytest.mark.parametrize("rule", ["vjp", "jvp"])
+def test_a_rule_may_hand_what_it_gets_to_a_function_that_is_linear_in_it(rule: str) -> None:
+    """One rule is enough for both modes, since the other foreign function is transposed."""
+    rules: dict[str, Any] = {
+        "vjp": lambda xs, out, ct: (moved_back(xs[0], ct),),
+        "jvp": lambda xs, out, ts: moved(xs[0], ts[0]),
+    }
+    f = foreign(lambda x: x * 1.0, lambda x: x, **{rule: rules[rule]})
+    x = fg.tensor([1.5, 2.0])
+    for jacobian in (fg.jacrev, fg.jacfwd):
+        for derive in (jacobian(f), fg.jit(jacobian(f)), jacobian(fg.jit(f))):
+            np.testing.assert_allclose(derive(x), bent(x), rtol=1e-12)
+        rows = fg.vmap(jacobian(f))(fnp.stack([x, 2.0 * x]))
+        np.testing.assert_allclose(rows[1], bent(2.0 * x), rtol=1e-12)
+    np.testing.assert_allclose(fg.linear_transpose(lambda t: moved(x, t), x)(x)[0], bent(x).T @ x)
+    np.testing.assert_allclose(fg.jvp(lambda t: moved(x, t), (x,), (x,))[1], bent(x) @ x)
+
+
+def test_a_rule_that_is_not_linear_in_what_it_gets_says_what_to_do() -> None:
+    unsaid = foreign(lambda x, ct: np.asarray(x * ct), NUMBER, numerical=True)
+    f = foreign(
+        lambda x: np.asarray(x * x / 2.0), NUMBER, vjp=lambda xs, o, ct: (unsaid(xs[0], ct),)
+    )
+    assert fg.grad(f)(3.0) == 3.0
+    with pytest.raises(errors.DifferentiationError, match=r"forward mode.*linear_in="):
+        fg.jvp(f, (3.0,), (1.0,))
+
+
 # ------------------------------------------------------------------------------------------ errors
 
 
@@ -320,6 +368,7 @@ def test_wrong_rules_are_refused() -> None:
         ({"batch": "map"}, errors.ArgumentError, "batch has to be 'loop', 'stacked', or a func"),
         ({"numerical": -1.0}, errors.ArgumentError, "numerical has to be True, False"),
         ({"numerical": "yes"}, errors.ArgumentError, "got 'yes'"),
+        ({"linear_in": -1}, errors.ArgumentError, "linear_in has to be the numbers of arguments"),
         ({"jvp": 3.0}, errors.FunctionError, "rule: expected a function"),
         ({"result": (3,)}, errors.LeafError, r"result\[0\] has to be a fg\.extend\.Spec"),
         ({"result": Spec((), np.dtype(object))}, errors.DtypeError, "dtype object"),

@@ -101,3 +101,27 @@ def test_broadcast_arrays_and_unstack_return_tuples() -> None:
     assert x.shape == y.shape == (2, 3)
     rows = fnp.unstack(np.arange(6).reshape(2, 3), axis=1)
     np.testing.assert_array_equal(np.stack([np.asarray(r) for r in rows]), [[0, 3], [1, 4], [2, 5]])
+
+
+def test_a_large_broadcast_array_takes_no_memory() -> None:
+    """128 GiB of numbers, which are one number."""
+    side = 2**17
+    whole = fnp.broadcast_to(fg.tensor(1.5), (side, side))
+    assert (whole.shape, whole[5, -1], float(fnp.sum(whole[:2, :3]))) == ((side, side), 1.5, 9.0)
+    first, _ = fnp.broadcast_arrays(np.ones(side), np.ones((side, 1)))
+    assert (first.shape, first.dtype) == ((side, side), "float64")
+    row = np.array([1.0, 2.0])
+    rows = fnp.broadcast_to(row, (side, 2))
+    row[0] = 7.0  # of whose array the view is not one
+    assert rows[0].tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(rows)[0] = 0.0
+    copy = np.tile([1.0, 2.0], (side, 1))
+    for f in (
+        lambda x: fnp.sum(x * x),
+        lambda x: fnp.sort(x, axis=0)[3],
+        lambda x: x.at[1].set(0.0),
+    ):
+        for run in (f, fg.jit(f), fg.jit(f, backend="numpy")):
+            np.testing.assert_array_equal(run(rows), run(copy))
+    np.testing.assert_array_equal(fg.grad(lambda x: fnp.sum(x * x))(rows), 2.0 * copy)

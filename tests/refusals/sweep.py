@@ -36,6 +36,7 @@ ELSEWHERE = {
     "fg.errors": "no functions",
     "fg.extend": "declarations have tests of their own",
     "fg.interop": "tests/interop/ has their bad calls",
+    "fg.interop.einops": "no arguments",
     "fg.interop.jax": "tests/interop/ has their bad calls",
     "fg.interop.onnx": "tests/interop/ has their bad calls",
     "fg.interop.torch": "tests/interop/ has their bad calls",

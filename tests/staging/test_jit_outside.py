@@ -22,6 +22,7 @@ import pytest
 import scipy.stats
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from funcgrad.staging import capture
 from funcgrad.staging.jit import JitWarning
 from tests.staging.changes import Bag, check, sets
@@ -420,6 +421,35 @@ def test_masks_and_attributes_of_arrays_are_watched():
         lambda: masked.__setitem__(0, 5.0),
         lambda: masked.mask.__setitem__(2, True),
     )
+
+
+def _opened(h5py: Any, tmp_path: Any) -> Any:
+    return h5py.File(tmp_path / "x.h5", "w").create_dataset("x", data=np.ones(2))
+
+
+UNSEEN: dict[str, tuple[str, Callable[..., Any], Callable[[Any], Any]]] = {
+    "DataFrame": ("pandas", lambda m, _: m.DataFrame({"a": np.ones(2)}), lambda t: t["a"].values),
+    "Series": ("pandas", lambda m, _: m.Series(np.ones(2)), np.asarray),
+    "csr_array": ("scipy.sparse", lambda m, _: m.csr_array(np.eye(2)), lambda t: t.toarray()[0]),
+    "Dataset": ("h5py", _opened, lambda t: t[:]),
+    "Tensor": ("torch", lambda m, _: m.ones(2), np.asarray),
+}
+
+
+@pytest.mark.parametrize("kind", UNSEEN)
+def test_numbers_that_libraries_hold_are_read_once_with_a_warning(kind: str, tmp_path: Any) -> None:
+    place, make, read = UNSEEN[kind]
+    table = make(pytest.importorskip(place), tmp_path)
+    bag = Bag(table=table)
+    numbers = np.array(read(table))
+
+    def of_bag(x: Any) -> Any:
+        return read(bag.table) * x
+
+    for f in (lambda x: read(table) * x, of_bag):
+        with pytest.warns(JitWarning, match=rf"reads table, a {kind} of \w+, once"):
+            fg.jit(f)(2.0)
+    check(lambda x: x * fnp.sum(numbers), lambda: numbers.__setitem__(0, 5.0))  # which is watched
 
 
 def test_a_program_keeps_rules_that_are_watched():

@@ -118,7 +118,7 @@ def require_superposition(f: Callable[..., Any], x: Raw, y: Raw, subject: str) -
 def _is_linear_where_said(case: Case) -> None:
     """Sums and multiples go through, and nothing comes of zeros."""
     differential: Any = case.primitive.differential
-    linear = differential.linear_in
+    linear = differential.linear_arguments(case.sample.params)
     if not linear:
         return
     f, point, rng = case.followed_function(linear), case.point(linear), case.rng()

@@ -1,0 +1,68 @@
+"""einops' own functions on tensors; those of ``einops.array_api`` need nothing.
+
+>>> import pytest
+>>> einops = pytest.importorskip("einops")
+>>> import funcgrad as fg
+>>> register()
+>>> fg.grad(lambda x: einops.reduce(x, "row column -> row", "max")[0])(fg.tensor([[1.0, 2.0]]))
+Tensor([[0., 1.]])
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import MissingPackageError
+from funcgrad.tensor import Tensor
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Let einops' functions take tensors, also followed ones: ``einops.rearrange`` and its kin.
+
+    Once in a process is enough; einops finds the class that this defines.
+
+    Raises
+    ------
+    MissingPackageError
+        einops is not installed.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> einops = pytest.importorskip("einops")
+    >>> import funcgrad as fg
+    >>> register()
+    >>> einops.rearrange(fg.tensor([[1.0, 2.0], [3.0, 4.0]]), "a b -> (b a)")
+    Tensor([1., 3., 2., 4.])
+    """
+    _backend()
+
+
+@cache  # einops has no reference to the class before it meets a tensor
+def _backend() -> type[object]:
+    """Define the class that einops finds."""
+    try:
+        from einops._backends import NumpyBackend
+    except ImportError as error:
+        raise MissingPackageError(
+            "interop.einops: einops is not installed. Install it by `pip install einops`."
+        ) from error
+
+    class FuncgradBackend(NumpyBackend):  # type: ignore[misc]  # einops has no types
+        framework_name = "funcgrad"
+
+        def __init__(self) -> None:
+            self.np = fnp
+
+        def is_appropriate_type(self, tensor: object) -> bool:
+            return isinstance(tensor, Tensor)
+
+    return FuncgradBackend
+
+
+def __dir__() -> list[str]:
+    """List the public names for completion, without the modules."""
+    return list(__all__)
