@@ -10,8 +10,6 @@ Tensor([[0., 1.]])
 
 from __future__ import annotations
 
-from functools import cache
-
 import funcgrad.numpy as fnp
 from funcgrad.errors import MissingPackageError
 from funcgrad.tensor import Tensor
@@ -22,7 +20,7 @@ __all__ = ["register"]
 def register() -> None:
     """Let einops' functions take tensors, also followed ones: ``einops.rearrange`` and its kin.
 
-    Once in a process is enough; einops finds the class that this defines.
+    Once in a process is enough.
 
     Raises
     ------
@@ -38,20 +36,14 @@ def register() -> None:
     >>> einops.rearrange(fg.tensor([[1.0, 2.0], [3.0, 4.0]]), "a b -> (b a)")
     Tensor([1., 3., 2., 4.])
     """
-    _backend()
-
-
-@cache  # einops has no reference to the class before it meets a tensor
-def _backend() -> type[object]:
-    """Define the class that einops finds."""
     try:
-        from einops._backends import NumpyBackend
+        from einops import _backends as backends
     except ImportError as error:
         raise MissingPackageError(
             "interop.einops: einops is not installed. Install it by `pip install einops`."
         ) from error
 
-    class FuncgradBackend(NumpyBackend):  # type: ignore[misc]  # einops has no types
+    class FuncgradBackend(backends.NumpyBackend):
         framework_name = "funcgrad"
 
         def __init__(self) -> None:
@@ -60,7 +52,8 @@ def _backend() -> type[object]:
         def is_appropriate_type(self, tensor: object) -> bool:
             return isinstance(tensor, Tensor)
 
-    return FuncgradBackend
+    # einops would find the class by itself, but has no reference to it before it meets a tensor.
+    backends._loaded_backends.setdefault("funcgrad", FuncgradBackend())
 
 
 def __dir__() -> list[str]:

@@ -116,7 +116,7 @@ def test_a_large_broadcast_array_takes_no_memory() -> None:
     assert rows[0].tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(rows)[0] = 0.0
-    copy = np.tile([1.0, 2.0], (side, 1))
+    copy = fg.tensor(np.tile([1.0, 2.0], (side, 1)))
     for f in (
         lambda x: fnp.sum(x * x),
         lambda x: fnp.sort(x, axis=0)[3],
