@@ -3,8 +3,9 @@
 Compiling at LLVM's level 0 takes a third of the time of level 2, and makes code that is some times
 slower, with the same bits. So a program's first code is of level 0, and calls shared functions,
 which a process compiles once. When it has run for some milliseconds, a thread compiles the program
-with all that it calls at level 2, and calls that begin from then on run the new code. Code that is
-on disk at level 2 is used at once.
+at level 2, with what it calls where that is not much, and calls that begin from then on run the new
+code. The thread works in pieces, while nobody else wants LLVM. Code that is on disk at level 2 is
+used at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +53,8 @@ class SharedCode:
     definitions : dict
         Their texts, by name.
     keys : ProgramKeys
+    better : SharedCode
+        The same functions at level 2.
 
     Parameters
     ----------
@@ -58,14 +62,22 @@ class SharedCode:
     arithmetic : Arithmetic
     symbols : mapping
         The addresses of what they may call.
+    worse : SharedCode, optional
+        The same functions at level 0.
     """
 
     def __init__(
-        self, tools: Toolchain, arithmetic: Arithmetic, symbols: Mapping[str, int]
+        self,
+        tools: Toolchain,
+        arithmetic: Arithmetic,
+        symbols: Mapping[str, int],
+        worse: SharedCode | None = None,
     ) -> None:
         self.tools, self.arithmetic = tools, arithmetic
-        self.definitions: dict[str, SharedFunction] = {}
-        self.keys = ProgramKeys()
+        self.definitions: dict[str, SharedFunction] = worse.definitions if worse else {}
+        self.keys: ProgramKeys = worse.keys if worse else ProgramKeys()
+        self.better: SharedCode = self if worse else SharedCode(tools, arithmetic, symbols, self)
+        self._level = BEST if worse else FIRST
         self._symbols = symbols
         self._addresses: dict[str, int] = {}
         self._files: dict[str, str] = {}
@@ -74,8 +86,8 @@ class SharedCode:
     def files(self, names: Iterable[str]) -> dict[str, str]:
         """The files on disk of functions, which are compiled unless they are there."""
         texts = {name: self._text(name) for name in names if name not in self._addresses}
-        made = {name: self.tools.object_code(text, FIRST) for name, text in texts.items()}
-        self._files |= {name: self.tools.name(text, FIRST) for name, text in texts.items()}
+        made = {name: self.tools.object_code(text, self._level) for name, text in texts.items()}
+        self._files |= {name: self.tools.name(text, self._level) for name, text in texts.items()}
         self._link(made)
         return {name: self._files[name] for name in names}
 
@@ -160,33 +172,19 @@ def native_code_of(
     key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
 
     def compiled(level: int) -> ProgramObject:
-        module, function = write()
-        relocations = module.origins, module.recipes, module.symbols
-        needs = Needs(function.size, function.is_long, *relocations, {})
-        has_key = key is not None and needs.is_storable
-        best = None if has_key or level == BEST else tools.known_code(module.text, BEST)
-        if best is not None:
-            return ProgramObject(BEST, needs, best)
-        text = module.text if level == BEST else module.short_text
-        code = tools.compiled(text, level) if has_key else tools.object_code(text, level)
-        if level != BEST:
-            needs = replace(needs, shared=shared.files(sorted(module.uses)))
-        made = ProgramObject(level, needs, code)
-        if key is not None and has_key:
-            write_code(tools.name(key, level), made.to_bytes())
-        return made
+        return _compiled(shared, *write(), key, level)
 
     def use(made: ProgramObject) -> None:
         needs = made.needs
         programs = needs.programs(program)
         targets = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
         addresses = {name: address for name, (address, _) in targets.items()}
-        addresses |= shared.addresses(needs.shared)
+        addresses |= (shared.better if made.level == BEST else shared).addresses(needs.shared)
         for name in needs.symbols:
             if name not in symbols:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
             addresses[name] = symbols[name]
-        code = tools.linked([made.code], addresses, ["program"])
+        code = tools.linked(made.files, addresses, ["program"])
         referents.extend((programs, targets, code))
         words[0] = code.addresses["program"]
 
@@ -196,7 +194,15 @@ def native_code_of(
         words[4] = any(recipe[0] == "callback" for recipe in made.needs.recipes.values())
         if made.level == BEST:
             return NativeCode(words, made.needs.size, referents)
-        improve = _in_a_thread(lambda: use(compiled(BEST)))
+
+        def again() -> None:
+            words[1] = 1
+
+        def improve() -> None:
+            work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
+            with suppress(RuntimeError):  # no thread begins any more when Python ends
+                begin_thread(work, "funcgrad compiles", daemon=True)
+
         words[1:3] = _PATIENCE, id(improve)
         return NativeCode(words, made.needs.size, [referents, improve])
 
@@ -208,11 +214,23 @@ def native_code_of(
     return begun(compiled(FIRST))
 
 
-def _in_a_thread(work: Callable[[], object]) -> Callable[[], None]:
-    """Make a function that begins a piece of work and does not wait for it."""
-
-    def begin() -> None:
-        with suppress(RuntimeError):  # no thread begins any more when Python ends
-            begin_thread(work, "funcgrad compiles")
-
-    return begin
+def _compiled(
+    shared: SharedCode, module: NativeModule, function: Function, key: str | None, level: int
+) -> ProgramObject:
+    """Compile a program, at level 2 if that is on disk; and write it there."""
+    tools, relocations = shared.tools, (module.origins, module.recipes, module.symbols)
+    needs = Needs(function.size, function.is_long, *relocations, {})
+    has_key = key is not None and needs.is_storable
+    compile_ = tools.compiled if has_key else tools.object_code
+    texts, called = module.parts if level == BEST or (is_on() and not has_key) else ([], [])
+    if level != BEST and texts and all(tools.known_code(text, BEST) for text in texts):
+        level = BEST
+    if level == BEST:
+        needs = replace(needs, shared=shared.better.files(called))
+    else:
+        texts = [module.short_text]
+        needs = replace(needs, shared=shared.files(sorted(module.uses)))
+    made = ProgramObject(level, needs, [compile_(text, level) for text in texts])
+    if key is not None and has_key:
+        write_code(tools.name(key, level), made.to_bytes())
+    return made

@@ -15,6 +15,7 @@ from funcgrad.backends.native.function_text import (
     needed,
     symbols_in,
 )
+from funcgrad.backends.native.module_parts import parts
 from funcgrad.backends.native.referents import Recipe
 from funcgrad.programs.program import Program
 from funcgrad.quick_dataclasses import dataclass
@@ -151,6 +152,11 @@ class NativeModule:
         """The module's text, with all that it calls."""
         functions = needed(self.definitions, self.uses)
         return module_text(functions, self.declarations, self.texts)
+
+    @property
+    def parts(self) -> tuple[list[str], list[str]]:
+        """The texts of its parts, and the names of the shared functions that these do not have."""
+        return parts(self.texts, sorted(self.declarations), self.definitions)
 
     @property
     def short_text(self) -> str:

@@ -19,7 +19,8 @@ from _thread import start_new_thread
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from threading import RLock, get_ident, main_thread
+from threading import Lock, RLock, get_ident, main_thread
+from time import monotonic, sleep
 from typing import Any, Final, TypeVar
 
 import llvmlite
@@ -34,8 +35,15 @@ T = TypeVar("T")
 LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
 
 _LONGEST: Final = 1 << 18
-"""Characters of a text from which on its functions are not optimized across one another: that would
-take a second, and so much text is mostly of loops over large arrays, which gain less."""
+"""Characters of a text from which on LLVM only emits it: optimizing would take a second, and so
+much text is mostly of calls and of loops over large arrays, which gain less. The time to emit twice
+as much grows faster than its size, but for level 0."""
+
+_QUIET: Final = 0.01
+"""Seconds for which nobody else has used LLVM when a thread in the background goes on."""
+
+_LONGEST_WAIT: Final = 1.0
+"""Seconds after which it goes on in any case."""
 
 _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""
@@ -128,10 +136,16 @@ class _Allocation:
         self._tools.free(self._number)
 
 
+class Abandoned(Exception):  # noqa: N818 - it ends a thread, and nobody is told
+    """An exception that ends work in the background when Python ends."""
+
+
 class Toolchain:
     """A compiler for one processor, and a linker.
 
     LLVM works in threads: no interrupt meets the lock of this object or llvmlite's lock there.
+    One thread at a time may work in the background, piece by piece: all others go first, and forks
+    and Python's end wait for one piece.
 
     Parameters
     ----------
@@ -148,15 +162,58 @@ class Toolchain:
         self._holders: dict[int, list[object]] = {}  # here, where no collector ends them
         self._unused: list[int] = []
         self._ends = False
+        self._background = Lock()
+        self._in_background = 0  # the thread
+        self._forks: dict[object, Callable[[], object]] = {}
+        self._others: list[object] = []  # who want the lock, or have it
+        self._last = 0.0  # when one of them was done
 
     def alone(self, work: Callable[[], T]) -> T:
         """Do some work while LLVM does no other for this object."""
 
         def locked() -> T:
-            with self._lock:
-                return work()
+            if get_ident() == self._in_background:
+                return self._piece(work)
+            self._others.append(None)
+            try:
+                with self._lock:
+                    return work()
+            finally:
+                self._others.pop()
+                self._last = monotonic()
 
         return uninterrupted(locked)
+
+    def in_background(self, work: Callable[[], object], again: Callable[[], object]) -> None:
+        """Do some work in this thread, while nobody else wants LLVM and until Python ends.
+
+        Parameters
+        ----------
+        work : callable
+        again : callable
+            Called in a child that is forked before the work is done, and so lacks the thread.
+        """
+        claim = object()
+        self._forks[claim] = again
+        with self._background:
+            self._in_background = get_ident()
+            try:
+                work()
+            except Abandoned:
+                pass
+            finally:
+                self._in_background = 0
+                del self._forks[claim]
+
+    def _piece(self, work: Callable[[], T]) -> T:
+        end = monotonic() + _LONGEST_WAIT
+        sleep(1e-3)  # in which one who waits for the lock takes it
+        while (self._others or monotonic() < self._last + _QUIET) and monotonic() < end:
+            sleep(1e-3)
+        with self._lock:
+            if self._ends:
+                raise Abandoned
+            return work()
 
     def wait_before_forks(self) -> None:
         """Have the process fork only when LLVM does not work for this object.
@@ -164,14 +221,23 @@ class Toolchain:
         The child would wait for ever for what other threads of its parent hold.
         """
         if hasattr(os, "register_at_fork"):
-            release = self._lock.release
             os.register_at_fork(
-                before=self._lock.acquire, after_in_parent=release, after_in_child=release
+                before=self._lock.acquire,
+                after_in_parent=self._lock.release,
+                after_in_child=self._begin_in_child,
             )
         atexit.register(self.alone, self._end)
 
+    def _begin_in_child(self) -> None:
+        """Forget the threads of the parent; their work in the background is asked for again."""
+        self._background, self._in_background, self._others = Lock(), 0, []
+        forks, self._forks = self._forks, {}
+        self._lock.release()
+        for again in forks.values():
+            again()
+
     def _end(self) -> None:
-        """From now on begin no thread that would work while the process ends."""
+        """From now on begin nothing that would work while the process ends."""
         self._ends = True
 
     def free(self, number: int) -> None:
@@ -260,6 +326,8 @@ class Toolchain:
             module.verify()
         except RuntimeError as error:
             raise NativeError(f"native code: LLVM refuses the module: {error}") from None
+        if len(text) >= 2 * _LONGEST:
+            level = 0
         if level not in self._machines:
             self._machines[level] = self._machine(level)
         if level and len(text) < _LONGEST:

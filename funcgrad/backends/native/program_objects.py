@@ -1,10 +1,11 @@
-"""Compiled programs as data: an object file, and what is needed to run it."""
+"""Compiled programs as data: object files, and what is needed to run them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import accumulate, pairwise
 
 from funcgrad.backends.control_forms import programs_inside
 from funcgrad.backends.native.referents import Recipe
@@ -62,21 +63,24 @@ class ProgramObject:
     level : int
         How much LLVM has optimized it.
     needs : Needs
-    code : bytes
-        The object file.
+    files : sequence of bytes
+        The object files.
     """
 
     level: int
     needs: Needs
-    code: bytes
+    files: Sequence[bytes]
 
     def to_bytes(self) -> bytes:
         """The contents of a file."""
-        return json.dumps([self.level, asdict(self.needs)]).encode() + b"\n" + self.code
+        sizes = [len(file) for file in self.files]
+        head = json.dumps([self.level, asdict(self.needs), sizes]).encode()
+        return b"".join([head, b"\n", *self.files])
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> ProgramObject:
         """Read what ``to_bytes`` wrote."""
         head, _, code = contents.partition(b"\n")
-        level, fields = json.loads(head)
-        return cls(level, Needs(**fields), code)
+        level, fields, sizes = json.loads(head)
+        ends = [0, *accumulate(sizes)]
+        return cls(level, Needs(**fields), [code[i:k] for i, k in pairwise(ends)])

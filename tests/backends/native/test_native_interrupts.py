@@ -15,7 +15,7 @@ class Interrupt(BaseException):
     """An exception like KeyboardInterrupt."""
 
 
-def interrupt(*_: object) -> None:
+def interrupt(*_: object, **__: object) -> None:
     """Begin a thread while the user presses Ctrl-C."""
     raise Interrupt
 

@@ -1,0 +1,138 @@
+"""Code is improved in pieces: first calls, forks and the end of Python wait for one at most."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+
+pytest.importorskip("llvmlite")
+
+from funcgrad.backends.native.native_backend import NATIVE
+from funcgrad.backends.native.native_code import BEST
+from funcgrad.backends.native.processor import Toolchain
+
+
+def sines(count: int) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        for k in range(count):
+            x = fnp.sin(x) * (1.0 + k / count)
+        return x
+
+    return f
+
+
+def test_what_is_made_of_a_program_grows_with_it() -> None:
+    """LLVM's time does, which no test measures: 400 sines took 7 s, and their code 1 MB."""
+
+    def size(count: int) -> int:
+        program = NATIVE.prepare(fg.program(sines(count))(np.ones(100)), False)
+        texts, _ = NATIVE._written(program)[0].parts
+        return sum([len(NATIVE._tools.compiled(text, BEST)) for text in texts])
+
+    assert size(400) < 10 * size(50) < 100_000
+
+
+def test_a_piece_that_would_begin_while_python_ends_is_abandoned() -> None:
+    tools, made = Toolchain(), list[bytes]()
+
+    def work() -> None:
+        made.append(tools.compiled("define i64 @five() { ret i64 5 }", BEST))
+        tools._end()
+        made.append(tools.compiled("define i64 @six() { ret i64 6 }", BEST))
+
+    thread = Thread(target=lambda: tools.in_background(work, made.clear))
+    thread.start()
+    thread.join()
+    assert len(made) == 1
+
+
+SCRIPT = """
+import os, sys, threading, time, warnings
+import numpy as np
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.backends.native.native_code import BEST
+from funcgrad.backends.native.processor import Toolchain
+
+warnings.simplefilter("ignore", DeprecationWarning)  # newer versions tell of threads at forks
+compile_ = Toolchain._compile
+
+def slowly(self, text, level):
+    if self._in_background == threading.get_ident():
+        print("piece", flush=True)
+        time.sleep(0.1)
+    return compile_(self, text, level)
+
+def f(x):
+    functions = fnp.sin, fnp.exp, fnp.arctan, fnp.tanh, fnp.cbrt, fnp.log1p, fnp.expm1, fnp.sinh
+    for k in range(64):
+        x = fnp.cumsum(functions[k // 3 % 8](x * 0.1)) * 0.01
+    return x
+
+def improves():
+    return any(thread.name == "funcgrad compiles" for thread in threading.enumerate())
+
+def call_until_it_is_improved():
+    begin = time.monotonic()
+    while not improves() and time.monotonic() < begin + 60:
+        g(x)
+
+x = np.ones(1000)
+g = fg.jit(f, backend="native")
+expected = np.asarray(g(x))
+other = fg.jit(lambda x: fnp.arcsinh(x) * 2.0, backend="native")
+Toolchain._compile = slowly
+call_until_it_is_improved()
+time.sleep(0.15)
+print("begin", flush=True)
+"""
+
+FIRST_CALL = "other(x)"
+FORK = """
+child = os.fork()
+if not child:
+    assert not improves()
+    Toolchain._compile = compile_
+    call_until_it_is_improved()
+    assert improves()
+    os._exit(0)
+print("forked", flush=True)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+WHOLE = """
+while improves():
+    time.sleep(0.01)
+np.testing.assert_array_equal(np.asarray(g(x)), expected)
+"""
+
+
+def pieces(what: str) -> list[str]:
+    """What a script says that does something while code is improved."""
+    command = [sys.executable, "-c", f"{SCRIPT}\n{what}\nprint('end', flush=True)"]
+    environment = {**os.environ, "FUNCGRAD_CACHE": "0"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+def test_nobody_waits_for_more_than_a_piece() -> None:
+    begun = pieces(FIRST_CALL)
+    assert begun[begun.index("begin") : begun.index("end")].count("piece") <= 2
+    assert begun[begun.index("end") :].count("piece") <= 1  # as Python ends
+    if hasattr(os, "fork"):
+        forked = pieces(FORK)
+        assert forked[forked.index("begin") : forked.index("forked")].count("piece") <= 2
+    assert pieces(WHOLE).count("piece") > 6
