@@ -39,7 +39,7 @@ from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trees import Node, Token
 
-CALLS: Final = ("call_back", "has_raised", "look", "refuse_memory")
+CALLS: Final = ("call_back", "has_raised", "look", "look_between_calls", "refuse_memory")
 """The functions of the runtime that programs call."""
 
 

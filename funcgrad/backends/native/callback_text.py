@@ -1,7 +1,9 @@
 """The part of the runtime's text by which programs run, and call Python's functions.
 
 Programs run with and without the interpreter's lock, so what is called in their midst takes it.
-``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0.
+``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0, and
+lets go of the lock for the rest of the program. ``look_between_calls`` is for programs that call
+Python's functions, which need the lock again: it lets other threads have it for a while.
 ``refuse_memory`` raises a ``MemoryError``; ``has_raised`` returns whether there is an exception.
 
 ``call_back(step, pointers, words)`` calls a function with arrays over native memory, which lies at
@@ -19,11 +21,18 @@ define internal i32 @run_code(ptr %program, ptr %ins, ptr %outs, ptr %arena) nou
 entry:
   %code = load ptr, ptr %program
   %is_long = call i64 @number_in(ptr %program, i64 3)
-  %is_short = icmp eq i64 %is_long, 0
-  br i1 %is_short, label %locked, label %unlocked
+  switch i64 %is_long, label %unlocked [
+    i64 0, label %locked
+    i64 2, label %locked_at_first
+  ]
 locked:
   %status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
   ret i32 %status
+locked_at_first:
+  %last_status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
+  %lock = call i32 @PyGILState_Ensure()  ; whether this thread has it still or not
+  call void @PyGILState_Release(i32 0)  ; the lock stays
+  ret i32 %last_status
 unlocked:
   %thread = call ptr @PyEval_SaveThread()
   %long_status = call i32 %code(ptr %ins, ptr %outs, ptr %arena)
@@ -33,6 +42,15 @@ unlocked:
 
 define i32 @look() nounwind {
   %lock = call i32 @PyGILState_Ensure()
+  %status = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 1)  ; whoever had the lock has it no longer
+  ret i32 %status
+}
+
+define i32 @look_between_calls() nounwind {
+  %lock = call i32 @PyGILState_Ensure()
+  %thread = call ptr @PyEval_SaveThread()
+  call void @PyEval_RestoreThread(ptr %thread)
   %status = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %lock)
   ret i32 %status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from funcgrad.backends.native.vector_memory import load
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
 from funcgrad.structure import Choice, Loop
+
+_SOONER: Final = 8
+"""So much sooner is the first look in a loop of unknown length, from which on other threads run: in
+a few milliseconds. Short loops keep the interpreter's lock, which others may not give back soon."""
 
 
 def write_run(site: FunctionSite, step: Run) -> None:
@@ -88,7 +93,9 @@ def _repeat(
         outs = [_row(site, p, s, place) for p, s in zip(results[count:], stacks, strict=True)]
         now, here = carries.now(turns), carries.here(turns)
         site.called(body, [*shared, *now, *rows, *here, *outs], arena)
-        _interruptible(site, index, body.work)
+        steps = _steps_between_looks(body.work)
+        place = lines.op(f"and i64 {index}, {steps - 1}")
+        lines.when(lines.op(f"icmp eq i64 {place}, {steps - 1}"), site.look)
         return carries.after(turns)
 
     site.count(body, length)
@@ -117,11 +124,13 @@ def _run_on(
     length = lines.op(f"load i64, ptr {read[0].count}") if read else None
     sources = [(stack, lines.op(f"load ptr, ptr {stack.memory}")) for stack in read]
     stacks = GrowingStacks(site, _rows(body.program, form), length)
-    site.work += UNINTERRUPTED  # nobody knows
-    site.unknown += UNINTERRUPTED
+    site.work += UNINTERRUPTED // _SOONER  # nobody knows: until it looks for signals itself
+    site.unknown += UNINTERRUPTED // _SOONER
     site.calls += sum([function.calls for function in functions])
     carries = Carries(site, specs, first, results, _in_place(form, body))
     truth = lines.room("i8")
+    steps = _steps_between_looks(body.work)
+    looks_at = lines.room("i64", str(max(1, steps // _SOONER) - 1))
     before, head = lines.block, lines.fresh_label("while")
     again, after = lines.fresh_label("again"), lines.fresh_label("ended")
     lines.jump(head)
@@ -142,7 +151,7 @@ def _run_on(
         row = lines.op(f"sub i64 {lines.op(f'sub i64 {length}, 1')}, {count}")
     rows = [stack.row(lines, memory, row) for stack, memory in sources]
     site.called(body, [*shared, *now, *rows, *here, *stacks.rows(row)], arena)
-    _interruptible(site, count, body.work)
+    _look_at(site, looks_at, count, steps)
     lines.emit(f"{following} = add i64 {count}, 1")
     nexts, end = carries.after(turns), lines.block
     lines.jump(head)
@@ -155,19 +164,24 @@ def _run_on(
     carries.end(turns)
 
 
-def _interruptible(site: FunctionSite, index: str, work: int) -> None:
-    """Look for signals, such as an interrupt from the keyboard, at some steps of a loop."""
-    lines = site.lines
+def _steps_between_looks(work: int) -> int:
+    """After how many steps of a loop one looks for signals, such as an interrupt: a power of 2."""
     steps = 1
     while steps * max(work, 1) < UNINTERRUPTED:
         steps *= 2
-    look, after = lines.fresh_label("look"), lines.fresh_label("goes_on")
-    place = lines.op(f"and i64 {index}, {steps - 1}")
-    lines.branch(lines.op(f"icmp eq i64 {place}, {steps - 1}"), look, after)
-    lines.begin_block(look)
-    site.look()
-    lines.jump(after)
-    lines.begin_block(after)
+    return steps
+
+
+def _look_at(site: FunctionSite, place: str, count: str, steps: int) -> None:
+    """Look for signals at the step whose number is in memory, and write there the next one."""
+    lines = site.lines
+
+    def look() -> None:
+        site.look()
+        lines.emit(f"store i64 {lines.op(f'add i64 {count}, {steps}')}, ptr {place}")
+
+    now = lines.op(f"load i64, ptr {place}")
+    lines.when(lines.op(f"icmp eq i64 {count}, {now}"), look)
 
 
 def _rows(body: Program, form: Loop) -> list[Spec]:

@@ -129,8 +129,8 @@ class NativeCode:
     ----------
     words : array
         The code's address; for how many more ticks of the clock it is run before the function is
-        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock;
-        whether it calls Python's functions.
+        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock,
+        2 for from its first look for signals on; whether it calls Python's functions.
     size : int
         The bytes of its arena.
     referents : list
@@ -183,15 +183,17 @@ def native_code_of(
         for name in needs.symbols:
             if name not in symbols:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
-            addresses[name] = symbols[name]
+            calls = name == "look" and needs.calls_back
+            addresses[name] = symbols["look_between_calls" if calls else name]
         code = tools.linked(made.files, addresses, ["program"])
         referents.extend((programs, targets, code))
         words[0] = code.addresses["program"]
 
     def begun(made: ProgramObject) -> NativeCode:
         use(made)
-        words[3] = made.needs.is_long
-        words[4] = any(recipe[0] == "callback" for recipe in made.needs.recipes.values())
+        needs = made.needs
+        words[3] = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
+        words[4] = needs.calls_back
         if made.level == BEST:
             return NativeCode(words, made.needs.size, referents)
 

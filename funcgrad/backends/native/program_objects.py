@@ -46,6 +46,11 @@ class Needs:
         items = [item for recipe in self.recipes.values() for item in recipe]
         return all(isinstance(item, (str, int, float)) for item in items)
 
+    @property
+    def calls_back(self) -> bool:
+        """Whether the code calls Python's functions."""
+        return any(recipe[0] == "callback" for recipe in self.recipes.values())
+
     def programs(self, program: Program) -> list[Program]:
         """The program and those inside, in the order of their numbers."""
         programs = [program]

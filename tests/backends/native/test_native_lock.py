@@ -43,10 +43,40 @@ def test_a_program_is_long_by_the_work_between_two_calls_of_python() -> None:
     assert is_long(lambda x: x @ x, np.ones((200, 200)))
 
 
-def test_other_threads_run_meanwhile() -> None:
-    f, answers = fg.jit(repeated(60_000_000), backend="native"), list[Any]()
-    f(1.0)
-    thread = Thread(target=lambda: answers.append(f(1.0)))
+def counted(step: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda x, n: fg.fori_loop(0, n, lambda _, c: step(c), x)
+
+
+def until(x: Any, n: Any) -> Any:
+    def step(carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        return carry[0] + 1, carry[1] * 0.5 + 1.0
+
+    return fg.while_loop(lambda carry: carry[0] < n, step, (0, x))[1]
+
+
+LOOPS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
+    "as long as is known": (lambda x, _: repeated(60_000_000)(x), 1),
+    "as long as is told": (counted(lambda c: c * 0.5 + 1.0), 60_000_000),
+    "until a condition": (until, 60_000_000),
+    "in a loop": (
+        lambda x, n: fg.scan(lambda c, _: (until(c, n), None), x, None, length=100)[0],
+        600_000,
+    ),
+    "that might call Python": (
+        counted(lambda c: fnp.linalg.solve(2.0 * fnp.eye(3), c + np.full(3, 2.0))[0]),
+        1_000_000,
+    ),
+    "with calls of Python": (counted(lambda c: fnp.sort(c[None])[0] * 0.5 + 1.0), 30_000),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_other_threads_run_meanwhile(name: str) -> None:
+    loop, n = LOOPS[name]
+    f, answers = fg.jit(loop, backend="native"), list[Any]()
+    for _ in range(3):  # from the third call on, machine code takes calls apart
+        f(1.0, 3)
+    thread = Thread(target=lambda: answers.append(f(1.0, n)))
     begin, turns = time.perf_counter(), 0
     thread.start()
     while not answers:
@@ -115,9 +145,10 @@ import funcgrad as fg
 
 f = fg.jit(lambda x: fg.fori_loop(0, 10**11, lambda k, c: c * 0.5 + 1.0, x), backend="native")
 g = fg.jit(lambda x: fg.fori_loop(0, 10**7, lambda k, c: c * 0.5 + 1.0, x), backend="native")
+h = fg.jit(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 0.5, x), backend="native")
 g(1.0)
-for _ in range(2):
-    threading.Thread(target=f, args=(1.0,), daemon=True).start()
+for endless in f, f, h, h:
+    threading.Thread(target=endless, args=(1.0,), daemon=True).start()
 time.sleep(0.5)
 print("ends")
 """
@@ -127,3 +158,27 @@ def test_python_ends_while_a_thread_runs_a_program() -> None:
     command = [sys.executable, "-c", ENDING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+ENDLESS = """
+import os, signal, threading
+import funcgrad as fg
+
+f = fg.jit(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 0.5, x), backend="native")
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    WHERE
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "begin", ["f(1.0)", "threading.Thread(target=f, args=(1.0,), daemon=True)"]
+)
+def test_an_endless_loop_can_be_interrupted_in_any_thread(begin: str) -> None:
+    if "Thread" in begin:
+        begin = f"thread = {begin}; thread.start(); thread.join()"
+    command = [sys.executable, "-c", ENDLESS.replace("WHERE", begin)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
