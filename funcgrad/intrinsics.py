@@ -136,13 +136,44 @@ __all__ = [
 
 _Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
 
+with np.errstate(invalid="ignore"):
+    _BY_RULE: Final = bool(np.full(16, np.inf).astype(np.int64)[-1] < 0)
+    """Whether NumPy converts floats by ``whole``'s rule, as on x86-64."""
+
 
 def astype(x: _Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """``x`` in another dtype; a complex number becomes real by its real part."""
     array: Any = x if isinstance(x, np.ndarray) else np.asarray(x)
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
+    if not casts_by_rule(array.dtype, dtype):
+        return whole(array, dtype)
     result: np.ndarray[Any, Any] = array.astype(dtype)
+    return result
+
+
+def casts_by_rule(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether NumPy's ``astype`` makes the integers of floats that ``whole`` does."""
+    return source.kind != "f" or target.kind not in "iu" or (_BY_RULE and target != np.uint32)
+
+
+def whole(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Floats as integers, the same ones on every processor, in any array and at any place there.
+
+    A float is cut off towards zero to an integer of 32 bits, or of 64 for integers of so many and
+    ``uint32``; it is the least of these if it is beyond them or NaN. Then the last bits are taken.
+    What ``uint64`` has beyond ``int64`` stays. NumPy on x86-64 does that too, but for ``uint32``,
+    where elements of one array are converted by different rules.
+    """
+    if _BY_RULE and dtype == np.uint32:
+        return x.astype(np.int64).astype(dtype)
+    wide = np.dtype(np.int64 if dtype.itemsize == 8 or dtype == np.uint32 else np.int32)
+    least = float(np.iinfo(wide).min)
+    x = x.astype(np.result_type(x, np.float32))
+    beyond = (x >= -least) & (dtype == np.uint64)
+    x = np.where(beyond, x + least, x)
+    cut = np.where(abs(x) < -least, x, least).astype(wide)
+    result: np.ndarray[Any, Any] = np.where(beyond, cut ^ np.iinfo(wide).min, cut).astype(dtype)
     return result
 
 

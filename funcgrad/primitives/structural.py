@@ -415,8 +415,14 @@ assemble: Primitive = Primitive(
 # Dtypes.
 
 
-def _cast_source(x: OperandText, dtype: np.dtype[Any]) -> str:
-    attribute = ".real" if x.spec.dtype.kind == "c" and dtype.kind not in "cb" else ""
+def _cast_source(x: OperandText, dtype: np.dtype[Any]) -> str | None:
+    source, attribute = x.spec.dtype, ""
+    if source.kind == "c" and dtype.kind not in "cb":
+        source, attribute = source.type(0).real.dtype, ".real"
+    if not intrinsics.casts_by_rule(source, dtype):
+        if dtype != np.uint32:
+            return None
+        attribute += ".astype(np.int64)"
     return f"{x.array}{attribute}.astype(np.{dtype.type.__name__})"
 
 

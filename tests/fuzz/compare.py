@@ -37,7 +37,7 @@ def assert_agree(
     ----------
     measured : callable
         How far the expected leaves may move; None means only by rounding of their own size. Results
-        without a meaning, such as an infinity cast to an integer, are not compared.
+        without a meaning, such as the last bits of a large integer, are not compared.
     margin : float
         The factor by which they may differ more than usual.
     signs : bool

@@ -211,6 +211,8 @@ MOTIFS: Final = (
     "{0}.astype(np.float32)",
     "{0}.astype(np.float64)",
     "{0}.astype(np.float32).astype(np.float64)",
+    "(50 * {0}).astype(np.uint8).astype({0}.dtype)",
+    "(1 / {0}).astype(np.int16).astype({0}.dtype)",
     "{0} ** 2",
     "{0} ** 3",
     "{0} ** -1",

@@ -285,7 +285,7 @@ class Lanes:
         return [self.astype(operand, dtype) for operand, dtype in zip(operands, known, strict=True)]
 
     def astype(self, x: Scalar, dtype: np.dtype[Any]) -> Value:
-        """A value in another dtype, converted as C does."""
+        """A value in another dtype."""
         if not isinstance(x, Value):
             return self.constant(x, dtype)
         source, target = x.dtype, dtype
@@ -302,9 +302,7 @@ class Lanes:
         if source.kind == "f" and target.kind == "f":
             word = "fpext" if target.itemsize > source.itemsize else "fptrunc"
         elif source.kind == "f":
-            word = "fptoui" if target.kind == "u" else "fptosi"
-            whole = self.lines.op(f"{word} {kind} {x.text} to {wanted}")
-            return self.value(f"freeze {wanted} {whole}", target)  # beyond its range it is anything
+            raise NotEmitted("an integer of a float")
         elif target.kind == "f":
             word = "sitofp" if source.kind == "i" else "uitofp"
         elif source.kind != "b" and target.itemsize < source.itemsize:

@@ -135,6 +135,12 @@ class Registers(PairLanes):
         listed = ", ".join([f"{kind} %x{k}" for k in range(count)])
         self.lines.use(name, f"{answer} @{name}({listed})", write, "alwaysinline")
 
+    def astype(self, x: Scalar, dtype: np.dtype[Any]) -> Value:
+        """A value in another dtype; a complex number becomes real by its real part."""
+        if dtype.kind in "iu" and isinstance(x, Value) and x.dtype.kind in "fc":
+            return wholes.from_float(self, x.real if isinstance(x, Pair) else x, dtype)
+        return super().astype(x, dtype)
+
     def as_half(self, x: Value) -> Value:
         """A value rounded to half precision: once, also where it has more digits than float32.
 

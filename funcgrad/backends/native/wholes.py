@@ -1,10 +1,27 @@
-"""Quotients, remainders and powers of vectors of integers; they wrap as NumPy's do."""
+"""Vectors of integers: quotients, remainders, powers, which wrap as NumPy's do, and of floats."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from funcgrad.backends.native.lanes import Lanes, NotEmitted, Scalar, Value
+
+
+def from_float(m: Lanes, x: Value, dtype: np.dtype[Any]) -> Value:
+    """A float as an integer, by the rule of ``intrinsics.whole``."""
+    bits = 32 if dtype.itemsize < 4 or dtype == np.int32 else 64
+    wide, bound = np.dtype(f"i{bits // 8}"), 2.0 ** (bits - 1)
+    turned = None
+    if dtype == np.uint64:
+        beyond = x >= bound
+        turned = m.where(beyond, m.constant(-(2**63), wide), m.constant(0, wide))
+        x = m.where(beyond, x - bound, x)
+    least = m.constant(-bound, x.dtype)
+    safe = m.where(m.compare(np.less, m.absolute(x), -least), x, least)
+    whole = m.value(f"fptosi {x.kind} {safe.text} to {m.kind(f'i{bits}')}", wide)
+    return m.astype(whole if turned is None else whole ^ turned, dtype)
 
 
 def divided(m: Lanes, ufunc: np.ufunc, x: Scalar, y: Scalar) -> tuple[Value, Value, Value]:
