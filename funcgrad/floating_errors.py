@@ -91,7 +91,10 @@ class _Silence:
 
 
 def quiet() -> AbstractContextManager[Any]:
-    """Switch floating-point warnings off, unless the user has chosen how to treat them."""
+    """Switch floating-point warnings off, unless the user has chosen how to treat them.
+
+    NumPy warns by default, but not of underflow. So who is warned of that has asked for warnings.
+    """
     if ERROR_STATE is not None:
         state = ERROR_STATE.read()
         if state is ERROR_STATE.usual:
@@ -99,7 +102,7 @@ def quiet() -> AbstractContextManager[Any]:
         if state is ERROR_STATE.silent:
             return nullcontext()
     modes = np.geterr()
-    if "warn" not in modes.values():
+    if "warn" not in modes.values() or modes["under"] == "warn":
         return nullcontext()
     silenced: Any = {kind: "ignore" for kind, mode in modes.items() if mode == "warn"}
     return np.errstate(**silenced)

@@ -167,13 +167,13 @@ def whole(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]
     """
     if _BY_RULE and dtype == np.uint32:
         return x.astype(np.int64).astype(dtype)
-    wide = np.dtype(np.int64 if dtype.itemsize == 8 or dtype == np.uint32 else np.int32)
-    least = float(np.iinfo(wide).min)
+    bits = 64 if dtype.itemsize == 8 or dtype == np.uint32 else 32
+    bound = 2.0 ** (bits - 1)
     x = x.astype(np.result_type(x, np.float32))
-    beyond = (x >= -least) & (dtype == np.uint64)
-    x = np.where(beyond, x + least, x)
-    cut = np.where(abs(x) < -least, x, least).astype(wide)
-    result: np.ndarray[Any, Any] = np.where(beyond, cut ^ np.iinfo(wide).min, cut).astype(dtype)
+    beyond = (x >= bound) & (dtype == np.uint64)
+    x = np.where(beyond, x - bound, x)
+    cut = np.where(abs(x) < bound, x, -bound).astype(f"i{bits // 8}")
+    result: np.ndarray[Any, Any] = np.where(beyond, cut ^ -(2 ** (bits - 1)), cut).astype(dtype)
     return result
 
 

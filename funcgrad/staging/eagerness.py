@@ -1,4 +1,4 @@
-"""Whether functions that are jitted now run without being staged, as tests may ask.
+"""Whether functions run without being staged: within many others, and where tests ask for it.
 
 A context variable is read where ``jit`` is applied, not where a jitted function is called: calls
 cost what they cost without.
@@ -19,10 +19,22 @@ from typing import Any, Final
 
 from funcgrad import trees
 from funcgrad.tensor import Tensor, wrap
+from funcgrad.trace import running_traces
+from funcgrad.transforms.probe import running_probes
 from funcgrad.users_values import ArrayLike, operand
 
 EAGER: Final[ContextVar[bool]] = ContextVar("funcgrad_eager", default=False)
 """True while functions that are jitted shall run as they are."""
+
+_DEEPEST: Final = 16
+"""So many functions are staged within one another, each of which takes twelve frames of Python's
+thousand. What they call is a part of them, and takes four."""
+
+
+def belongs_to_caller() -> bool:
+    """Whether a jitted function that meets tracers is a part of what runs, without a program."""
+    # Programs do not contain probes.
+    return running_probes() is not None or len(running_traces()) > _DEEPEST
 
 
 def unstaged_entries(

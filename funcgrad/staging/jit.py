@@ -41,7 +41,7 @@ from funcgrad.programs.program import Program
 from funcgrad.result_watch import WATCH, WATCHING
 from funcgrad.staging.capture import Capture
 from funcgrad.staging.derived import Run, by_numpy
-from funcgrad.staging.eagerness import unstaged_entries
+from funcgrad.staging.eagerness import belongs_to_caller, unstaged_entries
 from funcgrad.staging.entry import Form, kind_of, write_entry
 from funcgrad.staging.lowered import Failure, Lowered
 from funcgrad.staging.signature import Signature, make_variant
@@ -50,7 +50,6 @@ from funcgrad.staging.unrolled import warn_of_loops
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values, check_function
-from funcgrad.transforms.probe import running_probes
 from funcgrad.transforms.stage import stage
 from funcgrad.transforms.with_derivative import example
 from funcgrad.trees import Structure
@@ -172,7 +171,7 @@ class Jitted(Generic[P, R]):
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
         """Call on tracers: by the variant for raw numbers of their shapes and dtypes."""
-        if running_probes() is not None:  # programs do not contain probes
+        if belongs_to_caller():
             return self._function(*args, **kwargs)
         static = self._split(args, kwargs)[0]
         examples = [example(value) for value in values]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,10 @@ def integers(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, A
     return np.array([integer(float(number), dtype) for number in x], dtype)
 
 
+def converted(dtype: np.dtype[Any], x: Any) -> Any:
+    return fnp.astype(x, dtype)
+
+
 WAYS: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
     "eager": lambda f, x: f(x),
     "NumPy's text": lambda f, x: fg.jit(f, backend="numpy")(x),
@@ -72,7 +77,7 @@ def test_floats_beyond_an_integer_dtype(way: str, source: type[Any]) -> None:
     with np.errstate(all="ignore"):
         x = NUMBERS.astype(source)
         for dtype in INTEGERS:
-            actual = WAYS[way](lambda x, dtype=dtype: fnp.astype(x, dtype), x)
+            actual = WAYS[way](partial(converted, dtype), x)
             assert_array_equal(actual, integers(x, dtype), f"{source.__name__} to {dtype}")
 
 
@@ -92,7 +97,7 @@ def test_sums_and_folds_convert_by_the_rule_too() -> None:
 def test_python_numbers_beyond_an_integer_dtype() -> None:
     for number in (-5.0, 300.0, 5e9, float("inf"), float("nan")):
         for dtype in INTEGERS:
-            f = fg.jit(lambda x, dtype=dtype: fnp.astype(x, dtype))
+            f = fg.jit(partial(converted, dtype))
             with np.errstate(all="ignore"):
                 assert_array_equal(f(number), integer(number, dtype))
 
@@ -105,8 +110,6 @@ def test_the_rule_where_numpy_has_another(
     with np.errstate(all="ignore"):
         x = NUMBERS.astype(source)
         for dtype in INTEGERS:
-            for f in (
-                lambda x, dtype=dtype: fnp.astype(x, dtype),
-                fg.jit(lambda x, dtype=dtype: fnp.astype(x, dtype), backend="numpy"),
-            ):
-                assert_array_equal(f(x), integers(x, dtype), f"{source.__name__} to {dtype}")
+            f = partial(converted, dtype)
+            for way in (f, fg.jit(f, backend="numpy")):
+                assert_array_equal(way(x), integers(x, dtype), f"{source.__name__} to {dtype}")

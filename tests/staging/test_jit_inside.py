@@ -53,6 +53,24 @@ def test_the_function_runs_once_for_all_transformations_together() -> None:
     assert runs() == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("transform", [fg.jit, fg.grad, fg.vmap])
+def test_150_jitted_functions_call_one_another(transform: Function) -> None:
+    def around(inner: Function) -> Function:
+        return fg.jit(lambda x: fnp.sin(inner(x)) * 1.001)
+
+    def plain(x):
+        for _ in range(150):
+            x = fnp.sin(x) * 1.001
+        return x
+
+    f: Function = lambda x: x  # noqa: E731
+    for _ in range(150):
+        f = around(f)
+    x = 1.0 if transform is fg.grad else np.array([0.5, 1.0])
+    assert_allclose(transform(f)(x), transform(plain)(x))
+
+
 def test_the_first_call_may_be_inside_a_transformation() -> None:
     f, runs = counted(lambda x: x * x)
     assert_same(fg.grad(f)(3.0), np.float64(6.0))
