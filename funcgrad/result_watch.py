@@ -11,11 +11,10 @@ results itself, and leaves those that are not finite to the watch.
 ...         with unwatched():
 ...             return call(*args, **kwargs)
 >>> import funcgrad as fg
->>> token = WATCH.set(Loud())
->>> fg.grad(lambda x: fg.grad(lambda y: x * y * y)(x))(3.0)
+>>> with watched_by(Loud()):
+...     fg.grad(lambda x: fg.grad(lambda y: x * y * y)(x))(3.0)
 grad
 Tensor(12.0)
->>> WATCH.reset(token)
 """
 
 from __future__ import annotations
@@ -103,11 +102,11 @@ def unwatched() -> Any:
     return watched_by(None)
 
 
-def watched(function: Callable[P, R], operation: str = "") -> Callable[P, R]:
+def watched(function: Callable[P, R]) -> Callable[P, R]:
     """Let the watch, where there is one, meet the calls of a function."""
-    name = operation or function.__name__
+    name = function.__name__
 
-    @wraps(getattr(function, "__wrapped__", function))  # the user's own, if it is made of that
+    @wraps(getattr(function, "__wrapped__", function))  # a function with answers to wrong names
     def met(*args: P.args, **kwargs: P.kwargs) -> R:
         if not WATCHING.begun or (watch := WATCH.get()) is None:
             return function(*args, **kwargs)

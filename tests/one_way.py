@@ -1,6 +1,7 @@
 """A contract for the linter of imports: files of a package are layers, each file is in one.
 
-Two classes have methods from higher layers: a tensor the array functions, a program its forms.
+Three classes have methods from higher layers: a tensor the array functions, a program its forms, a
+linear map its program, in which it is pickled.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -18,6 +19,7 @@ OF_METHODS: Final = (
     "funcgrad.programs.program -> funcgrad.backends.numpy.writer",
     "funcgrad.programs.program -> funcgrad.transforms.saved",
     "funcgrad.programs.program -> funcgrad.interop.onnx.model_writer",
+    "funcgrad.transforms.transformed -> funcgrad.transforms.stage",
 )
 
 

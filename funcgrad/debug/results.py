@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
 from math import isfinite
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -34,6 +33,7 @@ from funcgrad.staging.jit import Jitted
 from funcgrad.tensor import Tensor
 from funcgrad.trace import Raw
 from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.transformed import Transformed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,9 +93,8 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
     """
     check_function("nans", f)
     if isinstance(f, Jitted):
-        return wraps(f)(_watched(f))
+        return Transformed(_watched(f), "nans", (nans, (f,)))
 
-    @wraps(f)
     def finite(*args: P.args, **kwargs: P.kwargs) -> R:
         with quiet() if WATCH.get() is None else _as_before():
             result = f(*args, **kwargs)
@@ -104,7 +103,7 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
             raise _explained("nans", f, args, kwargs, result)
         return result
 
-    return finite
+    return Transformed(finite, "nans", (nans, (f,)))
 
 
 def _watched(f: Callable[P, R]) -> Callable[P, R]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
 from itertools import accumulate
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from funcgrad.tensor import wrap
 from funcgrad.transforms.arguments import check_function, values_of
 from funcgrad.transforms.custom import by_position
 from funcgrad.transforms.linear import linear_transpose
+from funcgrad.transforms.transformed import importable_name
 from funcgrad.users_values import checked_dtype
 
 
@@ -109,6 +110,9 @@ class ForeignFunction:
         """Run the function on trees of tensors, arrays and numbers."""
         positional = by_position(f"foreign {self.__name__}", self._outside.function, args, kwargs)
         return self._run(*positional)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return importable_name(self) or super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return f"<foreign function {self.__name__}>"

@@ -56,8 +56,8 @@ _HOLDERS: Final = tuple(
     " functools.singledispatchmethod funcgrad numpy.ma types.SimpleNamespace".split()
 )
 """Classes and modules of libraries whose objects hold attributes that users set."""
-_PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping pyfunc".split())
-"""Attributes of Python's built-in objects that hold users' objects: ``partial(f).func``."""
+_PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping pyfunc _made".split())
+"""Attributes that hold users' objects: ``partial(f).func``, ``_made`` of ``grad(f)``."""
 _BASES: Final = frozenset({object, type, Generic, Protocol, ABC, ABCMeta})
 """Base classes of the standard library that read no attributes of their subclasses."""
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})

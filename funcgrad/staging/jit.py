@@ -17,7 +17,6 @@ fits, the general path stages the function if the call is new, and then writes a
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
@@ -51,6 +50,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
 from funcgrad.transforms.arguments import call_values, check_function
 from funcgrad.transforms.stage import stage
+from funcgrad.transforms.transformed import importable_name
 from funcgrad.transforms.with_derivative import example
 from funcgrad.trees import Structure
 from funcgrad.users_line import warn_user
@@ -122,11 +122,8 @@ class Jitted(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle by name, as functions are; else by the function and the options of ``jit``."""
-        resolved: Any = sys.modules.get(self.__module__)
-        for name in self.__qualname__.split("."):
-            resolved = getattr(resolved, name, None)
         made = Jitted, (self._function, self._static, self._choice, self._relaxed)
-        return self.__qualname__ if resolved is self else made
+        return importable_name(self) or made
 
     def __repr__(self) -> str:
         return f"jit({self._function!r})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial, wraps
+from functools import partial
 from operator import index
 from typing import Any, Final, ParamSpec
 
@@ -23,7 +23,6 @@ from funcgrad.foreign_names import answering
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.structural import move_axis
-from funcgrad.result_watch import watched
 from funcgrad.shape import Shape, shape_of
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import (
@@ -48,6 +47,7 @@ from funcgrad.transforms.arguments import (
 from funcgrad.transforms.callables import Axes
 from funcgrad.transforms.delegation import delegate, delegated, holds_linear, within_linear
 from funcgrad.transforms.participation import refuses_numbers, with_deputies
+from funcgrad.transforms.transformed import Watched
 from funcgrad.transforms.whole import Whole
 from funcgrad.trees import Structure
 
@@ -239,7 +239,6 @@ def vmap(
     check_function("vmap", f)
     _check_in_axes(in_axes)
 
-    @wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = trees.flatten((args, kwargs))
         axes = _in_axes(in_axes, args, kwargs)
@@ -266,7 +265,7 @@ def vmap(
                 batcher.close()
             return _results(batcher, out, out_axes)
 
-    return watched(batched, "vmap")
+    return Watched(batched, "vmap", (vmap, (f, in_axes, out_axes, axis_size)))
 
 
 def _check_in_axes(in_axes: object) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from funcgrad import trees
@@ -42,6 +41,7 @@ from funcgrad.transforms.masked import Cotangent
 from funcgrad.transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.stager import Staged, Stager
+from funcgrad.transforms.transformed import Transformed
 from funcgrad.transforms.whole import innermost_trace, meet
 
 P = ParamSpec("P")
@@ -387,7 +387,6 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """
     check_function("checkpoint", f)
 
-    @wraps(f)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = trees.flatten((args, kwargs))
         values = call_values("checkpoint", f, leaves, structure)
@@ -404,4 +403,4 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         result: R = trees.unflatten(with_structure.aux, [wrap(out) for out in outs])
         return result
 
-    return checkpointed
+    return Transformed(checkpointed, "checkpoint", (checkpoint, (f,)))

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
 from operator import index
-from typing import Any, Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeVar
 
 from funcgrad import trees
 from funcgrad.errors import ArgumentError, DifferentiationError, EscapedTracerError, ShapeError
@@ -24,6 +24,7 @@ from funcgrad.transforms.call import Call
 from funcgrad.transforms.call_closures import bind_closure
 from funcgrad.transforms.custom_call import CallSignature, JvpCall, ThroughCall, VjpCall
 from funcgrad.transforms.flat_functions import FlatFunction
+from funcgrad.transforms.transformed import importable_name
 from funcgrad.transforms.whole import meet
 from funcgrad.users_values import described, operand
 
@@ -83,6 +84,9 @@ class _Custom(Generic[P, R]):
         assert signature.result is not None
         result: R = trees.unflatten(signature.result, [wrap(out) for out in outs])
         return result
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return importable_name(self) or super().__reduce_ex__(protocol)
 
     def _static_arguments(self, name: str, positional: tuple[Any, ...]) -> dict[int, Any]:
         for k in self._static:

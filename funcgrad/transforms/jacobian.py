@@ -9,7 +9,6 @@ Tensor([[2., 0.],
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from math import prod
 from typing import Any
 
@@ -29,6 +28,7 @@ from funcgrad.transforms.batch import vmap
 from funcgrad.transforms.callables import Argnums, JacobianTransformation
 from funcgrad.transforms.forward import check_pairs, jvp
 from funcgrad.transforms.reverse import grad, vjp
+from funcgrad.transforms.transformed import Watched
 
 
 def _typed(transformation: Callable[..., Any]) -> JacobianTransformation:
@@ -103,7 +103,6 @@ def jacfwd(
     check_function("jacfwd", f)
     check_argnums("jacfwd", argnums, has_aux)
 
-    @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = choose("jacfwd", f, args, argnums)
         specs = [spec_of(leaf) for leaf in chosen.leaves]
@@ -139,7 +138,7 @@ def jacfwd(
         result = trees.map(in_tree, tangent)
         return (result, push.aux) if has_aux else result
 
-    return watched(jacobian, "jacfwd")
+    return Watched(jacobian, "jacfwd", (jacfwd, (f, argnums, has_aux, holomorphic)))
 
 
 @_typed
@@ -176,7 +175,6 @@ def jacrev(
     check_function("jacrev", f)
     check_argnums("jacrev", argnums, has_aux)
 
-    @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = choose("jacrev", f, args, argnums)
         primals = [wrap(leaf) for leaf in chosen.leaves]
@@ -210,7 +208,7 @@ def jacrev(
         result = trees.unflatten(structure, per_output)
         return (result, aux[0]) if has_aux else result
 
-    return watched(jacobian, "jacrev")
+    return Watched(jacobian, "jacrev", (jacrev, (f, argnums, has_aux, holomorphic)))
 
 
 @_typed
@@ -248,7 +246,7 @@ def hessian(
     check_function("hessian", f)
     check_argnums("hessian", argnums, has_aux)
     both = jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
-    return watched(both, "hessian")
+    return Watched(both, "hessian", (hessian, (f, argnums, has_aux, holomorphic)))
 
 
 @watched

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from funcgrad.shape import dtype_of, shape_of, spec_of
 from funcgrad.structure import Trait
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
-from funcgrad.transforms.arguments import choose, like, values_of
+from funcgrad.transforms.arguments import choose, values_of
 from funcgrad.transforms.factors import Outline, fit_tangent, zeros_like
 from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.record import Recorder
 from funcgrad.transforms.recorded import Recorded
+from funcgrad.transforms.transformed import LinearMap
 from funcgrad.transforms.whole import Whole
 
 
@@ -66,19 +68,19 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     specs = [spec_of(leaf) for leaf in chosen.leaves]
     in_structure = trees.structure(tuple(primals))
 
-    def push(*tangents: Any) -> Any:
-        directions = like("push", "tangents", tangents, in_structure, specs)
+    outs = [spec_of(value) for value in inner]
+    restore = partial(trees.unflatten, structure)
+
+    def push(directions: list[Value]) -> list[Value]:
         with quiet():
             pushed = record.push(indices, directions)
-            return trees.unflatten(
-                structure,
-                [
-                    wrap(zeros_like(x) if t is None else fit_tangent(t, x))
-                    for t, x in zip(pushed, inner, strict=True)
-                ],
-            )
+            return [
+                zeros_like(x) if t is None else fit_tangent(t, x)
+                for t, x in zip(pushed, outs, strict=True)
+            ]
 
-    return trees.unflatten(structure, [wrap(value) for value in inner]), watched(push)
+    linear = LinearMap("push", "tangents", push, in_structure, specs, restore, several=True)
+    return restore([wrap(value) for value in inner]), linear
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
@@ -125,13 +127,12 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     specs = [spec_of(recorder.inner(value)) for value in values]
     restore = replace(chosen, leaves=[]).result
 
-    def transposed(ct: Any) -> Any:
-        seeds = like("linear_transpose", "cotangent", ct, structure, specs)
+    def transposed(seeds: list[Value]) -> list[Value]:
         with quiet():
             cts = record.pull(indices, seeds)
-            return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
+            return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
 
-    return watched(transposed, "linear_transpose")
+    return LinearMap("linear_transpose", "cotangent", transposed, structure, specs, restore)
 
 
 def _is_nonzero(value: Value) -> bool:

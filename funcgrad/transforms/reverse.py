@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, overload
 
 from funcgrad import trees
@@ -19,13 +18,12 @@ from funcgrad.foreign_names import answering
 from funcgrad.result_watch import watched
 from funcgrad.shape import dtype_of, spec_of
 from funcgrad.tensor import wrap
-from funcgrad.trace import begin_level
+from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.arguments import (
     check_argnums,
     check_complex,
     check_function,
     choose,
-    like,
     pair,
     released,
     scalar,
@@ -51,6 +49,7 @@ from funcgrad.transforms.callables import (
 from funcgrad.transforms.masked import fit_cotangent
 from funcgrad.transforms.probe import check_names, collect_probes
 from funcgrad.transforms.record import Recorder
+from funcgrad.transforms.transformed import LinearMap, Watched
 
 P = ParamSpec("P")
 
@@ -149,10 +148,9 @@ def value_and_grad(
     >>> fg.value_and_grad(lambda z: z * z, holomorphic=True)(1.0 + 2.0j)
     (Tensor((-3+4j)), Tensor((2+4j)))
     """
-    return watched(
-        _gradient_function("value_and_grad", f, argnums, has_aux, probes, holomorphic),
-        "value_and_grad",
-    )
+    both = _gradient_function("value_and_grad", f, argnums, has_aux, probes, holomorphic)
+    made = value_and_grad, (f, argnums, has_aux, probes, holomorphic)
+    return Watched(both, "value_and_grad", made)
 
 
 @overload
@@ -246,12 +244,11 @@ def grad(
     """
     both = _gradient_function("grad", f, argnums, has_aux, probes, holomorphic)
 
-    @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
 
-    return watched(gradient, "grad")
+    return Watched(gradient, "grad", (grad, (f, argnums, has_aux, probes, holomorphic)))
 
 
 def _gradient_function(
@@ -266,7 +263,6 @@ def _gradient_function(
     check_argnums(operation, argnums, has_aux)
     check_names(operation, names)
 
-    @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         chosen = choose(operation, f, args, argnums)
         with begin_level() as level:
@@ -354,11 +350,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     sources = [spec_of(leaf) for leaf in chosen.leaves]
     restore = replace(chosen, leaves=[]).result
 
-    def pullback(ct: Any) -> Any:
-        seeds = like("pullback", "cotangent", ct, structure, specs)
+    def pull(seeds: list[Value]) -> list[Value]:
         with quiet():
             cts = record.pull(indices, seeds)
-            return restore([wrap(fit_cotangent(ct, x)) for ct, x in zip(cts, sources, strict=True)])
+            return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
 
-    pulled = watched(pullback)
-    return (result, pulled, released(recorder, aux)) if has_aux else (result, pulled)
+    pullback = LinearMap("pullback", "cotangent", pull, structure, specs, restore)
+    return (result, pullback, released(recorder, aux)) if has_aux else (result, pullback)

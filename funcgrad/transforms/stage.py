@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
 from typing import Any, Final, ParamSpec
 
 import numpy as np
@@ -28,6 +27,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value, begin_level
 from funcgrad.transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad.transforms.stager import NumbersNeeded, Stager
+from funcgrad.transforms.transformed import Transformed
 from funcgrad.trees import Structure
 from funcgrad.users_line import warn_user
 
@@ -78,11 +78,10 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     """
     check_function("program", f)
 
-    @wraps(f)
     def staged(*args: P.args, **kwargs: P.kwargs) -> Program:
         return stage("program", f, args, kwargs)
 
-    return staged
+    return Transformed(staged, "program", (program, (f,)))
 
 
 def stage(
