@@ -557,6 +557,25 @@ def riddles(source: Source) -> Iterator[str]:
                     yield f"{source.name}:{node.lineno} {first}"
 
 
+def sets_made_anew(source: Source) -> Iterator[str]:
+    """Comprehensions that make one set for each element, to look the element up in it."""
+    for node in source.nodes:
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            bound = {name.id for name in _names(node) if isinstance(name.ctx, ast.Store)}
+            parts = [part for loop in node.generators for part in loop.ifs]
+            for made in [call for part in parts for call in ast.walk(part)]:
+                match made:
+                    case ast.Compare(
+                        comparators=[ast.Call(func=ast.Name("set" | "frozenset")) as call]
+                    ):
+                        if bound.isdisjoint(name.id for name in _names(call)):
+                            yield f"{source.name}:{node.lineno} {ast.unparse(call)}"
+
+
+def _names(node: ast.AST) -> list[ast.Name]:
+    return [name for name in ast.walk(node) if isinstance(name, ast.Name)]
+
+
 # ---------------------------------------------------------------------------------- empty names
 
 EMPTY_WORDS = frozenset("own found given rest kept part each".split())

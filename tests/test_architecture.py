@@ -39,6 +39,7 @@ from tests.architecture import (
     package_of,
     parameters_of_any_type,
     riddles,
+    sets_made_anew,
     shared_state,
     slow_dataclasses,
     unfinished_business,
@@ -72,6 +73,7 @@ CHECKS: tuple[Check, ...] = (
     riddles,
     empty_names,
     hidden_names,
+    sets_made_anew,
 )
 
 
@@ -327,6 +329,7 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "def f():\n  '''\n  The same for another loop.\n  '''",
         "x = 1\n'''Of steps.'''",
     ),
+    sets_made_anew: ("zs = [x for x in xs if x not in set(ys)]",),
     empty_names: (
         "own = 1",
         "own: int = 1",
@@ -396,6 +399,7 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
         "'The sameness of values.'",
         "def f():\n  'Whether x is. As g does.'\n  x = 'What?'",
     ),
+    sets_made_anew: ("zs = [x for x in xs if x.name in set(x.parts)]",),
     empty_names: (
         "x = other.own + rest[part](each=found)",
         "partial = own_type = givens = 1",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.errors import FileFormatError, TreeError
+from funcgrad.errors import FileFormatError, RangeError, TreeError
 from funcgrad.io.atomic_files import checked_path, reading
 from funcgrad.io.digests import Digests
 from funcgrad.io.matching import (
@@ -142,8 +142,8 @@ def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
     strict : bool, optional
         Whether any difference is an error. If not, leaves of ``like`` that the file does not have,
         or with another shape, keep their values; where the dtype differs within its kind, the
-        file's numbers are converted; names that only the file has are left out. `differences` lists
-        all of these.
+        file's numbers are converted, which has to keep them in range; names that only the file has
+        are left out. `differences` lists all of these.
 
     Returns
     -------
@@ -157,6 +157,8 @@ def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
     TreeError
         The file differs from ``like``: one message names all missing, unexpected and different
         paths, with the nearest names.
+    RangeError
+        A number of the file is out of the range of a leaf's dtype.
     FileFormatError
         The file is cut, damaged or of another format; a tensor whose numbers changed is named.
     MissingFileError, StorageError
@@ -229,8 +231,28 @@ def _leaf(content: _Content, arrays: Mapping[str, Array], name: str, leaf: objec
     array = arrays[name]
     if tensor.dtype == "complex128" and array.dtype == np.float64:
         array = array.reshape(-1).view(np.complex128).reshape(tensor.shape)
-    array = array.astype(dtype_of(leaf), copy=False)
-    return restored(array, type(leaf).__name__ if type(leaf) in NUMBERS else "")
+    if type(leaf) in NUMBERS:
+        return restored(array, type(leaf).__name__)
+    return restored(_converted(array, dtype_of(leaf), name), "")
+
+
+def _converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    """Convert numbers within their kind; one that the dtype does not reach is an error."""
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore"):
+        converted = array.astype(dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        outside = (array > limits.max) | (array < limits.min)
+    else:
+        outside = np.isfinite(array) & ~np.isfinite(converted)
+    if np.any(outside):
+        raise RangeError(
+            f"load: {name!r} holds {array[outside][0]}, which {dtype} cannot hold. Give like= a"
+            f" leaf of dtype {array.dtype} there."
+        )
+    return converted
 
 
 def differences(path: PathLike, like: object) -> Differences:

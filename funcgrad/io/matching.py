@@ -91,6 +91,14 @@ def named_leaves(tree: object, operation: str) -> tuple[list[str], list[Any], St
             f"{operation}: {first} and {second} would both be called {name!r} in the file. Rename a"
             " key: a dot in it reads as a step of a path, and the number 1 as the text '1'."
         )
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise LeafError(
+                f"{operation}: the name {name!r} is no text that a file can hold, since it has half"
+                " of a character (a lone surrogate). Rename that key."
+            ) from None
     if "__metadata__" in names:
         raise LeafError(
             f"{operation}: the format keeps the name '__metadata__' for itself: rename that key, or"
@@ -118,9 +126,10 @@ def compare(
         for name in sorted(ours.keys() & statics.keys()):
             if ours[name] != statics[name]:
                 different[name] = f"static {statics[name]} in the file, {ours[name]} in like"
+    known = set(names)
     return Differences(
         tuple(name for name in names if name not in tensors),
-        tuple(name for name in tensors if name not in set(names)),
+        tuple(name for name in tensors if name not in known),
         different,
     )
 

@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 
 from funcgrad.errors import FileFormatError
 from funcgrad.io.digests import Digests
-from funcgrad.io.stored_tensors import DIGESTS, Array, StoredTensor, refused
+from funcgrad.io.stored_tensors import DIGESTS, Array, StoredTensor, fits_memory, refused
 from funcgrad.shape import DTYPES
 
 _METADATA: Final = "funcgrad.json"
@@ -83,7 +83,7 @@ class NpzFile:
             size = self._archive.getinfo(name).file_size
         if dtype.newbyteorder("=") not in DTYPES:
             raise ValueError(f"{name!r} is of dtype {dtype}, which no tensor has")
-        if prod(shape) * dtype.itemsize > size:
+        if prod(shape) * dtype.itemsize > size or not fits_memory(shape):
             raise ValueError(f"{name!r} of dtype {dtype} and shape {shape} has {size} bytes")
         return StoredTensor(name.removesuffix(_SUFFIX), dtype.name, shape)
 
@@ -100,6 +100,6 @@ class NpzFile:
 
 _FAULTS: Final = (
     *(BadZipFile, zlib.error, EOFError, ValueError, TypeError, KeyError, AttributeError),
-    *(NotImplementedError, RecursionError, SyntaxError),
+    *(RuntimeError, SyntaxError),  # encrypted members are RuntimeErrors
 )
 """Errors of NumPy and the standard library about damaged archives."""

@@ -24,6 +24,7 @@ from funcgrad.io.stored_tensors import (
     Array,
     StoredTensor,
     as_pairs,
+    fits_memory,
     native,
     refused,
 )
@@ -184,6 +185,7 @@ def _texts(metadata: dict[str, Any]) -> dict[str, str]:
 
 def _place(name: str, entry: dict[str, Any]) -> tuple[StoredTensor, int, int]:
     """Read and check what a header says about one tensor."""
+    name.encode()  # raises for half a character
     code, shape = entry["dtype"], tuple(entry["shape"])
     begin, end = entry["data_offsets"]
     numbers = (*shape, begin, end)
@@ -192,7 +194,7 @@ def _place(name: str, entry: dict[str, Any]) -> tuple[StoredTensor, int, int]:
     if code not in _NAMES and code not in _UNREAD_BITS:
         raise ValueError(f"{name!r} has the unknown dtype {code!r:.20}")
     bits = 8 * np.dtype(_width(code)).itemsize if code in _NAMES else _UNREAD_BITS[code]
-    if prod(shape) * bits != 8 * (end - begin):
+    if prod(shape) * bits != 8 * (end - begin) or not fits_memory(shape):
         raise ValueError(f"{name!r} of dtype {code} and shape {shape} has {end - begin} bytes")
     return StoredTensor(name, _NAMES.get(code, code), shape), begin, end
 

@@ -107,6 +107,12 @@ def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snaps
                 f"{operation}: metadata are texts under texts, got {key!r}: {text!r:.60}. Write"
                 " str(...) or json.dumps(...) around it."
             )
+        try:
+            f"{key}{text}".encode()
+        except UnicodeEncodeError as error:
+            raise DtypeError(
+                f"{operation}: metadata: {key!r} is no text that a file can hold: {error}."
+            ) from None
         if key.startswith(RESERVED):
             raise ArgumentError(f"{operation}: metadata: rename {key!r}; {RESERVED}... is taken.")
     kinds = [(name, kind) for name, (_, kind) in zip(names, pairs, strict=True)]

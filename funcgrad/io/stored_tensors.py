@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -86,6 +87,16 @@ def logical(tensor: StoredTensor, kind: str) -> StoredTensor:
     if kind in PAIRS and tensor.dtype == "float64" and tensor.shape[-1:] == (2,):
         return StoredTensor(tensor.name, "complex128", tensor.shape[:-1])
     return tensor
+
+
+def fits_memory(shape: Shape) -> bool:
+    """Whether NumPy can make arrays of a shape: an empty one must not be too large otherwise.
+
+    >>> fits_memory((0, 3)), fits_memory((0, 2**62))
+    (True, False)
+    """
+    widest = 16  # bytes of complex128
+    return prod([max(size, 1) for size in shape]) * widest < 2**63
 
 
 def native(array: Array) -> Array:

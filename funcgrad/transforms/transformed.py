@@ -155,7 +155,14 @@ class LinearMap(Watched[..., Any]):
 
     def __reduce__(self) -> Any:
         operation, argument, run, structure, specs, *others = self._parts
-        return _loaded, (operation, argument, _program(operation, run, specs), structure, specs, *others)
+        return _loaded, (
+            operation,
+            argument,
+            _program(operation, run, specs),
+            structure,
+            specs,
+            *others,
+        )
 
     def __repr__(self) -> str:
         return f"<linear function {self._operation}>"

@@ -15,7 +15,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io, optim
-from funcgrad.errors import ArgumentError, DtypeError, LeafError, TracerError, TreeError
+from funcgrad.errors import ArgumentError, DtypeError, LeafError, RangeError, TracerError, TreeError
 from funcgrad.shape import DTYPES, Spec, dtype_of
 from funcgrad.trace import concrete
 
@@ -276,6 +276,58 @@ def test_what_fits_is_loaded_where_that_is_wanted(path: Path) -> None:
     assert loaded["z"] is like["z"]  # a complex number is not cut to its real part
 
 
+def test_numbers_that_were_saved_are_loaded_like_themselves(path: Path) -> None:
+    """Numbers at the ends of all dtypes, and Python's."""
+    powers = [
+        sign * 2**k + more for k in (31, 32, 53, 62, 63) for sign in (1, -1) for more in (-1, 0)
+    ]
+    numbers = {
+        **{f"int {n}": n for n in (*powers, 2**64 - 1) if -(2**63) <= n < 2**64},
+        **{f"float {x}": x for x in (1.7e308, -0.0, float("inf"), 5e-324)},
+        "truth": True,
+        "complex": 1e308 - 1j,
+    }
+    limits = {dtype.name: np.iinfo(dtype) for dtype in DTYPES if dtype.kind in "iu"}
+    ends = {name: np.array([ii.min, ii.max], name) for name, ii in limits.items()}
+    tree = {"numbers": numbers, "ends": ends, "end": {name: x[1] for name, x in ends.items()}}
+    io.save(path, tree)
+    for strict in (True, False):
+        loaded = io.load(path, like=tree, strict=strict)
+        assert loaded["numbers"] == numbers
+        assert all(type(loaded["numbers"][name]) is type(x) for name, x in numbers.items())
+        assert all(same(loaded["ends"][name], x) for name, x in ends.items())
+        assert all(same(loaded["end"][name], x[1]) for name, x in ends.items())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "like", "shown"),
+    [
+        ([1, 300], "i1", "300, which int8"),
+        ([1, -129], "i1", "-129, which int8"),
+        (np.array([2**63], "u8"), "i8", "9223372036854775808, which int64"),
+        ([1.0, 1e300], "f4", r"1e\+300, which float32"),
+        ([7e4], "f2", "70000.0, which float16"),
+        ([2**40], "f2", "1099511627776, which float16"),
+        ([1e300 + 1j], "c8", r"\(1e\+300\+1j\), which complex64"),
+    ],
+)
+def test_no_number_wraps_or_becomes_infinite(
+    path: Path, numbers: Any, like: str, shown: str
+) -> None:
+    io.save(path, {"x": {"y": np.array(numbers)}})
+    template = {"x": {"y": np.zeros(len(numbers), like)}}
+    with pytest.raises(RangeError, match=rf"load: 'x.y' holds {shown} cannot hold"):
+        io.load(path, template, strict=False)
+    io.save(path, {"x": {"y": np.array(numbers[:0])}})
+    assert io.load(path, {"x": {"y": np.zeros(0, like)}}, strict=False)["x"]["y"].dtype == like
+
+
+def test_numbers_that_are_infinite_in_the_file_stay_so(path: Path) -> None:
+    io.save(path, {"x": np.array([np.inf, -np.inf, np.nan, 1e-300])})
+    loaded = io.load(path, {"x": np.zeros(4, "f4")}, strict=False)["x"]
+    np.testing.assert_array_equal(np.asarray(loaded), np.array([np.inf, -np.inf, np.nan, 0], "f4"))
+
+
 def test_a_message_about_many_paths_stays_short(path: Path) -> None:
     io.save(path, {f"name{i}": 1.0 for i in range(1000)})
     with pytest.raises(TreeError, match=r"unexpected in the file \(1000\): .* and 970 more"):
@@ -293,6 +345,7 @@ def test_a_message_about_many_paths_stays_short(path: Path) -> None:
         ({"__metadata__": 1.0}, "'__metadata__'"),
         ({"x": "text"}, r"tree\['x'\]"),
         ({"x": object()}, r"tree\['x'\]"),
+        ({"x": {"half\ud800": 1.0}}, r"'x.half\\ud800' is no text .* lone surrogate"),
     ],
 )
 def test_trees_that_cannot_be_named_are_refused(path: Path, tree: Any, reason: str) -> None:
@@ -323,6 +376,9 @@ def test_metadata_are_texts(path: Path) -> None:
     assert io.describe(path).metadata == metadata
     with pytest.raises(DtypeError, match=r"json.dumps"):
         io.save(path, {"x": 1.0}, {"step": 3})  # type: ignore[dict-item]
+    for wrong in ({"run": "\ud800"}, {"\ud800": "run"}):
+        with pytest.raises(DtypeError, match="is no text that a file can hold"):
+            io.save(path, {"x": 1.0}, wrong)
     with pytest.raises(ArgumentError, match=r"rename 'funcgrad.tree'"):
         io.save(path, {"x": 1.0}, {"funcgrad.tree": "{}"})
 

@@ -170,6 +170,9 @@ DATA = bytes(16)
         ({"x": entry("I32", [2], 0, 16)}, DATA, None, "'x' of dtype I32 .* has 16 bytes"),
         ({"x": entry("F64", [2**62, 4], 0, 16)}, DATA, None, "'x' of dtype F64"),
         ({"x": entry("F64", [-2], 0, -16)}, DATA, None, "'x' has the shape"),
+        ({"x": entry("F64", [0, 2**62], 0, 0)}, b"", None, "'x' of dtype F64"),
+        ({"x": entry("F64", [2**31, 0, 2**31], 0, 0)}, b"", None, "'x' of dtype F64"),
+        ({"x\ud800": entry("F64", [0], 0, 0)}, b"", None, "header is wrong.*surrogates"),
         ({"x": entry("F64", [True, 2], 0, 16)}, DATA, None, "'x' has the shape"),
         ({"x": entry("F64", [2.0], 0, 16)}, DATA, None, "'x' has the shape"),
         ({"x": entry("F64", [2], 16, 0)}, DATA, None, "'x' of dtype F64"),
@@ -313,12 +316,25 @@ def test_archives_with_objects_are_never_unpickled(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_claims_a_huge_shape_takes_no_memory(tmp_path: Path) -> None:
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,), }"
-    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        text = header.ljust(117) + b"\n"
-        archive.writestr("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text)
-    with pytest.raises(FileFormatError, match=r"'a.npy' of dtype float64 and shape"):
-        io.load(tmp_path / "x.npz")
+    for shape in (b"(1099511627776,)", b"(0, 4611686018427387904)"):
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': " + shape + b", }"
+        with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+            text = header.ljust(117) + b"\n"
+            archive.writestr("a.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text)
+        for read in (io.load, io.describe):
+            with pytest.raises(FileFormatError, match=r"'a.npy' of dtype float64 and shape"):
+                read(tmp_path / "x.npz")
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.ones(3))
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    for magic, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # a flag in both headers of the member
+        content[content.find(magic) + place] |= 1
+    (tmp_path / "x.npz").write_bytes(content)
+    for read in (io.load, io.describe):
+        with pytest.raises(FileFormatError, match=r"'a.npy' is encrypted"):
+            read(tmp_path / "x.npz")
 
 
 # ------------------------------------------------------------------------------------ the disk

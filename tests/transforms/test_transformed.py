@@ -176,7 +176,10 @@ def test_a_pullback_inside_of_a_transformation_says_why_it_stays() -> None:
         _, pullback = fg.vjp(lambda y: x * y, X)
         return pickle.dumps(pullback)
 
-    with pytest.raises(fg.errors.FuncgradError, match=r"program pullback: .* belongs to a transformation that runs around"):
+    with pytest.raises(
+        fg.errors.FuncgradError,
+        match=r"program pullback: .* belongs to a transformation that runs around",
+    ):
         fg.grad(f)(X)
 
 
