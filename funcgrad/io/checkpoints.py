@@ -10,23 +10,26 @@ from math import isnan, nan
 from operator import index
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final, Self, SupportsFloat, SupportsIndex
+from typing import Any, Final, Self, SupportsFloat, SupportsIndex, TypeAlias
 from warnings import warn
 
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
     FileFormatError,
+    FuncgradError,
     MissingFileError,
     StorageError,
 )
 from funcgrad.io.atomic_files import checked_path
-from funcgrad.io.loading import describe, load
+from funcgrad.io.loading import describe, load, verify
 from funcgrad.io.saving import PathLike, Snapshot, snapshot, write_snapshot
 from funcgrad.process_locks import ProcessLock, begin_thread
+from funcgrad.users_line import warn_user
 
 _NAME: Final = re.compile(r"step-(\d+)\.safetensors")
 _METRICS: Final = "metrics"
+_Mark: TypeAlias = tuple[int, ...]
 
 
 class Checkpoints:
@@ -41,7 +44,9 @@ class Checkpoints:
     directory : str or path
         The folder; it is made if it does not exist.
     keep : int or None, optional
-        How many of the newest steps stay; older files are removed after each save. None keeps all.
+        How many of the newest whole steps stay; older files are removed after each save. None keeps
+        all. The last steps that this object saved stay as well, if the folder has later ones of
+        another run.
     best : tuple of str and int, optional
         ``("loss", 2)`` also keeps the two steps with the least ``loss`` among their metrics; one
         that is NaN is the worst.
@@ -81,6 +86,8 @@ class Checkpoints:
         self._keep, self._best = keep, best
         self._thread: Thread | None = None
         self._failure: BaseException | None = None
+        self._saved: list[int] = []
+        self._whole: dict[int, tuple[_Mark, bool]] = {}
         self._lock = ProcessLock()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -90,6 +97,7 @@ class Checkpoints:
                 " another, or change the permissions of the folder above it.",
                 error.errno,
             ) from error
+        self._older = self._listed()
 
     def save(
         self,
@@ -134,6 +142,8 @@ class Checkpoints:
         def begin() -> None:
             self._wait()
             content = snapshot(tree, texts, "Checkpoints.save")
+            if not self._saved:
+                self._warn_of_another_run(number)
             self._thread = begin_thread(lambda: self._write(number, content))
             if wait:
                 self._wait()
@@ -143,7 +153,10 @@ class Checkpoints:
     def _write(self, step: int, content: Snapshot) -> None:
         try:
             write_snapshot(self._path(step), content, "Checkpoints.save")
-            self._prune(step)
+            self._whole[step] = _mark(self._path(step)), True
+            others = [other for other in self._saved if other != step]
+            self._saved = [*others, step][-(self._keep or 1) :]
+            self._prune()
         except BaseException as error:
             self._failure = error
 
@@ -202,7 +215,7 @@ class Checkpoints:
         passed: set[int] = set()
         while steps := [step for step in self._listed() if step not in passed]:
             try:
-                return steps[-1], load(self._path(steps[-1]), like)
+                return steps[-1], self._loaded(steps[-1], like)
             except MissingFileError:  # another process has just removed it
                 passed.add(steps[-1])
             except FileFormatError as error:
@@ -224,15 +237,30 @@ class Checkpoints:
     def _path(self, step: int) -> Path:
         return self._directory / f"step-{step:010d}.safetensors"
 
-    def _prune(self, saved: int) -> None:
+    def _loaded(self, step: int, like: object) -> Any:
+        path = self._path(step)
+        mark = _mark(path)
+        tree = load(path, like)
+        self._whole[step] = mark, True
+        return tree
+
+    def _warn_of_another_run(self, first: int) -> None:
+        last = max(self._older, default=0)
+        if last > first and last in self._listed():
+            warn_user(
+                f"Checkpoints.save: {str(self._directory)!r} has steps up to {last} already, and"
+                f" this run begins with {first}: latest() goes on returning step {last}. Begin with"
+                " latest(), choose another folder, or remove the older files.",
+                UserWarning,
+            )
+
+    def _prune(self) -> None:
         """Remove older files; those that are damaged neither count nor go."""
         if self._keep is None:
             return
-        metrics: dict[int, Mapping[str, float]] = {}
-        for step in self._listed():
-            with suppress(FileFormatError, MissingFileError, ValueError):
-                metrics[step] = json.loads(describe(self._path(step)).metadata[_METRICS])
-        staying = {saved, *sorted(metrics)[-self._keep :]}
+        listed = [(step, self._metrics(step)) for step in self._listed()]
+        metrics = {step: numbers for step, numbers in listed if numbers is not None}
+        staying = {*self._saved, *sorted(metrics)[-self._keep :]}
         if self._best is not None:
             name, count = self._best
             numbers = {step: known.get(name, nan) for step, known in metrics.items()}
@@ -240,6 +268,40 @@ class Checkpoints:
             staying |= set(ranked[:count])
         for step in metrics.keys() - staying:
             self._path(step).unlink(missing_ok=True)
+
+    def _metrics(self, step: int) -> Mapping[str, float] | None:
+        """The metrics in a file, which are read without its numbers; None if it is damaged.
+
+        A file's numbers are compared with their digests once, unless this object wrote or loaded it
+        as it is now: it may have been damaged when an earlier process ended, or by a disk.
+        """
+        path = self._path(step)
+        mark = _mark(path)
+        with suppress(FuncgradError):
+            if self._whole.get(step, (None,))[0] != mark:
+                self._whole[step] = mark, False
+                verify(path)
+                self._whole[step] = mark, True
+            if self._whole[step][1]:
+                return _read_metrics(describe(path).metadata.get(_METRICS, ""))
+        return None
+
+
+def _mark(path: Path) -> _Mark:
+    """Facts about a file that change when it is written to; nothing if it is gone."""
+    try:
+        facts = path.stat()
+    except OSError:  # another process has just removed it
+        return ()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _read_metrics(text: str) -> dict[str, float]:
+    """Read metrics; a file that was written by hand has none."""
+    try:
+        return {str(name): float(x) for name, x in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _step(step: object) -> int:

@@ -19,6 +19,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io
 from funcgrad.errors import ArgumentError, DtypeError, StorageError, TreeError
+from funcgrad.io import checkpoints as checkpoint_files
 from funcgrad.io.saving import snapshot
 from tests.io.kills import killed, train
 
@@ -82,8 +83,91 @@ def test_all_may_stay(tmp_path: Path) -> None:
 def test_a_run_that_began_anew_does_not_remove_what_it_saves(tmp_path: Path) -> None:
     for step in (100, 101, 102):
         io.Checkpoints(tmp_path).save(step, state(step), wait=True)
-    io.Checkpoints(tmp_path).save(5, state(5), wait=True)
-    assert io.Checkpoints(tmp_path).steps() == (5, 100, 101, 102)
+    anew = io.Checkpoints(tmp_path, keep=2)
+    with pytest.warns(UserWarning, match=r"steps up to 102 already, .* begins with 0: latest\(\)"):
+        anew.save(0, state(0))
+    for step in range(1, 5):
+        anew.save(step, state(step), wait=True)
+        assert anew.steps() == (step - 1, step, *(100, 101, 102)[-2:])
+    anew.save(3, state(3))
+    assert anew.steps() == (3, 4, 101, 102)
+
+
+def test_a_run_that_goes_on_is_not_warned(tmp_path: Path) -> None:
+    for _ in range(3):
+        checkpoints = io.Checkpoints(tmp_path)
+        step, _ = checkpoints.latest() or (0, None)
+        with checkpoints:
+            for more in range(1, 4):
+                checkpoints.save(step + more, state(step + more))
+    assert checkpoints.steps() == (7, 8, 9)
+
+
+def damage(file: Path) -> None:
+    """Change a file's last byte, which belongs to its numbers."""
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_files_with_damaged_numbers_count_for_nothing(
+    tmp_path: Path, keep: int, resumed: bool
+) -> None:
+    first = io.Checkpoints(tmp_path, keep=None)
+    for step in range(1, 7):
+        first.save(step, state(step), metrics={"loss": step})
+    first.wait()
+    checkpoints = io.Checkpoints(tmp_path, keep=keep, best=("loss", 1))
+    if resumed:
+        assert checkpoints.latest(STATE) is not None
+    for step in (1, 5, 6):
+        damage(step_file(tmp_path, step))
+    checkpoints.save(7, state(7), metrics={"loss": 7}, wait=True)
+    whole = {7: (2, 7), 6: (2, 4, 7), 5: (2, 3, 4, 7)}[8 - keep]
+    assert checkpoints.steps() == tuple(sorted({1, 5, 6, *whole}))
+    checkpoints.save(8, state(8), metrics={"loss": 8}, wait=True)
+    damage(step_file(tmp_path, 8))
+    with pytest.warns(UserWarning, match="passed over"):
+        latest = io.Checkpoints(tmp_path).latest(STATE)
+    assert latest is not None
+    assert latest[0] == (2 if keep == 1 else 7)
+
+
+def test_numbers_that_are_known_to_be_whole_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verified: list[str] = []
+    verify = checkpoint_files.verify
+    monkeypatch.setattr(
+        checkpoint_files, "verify", lambda path: [verified.append(path.name), verify(path)]
+    )
+    checkpoints = io.Checkpoints(tmp_path)
+    for step in range(1, 6):
+        checkpoints.save(step, state(step), wait=True)
+    assert verified == []
+    damage(step_file(tmp_path, 4))
+    resumed = io.Checkpoints(tmp_path)
+    assert resumed.latest() is not None  # which reads step 5
+    for step in (6, 7):
+        resumed.save(step, state(step), wait=True)
+    assert sorted(verified) == [step_file(tmp_path, step).name for step in (3, 4)]
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"metrics": ""}, {"metrics": "[1]"}, {"metrics": '{"loss": "low"}'}]
+)
+def test_a_file_that_was_written_by_hand_is_a_step_without_metrics(
+    tmp_path: Path, metadata: dict[str, str]
+) -> None:
+    io.save(step_file(tmp_path, 3), STATE, metadata)
+    checkpoints = io.Checkpoints(tmp_path, keep=1, best=("loss", 1))
+    latest = checkpoints.latest(STATE)
+    assert latest is not None
+    assert latest[0] == 3
+    for step in (4, 5):
+        checkpoints.save(step, state(step), metrics={"loss": step}, wait=True)
+    assert checkpoints.steps() == (4, 5)
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
@@ -101,7 +185,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert len(warnings) == 3
     # Files that cannot be read do not count as kept ones.
     checkpoints.save(6, state(6), wait=True)
-    assert checkpoints.steps() == (2, 3, 4, 5, 6)
+    assert checkpoints.steps() == (1, 2, 3, 4, 5, 6)
 
 
 def test_a_state_of_another_structure_is_an_error(tmp_path: Path) -> None:
@@ -281,7 +365,8 @@ checkpoints.wait()
 
 
 def test_two_processes_may_use_one_folder(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", "-c", WRITER, str(tmp_path)]
+    begun = "ignore:Checkpoints.save"  # the one that is later begins below the other's steps
+    command = [sys.executable, "-W", "error", "-W", begun, "-c", WRITER, str(tmp_path)]
     processes = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
     checkpoints = io.Checkpoints(tmp_path, keep=2)
