@@ -249,7 +249,14 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     # Files.
     ("fg.io", "save_file save_state_dict tree_serialise_leaves", "fg.io.save(path, tree)"),
-    ("fg.io", "load_file safe_open load_state_dict", "fg.io.load(path, like=tree)"),
+    (
+        "fg.io",
+        "load_file safe_open",
+        "fg.io.load(path, like=tree), with layout='torch' for PyTorch's",
+    ),
+    ("fg.io", "load_state_dict", "fg.nn.from_torch(state_dict, like=model)"),
+    ("fg.nn", "load_state_dict", "fg.nn.from_torch(state_dict, like=model)"),
+    ("fg.nn", "state_dict", "fg.nn.to_torch(model)"),
     ("fg.io", "tree_deserialise_leaves", "fg.io.load(path, like=tree)"),
     ("fg.random", "seed default_rng RandomState manual_seed get_state set_state", KEYS),
     ("fg.random", "rand random random_sample", "fg.random.uniform(key, shape)"),

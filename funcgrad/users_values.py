@@ -198,6 +198,33 @@ def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
     return result
 
 
+def converted(
+    array: np.ndarray[Any, Any], dtype: np.dtype[Any], place: str
+) -> np.ndarray[Any, Any]:
+    """Convert numbers from a file within their kind, for a leaf that is to have a dtype.
+
+    Raises
+    ------
+    RangeError
+        The dtype cannot hold one of them.
+    """
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore"):
+        numbers: np.ndarray[Any, Any] = array.astype(dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        outside = (array > limits.max) | (array < limits.min)
+    else:
+        outside = np.isfinite(array) & ~np.isfinite(numbers)
+    if np.any(outside):
+        raise RangeError(
+            f"{place} holds {array[outside][0]}, which {dtype} cannot hold. Give like= a leaf of"
+            f" dtype {array.dtype} there."
+        )
+    return numbers
+
+
 _NUMBERS_ONLY: Final = "Tensors hold bool, integers, float16 to 64, complex64 and complex128."
 _REMEDIES: Final = (
     (

@@ -48,6 +48,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Clusters, which need a package of their own, and files of one format.
     "funcgrad.parallel.chunk_steps": frozenset({"funcgrad.parallel.dask_engine"}),
     "funcgrad.parallel.sources": frozenset({"funcgrad.io"}),
+    # Layers, for files of other libraries.
+    "funcgrad.io.loading": frozenset({"funcgrad.nn.torch_layouts"}),
     # A pullback is pickled as its program.
     "funcgrad.transforms.transformed": frozenset({"funcgrad.transforms.stage"}),
     # A program's forms are functions of it, which its methods offer.

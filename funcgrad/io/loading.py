@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from funcgrad.errors import FileFormatError, RangeError, TreeError
+from funcgrad.errors import ArgumentError, FileFormatError, TreeError
 from funcgrad.io.atomic_files import checked_path, reading
 from funcgrad.io.digests import Digests
 from funcgrad.io.matching import (
@@ -41,6 +41,8 @@ from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.trace import NUMBERS
 from funcgrad.trees import Structure, unflatten
+from funcgrad.users_line import warn_user
+from funcgrad.users_values import converted
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,12 @@ def _opened(path: PathLike, operation: str) -> Iterator[_Content]:
         yield _Content(kind(file, place, operation), place, operation)
 
 
-def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
+def load(
+    path: PathLike,
+    like: object = None,
+    strict: bool = True,
+    layout: Literal["funcgrad", "torch"] | None = None,
+) -> Any:
     """Load a tree from a file that `save` or another library wrote.
 
     Parameters
@@ -144,6 +151,10 @@ def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
         or with another shape, keep their values; where the dtype differs within its kind, the
         file's numbers are converted, which has to keep them in range; names that only the file has
         are left out. `differences` lists all of these.
+    layout : {"funcgrad", "torch"}, optional
+        Whose names and layouts a file of weights has. PyTorch's matrices are transposed to ours:
+        with "torch", ``like`` is a model, which gets them by ``nn.from_torch``. A file of funcgrad
+        says itself that it is one.
 
     Returns
     -------
@@ -163,6 +174,14 @@ def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
         The file is cut, damaged or of another format; a tensor whose numbers changed is named.
     MissingFileError, StorageError
         There is no such file, or it cannot be read.
+    ArgumentError
+        The layout is unknown, or there is no ``like`` for that of PyTorch.
+
+    Warns
+    -----
+    UserWarning
+        Another library wrote the file, and square matrices of layers would be taken as they are.
+        They are transposed in files of PyTorch, which no shape shows. Say ``layout``.
 
     Notes
     -----
@@ -186,14 +205,26 @@ def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
     different (1): bias: float64[] in the file, a Python int in like
     Correct like=, or load what fits with strict=False.
     """
+    if layout not in (None, "funcgrad", "torch") or (layout == "torch" and like is None):
+        raise ArgumentError(
+            f"load: layout is 'torch', with a model as like=, or 'funcgrad', got {layout!r} and"
+            f" like={like!r:.60}."
+        )
     with _opened(path, "load") as content:
+        if layout == "torch":
+            from funcgrad.nn.torch_layouts import loaded
+
+            return loaded("load", content.read(content.file.tensors), like, None, strict)
         if like is None:
             return _as_saved(content)
+        if layout is None and content.tree is None:
+            _warn_of_turned_squares(content, like)
         unlike = _differences(content, like)
         if strict and unlike:
             raise TreeError(
                 f"load: {str(path)!r} does not fit like=.\n{unlike}\nCorrect like=, or"
                 " load what fits with strict=False."
+                f"{'' if content.tree else _OF_TORCH}"
             )
         names, leaves, structure = named_leaves(like, "load")
         usable = {
@@ -205,6 +236,23 @@ def load(path: PathLike, like: object = None, strict: bool = True) -> Any:
         values = {name: _leaf(content, arrays, name, leaf) for name, leaf in usable.items()}
         pairs = zip(names, leaves, strict=True)
         return unflatten(structure, [values.get(name, leaf) for name, leaf in pairs])
+
+
+_OF_TORCH: Final = " A file of PyTorch's weights is loaded with layout='torch'."
+
+
+def _warn_of_turned_squares(content: _Content, like: object) -> None:
+    """Warn where nothing shows whether a matrix is to be transposed."""
+    from funcgrad.nn.torch_layouts import turned_squares
+
+    names = [name for name in turned_squares(like) if name in content.file.tensors]
+    if names:
+        warn_user(
+            f"load: {', '.join(names[:3])}{', ...' * (len(names) > 3)} are square, and in a file of"
+            " another library: PyTorch has these matrices transposed. Write layout='torch' for a"
+            " file of PyTorch, layout='funcgrad' where the matrices are for x @ weight.",
+            UserWarning,
+        )
 
 
 def _as_saved(content: _Content) -> Any:
@@ -233,26 +281,7 @@ def _leaf(content: _Content, arrays: Mapping[str, Array], name: str, leaf: objec
         array = array.reshape(-1).view(np.complex128).reshape(tensor.shape)
     if type(leaf) in NUMBERS:
         return restored(array, type(leaf).__name__)
-    return restored(_converted(array, dtype_of(leaf), name), "")
-
-
-def _converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
-    """Convert numbers within their kind; one that the dtype does not reach is an error."""
-    if array.dtype == dtype:
-        return array
-    with np.errstate(over="ignore"):
-        converted = array.astype(dtype)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        outside = (array > limits.max) | (array < limits.min)
-    else:
-        outside = np.isfinite(array) & ~np.isfinite(converted)
-    if np.any(outside):
-        raise RangeError(
-            f"load: {name!r} holds {array[outside][0]}, which {dtype} cannot hold. Give like= a"
-            f" leaf of dtype {array.dtype} there."
-        )
-    return converted
+    return restored(converted(array, dtype_of(leaf), f"load: {name!r}"), "")
 
 
 def differences(path: PathLike, like: object) -> Differences:

@@ -78,6 +78,7 @@ from funcgrad.nn.recurrent import GRUCell, LSTMCell, RNNCell, bidirectional, run
 from funcgrad.nn.regression_losses import huber_loss, log_cosh, squared_error
 from funcgrad.nn.smooth_activations import celu, mish, selu, softsign, squareplus
 from funcgrad.nn.summaries import summary
+from funcgrad.nn.torch_layouts import from_torch, to_torch
 from funcgrad.numpy import logsumexp, tanh
 
 __all__ = [
@@ -117,6 +118,7 @@ __all__ = [
     "dice_loss",
     "dropout",
     "elu",
+    "from_torch",
     "gelu",
     "glorot_normal",
     "glorot_uniform",
@@ -168,6 +170,7 @@ __all__ = [
     "summary",
     "swish",
     "tanh",
+    "to_torch",
     "triplet_margin_loss",
     "truncated_normal",
     "variance_scaling",

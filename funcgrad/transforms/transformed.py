@@ -43,11 +43,12 @@ def importable_name(function: Callable[..., object]) -> str:
     script; so names of ``__main__`` are for ``pickle`` alone.
     """
     resolved: Any = sys.modules.get(function.__module__)
-    for name in function.__qualname__.split("."):
-        resolved = getattr(resolved, name, None)
+    name: str = function.__qualname__
+    for attribute in name.split("."):
+        resolved = getattr(resolved, attribute, None)
     if resolved is not function or (function.__module__ == "__main__" and _goes_by_value()):
         return ""
-    return function.__qualname__
+    return name
 
 
 def _goes_by_value() -> bool:
