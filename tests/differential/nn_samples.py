@@ -34,6 +34,10 @@ def layers() -> dict[str, Sample]:
         **{name: Sample(getattr(nn, name), (X,)) for name in ACTIVATIONS.split()},
         **{name: Sample(getattr(nn, name), (key, (2, 3))) for name in INITIALIZERS.split()},
         "build": Sample(nn.build, (nn.dense(3), key, (3, 2)), then=_applied),
+        "from_torch": Sample(
+            nn.from_torch, ({"weight": np.ones((1, 2))}, nn.Linear(fg.tensor([[1.0], [2.0]])))
+        ),
+        "to_torch": Sample(nn.to_torch, (nn.Linear(fg.tensor([[1.0], [2.0]])),)),
         "dense": Sample(nn.dense, (3,), then=_built),
         "recipe": Sample(nn.recipe, (nn.Linear, 3), then=_built),
         "sequential": Sample(nn.sequential, (nn.dense(3), nn.relu, nn.dense(1)), then=_built),

@@ -136,6 +136,50 @@ def test_bad_calls_are_explained(make, text):
         holds(laws.taylor, at=st.tensors())(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("own", [None, settings(deadline=None, database=None, max_examples=30)])
+def test_a_failure_is_shrunk_and_not_explained(own: settings | None):
+    calls = 0
+
+    def is_small(f: Any, args: Any, *, seed: int = 0) -> None:
+        nonlocal calls
+        calls += 1
+        assert np.max(f(*args)) < 0.3
+
+    with pytest.raises(AssertionError):
+        holds(is_small, at=st.tensors(shape=20), settings=own)(fnp.sin)(is_small)
+    assert calls < 60  # explained, it would be more than a hundred
+
+
+def softplus(x):
+    return fnp.logaddexp(x, 0.0)
+
+
+flat_softplus = fg.custom_jvp(softplus)
+flat_softplus.defjvp(
+    lambda primals, tangents: (
+        softplus(*primals),
+        fnp.where(primals[0] > 5, 1.0, fg.nn.sigmoid(primals[0])) * tangents[0],
+    )
+)
+steadily = settings(max_examples=200, deadline=None, database=None, derandomize=True)
+
+
+def test_a_mistake_of_another_scale_is_found():
+    test = holds(laws.grad_is_numerical, at=st.tensors(shape=3), settings=steadily)(flat_softplus)
+    with pytest.raises(CheckError, match="is wrong for softplus"):
+        test(laws.grad_is_numerical)
+
+
+@pytest.mark.parametrize("law", [laws.grad_is_numerical, laws.pure, laws.subgradient])
+def test_an_overflow_far_away_is_no_mistake(law: Any):
+    def energy(x):
+        return fnp.sum(fnp.exp(x))
+
+    holds(law, at=st.tensors(shape=2), settings=settings(steadily, max_examples=60))(energy)(law)
+    with pytest.raises(CheckError):
+        laws.grad_is_numerical(energy, (fg.tensor([1e3, 1.0]),))
+
+
 def test_laws_of_ones_own_can_be_held():
     def is_even(f: Any, args: Any, *, seed: int = 0) -> None:
         (x,) = args

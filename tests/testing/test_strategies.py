@@ -37,6 +37,24 @@ def test_tensors_have_the_dtype_the_shape_and_the_range(x):
     assert np.all((parts >= -2) & (parts <= 3))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64"])
+def test_a_few_tensors_are_of_other_scales(dtype: str):
+    sizes = []
+
+    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
+    @given(st.tensors(dtype, 3))
+    def draw(x):
+        sizes.append(float(np.max(np.abs(np.asarray(x)))))
+
+    draw()
+    ends = [0, 1e-3, 4, 10, 30, 1e3, 1e6]
+    slack = 1 + 0.5 * (dtype == "complex64")  # of real and imaginary part
+    counts = np.histogram(sizes, slack * np.array(ends))[0]
+    assert sum(counts) == 300
+    assert counts[1] > 150
+    assert np.all(counts[: 5 if dtype == "float16" else 6] > 1)
+
+
 @quickly
 @given(st.tensors("int32", (2, 3)), st.tensors(bool, 4), st.tensors("uint8", 2))
 def test_tensors_of_integers_and_flags(x, flags, bytes_):

@@ -25,6 +25,10 @@ from funcgrad.testing.subject import Pytree
 
 _KINDS: Final = ("float64", "float32", "float16", "complex128", "complex64")
 _RANGE: Final = (-4.0, 4.0)
+_SCALES: Final = (1e-3, 10.0, 30.0, 1e3, 1e6)
+"""Greatest numbers of some draws, by default: formulas have other branches near 0 and far away."""
+_USUAL: Final = 2
+"""How many draws of the usual range there are for one of another scale."""
 _INTEGERS: Final = 8
 
 
@@ -76,9 +80,9 @@ def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None
     shape : int, tuple of int, or strategy of them
         Such as ``hypothesis.extra.numpy.array_shapes()``.
     elements : pair of numbers, or strategy, optional
-        The least and the greatest number, by default -4 and 4 (real and imaginary parts of a
-        complex number), or a strategy of numbers, which shrinks as it does. Integers are from -8
-        to 8 by default.
+        The least and the greatest number (real and imaginary parts of a complex number), or a
+        strategy of numbers, which shrinks as it does. By default numbers are from -4 to 4 in two
+        draws of three, else all up to 1e-3, 10, 30, 1e3 or 1e6. Integers are from -8 to 8.
 
     Returns
     -------
@@ -100,7 +104,21 @@ def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None
     >>> find(tensors(np.float32, (2,), (0, 1)), lambda x: x[0] > 0.5)
     Tensor([0.75 , 0.625], dtype=float32)
     """
-    return _drawn_tensors("strategies.tensors", dtype, shape, elements)
+    drawn = _drawn_tensors("strategies.tensors", dtype, shape, elements)
+    if elements is not None:
+        return drawn
+    st = hypothesis_for("strategies.tensors")
+    scales = st.sampled_from([_RANGE[1]] * (_USUAL * len(_SCALES)) + [*_SCALES])
+    strategy: Strategy = st.tuples(drawn, scales).map(lambda pair: _scaled(*pair))
+    return strategy
+
+
+def _scaled(x: Tensor, greatest: float) -> Tensor:
+    """Scale numbers of the usual range, where the dtype is inexact and holds the result."""
+    dtype = dtype_of(x)
+    if greatest == _RANGE[1] or not is_inexact(dtype) or greatest > float(np.finfo(dtype).max):
+        return x
+    return tensor(np.asarray(x) * dtype.type(greatest / _RANGE[1]))
 
 
 def _drawn_tensors(name: str, dtype: Drawn, shape: Drawn, elements: Drawn) -> Strategy:
