@@ -24,6 +24,7 @@ from funcgrad.errors import (
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
+from funcgrad.trace import RAW, concrete
 from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
 from funcgrad.users_values import ArrayLike, leaf_remedy, operand
 
@@ -307,6 +308,8 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
     ------
     ShapeError
         A schedule returns an array.
+    ArgumentError
+        It returns a negative number, which is known.
     """
     if not callable(learning_rate):
         return learning_rate
@@ -314,6 +317,12 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
     if np.shape(rate) != ():
         raise ShapeError(
             f"learning_rate: a schedule returns one number for a count, got shape {np.shape(rate)}."
+        )
+    number = concrete(operand(rate, "learning_rate"))
+    if type(number) in RAW and number < 0:
+        raise ArgumentError(
+            f"learning_rate: a schedule returned {number} at the count {concrete(count)}. A"
+            " negative rate climbs: minimize minus the function in its place."
         )
     return rate
 

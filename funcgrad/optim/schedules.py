@@ -22,6 +22,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.frozen_dataclasses import pytree, static_field
+from funcgrad.optim.base import check_number
 from funcgrad.optim.schedule_plots import plot
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
@@ -67,6 +68,19 @@ def _whole(schedule: str, least: int = 1, **numbers: object) -> None:
             )
 
 
+def _rates(schedule: str, **rates: ArrayLike | None) -> None:
+    """Check learning rates, and factors of these: a negative one would climb.
+
+    Raises
+    ------
+    ArgumentError, DtypeError
+        One is negative, infinite or no number.
+    """
+    for name, rate in rates.items():
+        if rate is not None:
+            check_number(f"schedules.{schedule}", name, rate)
+
+
 def _share(count: Count, steps: int, warmed: int) -> Tensor:
     """How much of the way from the start to the end is behind, from 0 to 1."""
     share: Tensor = fnp.clip((count - warmed) / max(steps - warmed, 1), 0.0, 1.0)
@@ -99,6 +113,7 @@ class constant:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
+        _rates("constant", start=self.start)
         _whole("constant", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
@@ -136,6 +151,7 @@ class polynomial:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
+        _rates("polynomial", start=self.start, end=self.end)
         _whole("polynomial", steps=self.steps)
         _whole("polynomial", 0, warmup=self.warmup)
 
@@ -169,6 +185,7 @@ class linear:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
+        _rates("linear", start=self.start, end=self.end)
         _whole("linear", steps=self.steps)
         _whole("linear", 0, warmup=self.warmup)
 
@@ -207,6 +224,7 @@ class cosine:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
+        _rates("cosine", start=self.start, end=self.end)
         _whole("cosine", steps=self.steps)
         _whole("cosine", 0, warmup=self.warmup)
 
@@ -247,6 +265,7 @@ class exponential:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
+        _rates("exponential", start=self.start, factor=self.factor)
         _whole("exponential", steps=self.steps)
         _whole("exponential", 0, warmup=self.warmup)
 
@@ -282,6 +301,7 @@ class inverse_sqrt:  # noqa: N801 - a function to its users
     warmup: int = static_field()
 
     def __post_init__(self) -> None:
+        _rates("inverse_sqrt", start=self.start)
         _whole("inverse_sqrt", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
@@ -321,6 +341,7 @@ class onecycle:  # noqa: N801 - a function to its users
     end: ArrayLike | None = None
 
     def __post_init__(self) -> None:
+        _rates("onecycle", peak=self.peak, start=self.start, end=self.end)
         _whole("onecycle", 2, steps=self.steps)
         if self.warmup is not None:
             _whole("onecycle", 1, warmup=self.warmup)
@@ -412,6 +433,7 @@ class restarts:  # noqa: N801 - a function to its users
     factor: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
+        _rates("restarts", factor=self.factor)
         _check_schedules("restarts", [self.schedule])
         _whole("restarts", steps=self.steps)
 
@@ -481,6 +503,9 @@ class piecewise:  # noqa: N801 - a function to its users
             )
         for boundary in self.rates:
             _whole("piecewise", 0, **{"a count in rates": boundary})
+        _rates("piecewise", start=self.start)
+        for rate in self.rates.values():
+            _rates("piecewise", **{"a rate in rates": rate})
 
     def __call__(self, count: Count) -> Tensor:
         rate = fnp.asarray(self.start) + 0.0 * count

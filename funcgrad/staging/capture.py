@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import field
+from functools import partial
 from operator import attrgetter, methodcaller
 from pickle import dumps
 from threading import local
@@ -382,7 +383,7 @@ class Capture:
     def _object(self, value: object) -> Iterator[Any]:
         """Watch an object's class and attributes; yield the values in its slots."""
         kind, watch = type(value), self._watch
-        fields = getattr(value, "__dict__", None)
+        fields = _fields(value)
         if self._libraries.has_class(kind) or kind.__module__.startswith("polars."):
             if _has_numbers(kind):
                 self._unseen = self._unseen or (watch.about, kind)
@@ -440,6 +441,19 @@ def _rules(primitive: Primitive) -> list[Any]:
     parts += [primitive.evaluate, primitive.result, primitive.batch, primitive.source]
     flat = [rule for entry in parts for rule in (entry if type(entry) is tuple else (entry,))]
     return [rule for rule in (*flat, primitive.body) if callable(rule)]
+
+
+def _fields(value: object) -> Any:
+    """The attributes of an object; None if it has none.
+
+    Partial functions and exceptions get a dict when ``__dict__`` is read, and are pickled with it
+    from then on.
+    """
+    if isinstance(value, BaseException):
+        return (*BaseException.__reduce__(value), None)[2]
+    if isinstance(value, partial):
+        return partial.__reduce__(value)[2][3]  # func, args, keywords, dict
+    return getattr(value, "__dict__", None)
 
 
 def _slots(kind: type[Any]) -> list[str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -180,7 +181,10 @@ def _program(operation: str, run: LinearRun, specs: Sequence[Spec]) -> Program:
 
     of_present.__name__ = operation
     zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs if is_inexact(spec.dtype)]
-    return program(of_present)(*zeros)
+    staged = program(of_present)(*zeros)
+    # The user's line is where the function is pickled, which is no part of it.
+    equations = tuple([replace(equation, source="") for equation in staged.equations])
+    return replace(staged, equations=equations)
 
 
 def _loaded(operation: str, argument: str, program: Program, *others: Any) -> LinearMap:

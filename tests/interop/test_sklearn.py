@@ -314,6 +314,16 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
         r"y has the labels \[2\], which are not among the classes",
     ),
     (lambda: Estimator().fit(X), errors.ArgumentError, "requires y to be passed"),
+    *[
+        (call, errors.ArgumentError, words)
+        for call, words in (
+            (lambda: Estimator(loss=absolute).fit(X), r"y is None: .*'y'.*Estimator.fit\(X, y\)"),
+            (lambda: Regressor(loss=absolute).fit(X, None), r"Regressor.fit: .* y is None"),
+            (lambda: Estimator(loss=absolute).partial_fit(X), r"y is None"),
+            (lambda: Estimator((0.0,), by_distance).fit(X, Y), r"y is given: too many .*\(X\)"),
+            (lambda: Estimator(loss=absolute).fit(X, Y).score(X), r"Estimator.score: .* y is None"),
+        )
+    ],
 ]
 
 
@@ -321,6 +331,14 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
 def test_refusals(call: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize("make", [optim.adam, optim.adamw, optim.rmsprop, optim.lion])
+def test_fit_leaves_the_optimizer_as_it_was(make: Any) -> None:
+    optimizer = make(0.01)
+    before = pickle.dumps(optimizer), joblib.hash(optimizer)
+    Regressor(optimizer=optimizer, max_iter=2).fit(X, Y)
+    assert (pickle.dumps(optimizer), joblib.hash(optimizer)) == before
 
 
 def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,45 @@ def test_bad_schedules():
         schedules.piecewise(1.0, [(2, 0.5)])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("constant", {"start": -0.1}),
+        ("linear", {"start": -0.1, "end": 0.1, "steps": 3}),
+        ("linear", {"start": 0.1, "end": -0.1, "steps": 3}),
+        ("cosine", {"start": 0.1, "end": -0.1, "steps": 3}),
+        ("polynomial", {"start": -0.1, "end": 0.0, "steps": 3}),
+        ("exponential", {"start": 0.1, "factor": -0.5, "steps": 3}),
+        ("exponential", {"start": float("nan"), "factor": 0.5, "steps": 3}),
+        ("inverse_sqrt", {"start": -0.1, "warmup": 1}),
+        ("onecycle", {"peak": -0.1, "steps": 9}),
+        ("onecycle", {"peak": 0.1, "steps": 9, "end": -0.1}),
+        ("piecewise", {"start": -0.1, "rates": {2: 0.1}}),
+        ("piecewise", {"start": 0.1, "rates": {2: -0.1}}),
+        ("restarts", {"schedule": schedules.constant(0.1), "steps": 3, "factor": -1.0}),
+    ],
+)
+def test_a_rate_that_climbs_is_refused(name, fields):
+    with pytest.raises(ArgumentError, match=rf"schedules.{name}: .* has to be at least 0"):
+        getattr(schedules, name)(**fields)
+
+
+def test_a_schedule_of_the_user_s_that_climbs_is_refused():
+    optimizer = optim.sgd(lambda count: 0.2 - 0.1 * count)
+    params, state = fg.tensor(1.0), optimizer.init(fg.tensor(1.0))
+    for _ in range(3):
+        params, state = optimizer.step(fg.tensor(1.0), state, params)
+    with pytest.raises(ArgumentError, match=r"a schedule returned -0\.1.* at the count 3"):
+        optimizer.step(fg.tensor(1.0), state, params)
+    with pytest.raises(ArgumentError, match=r"a schedule returned -0\.1 at the count 0"):
+        optim.adam(lambda count: -0.1).step(params, optim.adam(0.1).init(params), params)
+
+
+def test_gradients_of_schedules_may_be_negative():
+    gradient = fg.grad(lambda schedule: -schedule(2))(schedules.linear(0.5, 0.1, 10))
+    assert float(gradient.start) == pytest.approx(-0.8)
+
+
 def test_a_schedule_is_plotted():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

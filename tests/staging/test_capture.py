@@ -1,11 +1,13 @@
 """A jitted function never uses stale values of what it reads from outside of its arguments."""
 
+import pickle
 import warnings
 from collections import deque
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
@@ -222,6 +224,31 @@ def test_an_array_of_any_dtype_and_layout_is_watched():
         assert capture.unchanged()
         array[...] = np.ones((), array.dtype) if array.dtype.kind != "f" else 7.0
         assert not capture.unchanged()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        partial(max, 2.0),
+        partial(partial(max), key=abs),
+        deque([1]),
+        SimpleNamespace(a=1.0),
+        np.arange(3.0),
+        fg.optim.adam(0.1),
+        fg.nn.Activation(np.tanh),
+        fg.vjp(fnp.sin, 2.0)[1],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_function_reads_is_pickled_as_before(value):
+    def f(x):
+        repr(type(value))
+        return 2.0 * x
+
+    before = pickle.dumps(value)
+    for function in (fg.jit(f), fg.jit(fg.grad(f)), fg.program(f)):
+        function(1.0)
+    assert pickle.dumps(value) == before
 
 
 def test_as_much_as_is_allowed_can_be_watched():

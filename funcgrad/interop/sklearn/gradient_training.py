@@ -246,7 +246,8 @@ def evaluated(name: str, loss: Callable[..., Any], params: Pytree, data: Data, k
     ShapeError
         It is a batch of numbers, or several.
     ArgumentError
-        There are weights, and the loss takes none.
+        There are weights, and the loss takes none; or it takes y and there is none, or the other
+        way round.
     """
     takes = _taken_by(loss)
     named = {}
@@ -259,7 +260,9 @@ def evaluated(name: str, loss: Callable[..., Any], params: Pytree, data: Data, k
         )
     if "key" in takes:
         named["key"] = key
-    value = loss(params, data.X, *(() if data.y is None else (data.y,)), **named)
+    targets = () if data.y is None else (data.y,)
+    _check_call(name, loss, (params, data.X, *targets), named)
+    value = loss(params, data.X, *targets, **named)
     leaves = trees.leaves(value)
     if len(leaves) != 1 or shape_of(leaves[0]) != ():
         shapes = [shape_of(leaf) for leaf in leaves]
@@ -269,6 +272,23 @@ def evaluated(name: str, loss: Callable[..., Any], params: Pytree, data: Data, k
             " Return the mean over the rows, such as fnp.mean(losses)."
         )
     return leaves[0]
+
+
+def _check_call(
+    name: str, loss: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    """Check that a loss can be called with y, or without it."""
+    try:
+        inspect.signature(loss).bind(*args, **named)
+    except ValueError:  # of a function that is not written in Python
+        return
+    except TypeError as error:
+        called, other = ("X", "X, y") if len(args) == 2 else ("X, y", "X")
+        raise ArgumentError(
+            f"{name}: the loss is called as loss(params, {called}), since y is"
+            f" {'None' if len(args) == 2 else 'given'}: {error}. Write {name}({other}), or give the"
+            " loss these parameters."
+        ) from None
 
 
 def compiled_step(
