@@ -69,6 +69,7 @@ class Flat:
                 )
             return value
 
+        self._function = f
         self._unravel = unravel
         self._value: Callable[..., Any] = jit(of_vector)
         self._values = jit(_batched(of_vector))
@@ -76,6 +77,10 @@ class Flat:
         self._grad: Callable[..., Any] = jit(grad(of_vector))
         self._hessian: Callable[..., Any] = jit(hessian(of_vector))
         self._hvp = jit(lambda x, v, *args: hvp(lambda y: of_vector(y, *args), (x,), (v,)))
+
+    def __reduce__(self) -> Any:
+        """Pickle the function, and a tree like the first."""
+        return Flat, (self._function, self._unravel(np.zeros(self.size)))
 
     def ravel(self, tree: Any) -> Vector:
         """The vector of a tree like the first.

@@ -41,7 +41,8 @@ from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.tensor import wrap
 from funcgrad.trace import NUMBERS, concrete
 from funcgrad.tree.path_texts import path_text
-from funcgrad.users_values import converted, freeze, operand
+from funcgrad.tree.pieces import Pytree
+from funcgrad.users_values import ArrayLike, converted, freeze, operand
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _SHOWN: Final = 30
@@ -91,7 +92,7 @@ class _Parameter:
 
 
 def from_torch(
-    state_dict: Mapping[str, Any], like: Any, state: Any = None, *, strict: bool = True
+    state_dict: Mapping[str, Any], like: Pytree, state: Pytree = None, *, strict: bool = True
 ) -> Any:
     """Put the weights of a module of PyTorch into a model of the same layers.
 
@@ -140,7 +141,7 @@ def from_torch(
 
 
 def to_torch(
-    model: Any, state: Any = None, *, like: Mapping[str, Any] | None = None
+    model: Pytree, state: Pytree = None, *, like: Mapping[str, Any] | None = None
 ) -> dict[str, Array]:
     """Make the ``state_dict`` of a module of PyTorch with the same layers.
 
@@ -188,7 +189,7 @@ def to_torch(
 
 
 def loaded(
-    operation: str, state_dict: Mapping[str, Any], like: Any, state: Any, strict: bool
+    operation: str, state_dict: Mapping[str, Any], like: Pytree, state: Pytree, strict: bool
 ) -> Any:
     """Do what ``from_torch`` does, in the name of an operation."""
     if not isinstance(state_dict, Mapping):
@@ -223,7 +224,7 @@ def loaded(
     return model if state is None else (model, after)
 
 
-def turned_squares(model: Any) -> list[str]:
+def turned_squares(model: Pytree) -> list[str]:
     """Name the square matrices of a model that are stored transposed in PyTorch."""
     leaves = _leaves(model, None)
     names = []
@@ -234,7 +235,7 @@ def turned_squares(model: Any) -> list[str]:
     return names
 
 
-def _leaves(model: Any, state: Any) -> dict[str, Any]:
+def _leaves(model: Pytree, state: Pytree) -> dict[str, Any]:
     """The leaves of the model, below ``"0"``, and of its state, below ``"1"``."""
     leaves, structure = trees.flatten((model, state), is_leaf=_is_spec)
     return dict(zip(map(path_text, structure.key_paths()), leaves, strict=True))
@@ -244,7 +245,7 @@ def _is_spec(value: object) -> bool:
     return isinstance(value, Spec)
 
 
-def _layers(tree: Any, ours: str = "0", theirs: str = "", state: str = "1") -> Iterator[_Layer]:
+def _layers(tree: Pytree, ours: str = "0", theirs: str = "", state: str = "1") -> Iterator[_Layer]:
     """The layers of a model, and its arrays that belong to none, with their names."""
     nodes, structure = trees.flatten(tree, is_leaf=lambda node: isinstance(node, _KINDS))
     for node, path in zip(nodes, structure.key_paths(), strict=True):
@@ -263,7 +264,7 @@ def _joined(above: str, name: str) -> str:
 
 
 def _parameters(
-    operation: str, model: Any, state: Any, names: Collection[str] | None
+    operation: str, model: Pytree, state: Pytree, names: Collection[str] | None
 ) -> Iterator[_Parameter]:
     """All parameters of a model; ``names`` are those of PyTorch, where they are known."""
     for layer in _layers(model):
@@ -411,13 +412,13 @@ _KINDS: Final = (
 )
 
 
-def _counts(model: Any) -> list[str]:
+def _counts(model: Pytree) -> list[str]:
     """Names of the numbers of batches that PyTorch counts, and that nothing depends on here."""
     norms = [layer.theirs for layer in _layers(model) if isinstance(layer.layer, BatchNorm)]
     return [_joined(name, "num_batches_tracked") for name in norms]
 
 
-def _check_statistics(operation: str, model: Any, names: Collection[str]) -> None:
+def _check_statistics(operation: str, model: Pytree, names: Collection[str]) -> None:
     for layer in _layers(model):
         name = _joined(layer.theirs, "running_mean")
         if isinstance(layer.layer, BatchNorm) and name in names:
@@ -436,7 +437,7 @@ def _fits(array: Array, spec: Spec) -> bool:
     return array.shape == spec.shape and np.can_cast(array.dtype, spec.dtype, "same_kind")
 
 
-def _leaf(array: Array, leaf: Any, name: str) -> Any:
+def _leaf(array: Array, leaf: ArrayLike, name: str) -> Any:
     if type(leaf) in NUMBERS:
         return type(leaf)(array.item())
     return wrap(freeze(converted(array, dtype_of(leaf), name)))

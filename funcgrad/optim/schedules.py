@@ -22,7 +22,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.frozen_dataclasses import pytree, static_field
-from funcgrad.optim.base import check_number
+from funcgrad.optim.schedule_checks import check_rates, check_steps
 from funcgrad.optim.schedule_plots import plot
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import ArrayLike
@@ -50,35 +50,6 @@ def __dir__() -> list[str]:
 
 Count: TypeAlias = Any
 """The number of earlier steps: an integer, a tensor, or an array of many, for a plot."""
-
-
-def _whole(schedule: str, least: int = 1, **numbers: object) -> None:
-    """Check numbers of steps.
-
-    Raises
-    ------
-    ArgumentError
-        One is no integer, or too small.
-    """
-    for name, number in numbers.items():
-        if not isinstance(number, int) or number < least:
-            raise ArgumentError(
-                f"schedules.{schedule}: {name} has to be an integer, {least} or more, got"
-                f" {number!r}."
-            )
-
-
-def _rates(schedule: str, **rates: ArrayLike | None) -> None:
-    """Check learning rates, and factors of these: a negative one would climb.
-
-    Raises
-    ------
-    ArgumentError, DtypeError
-        One is negative, infinite or no number.
-    """
-    for name, rate in rates.items():
-        if rate is not None:
-            check_number(f"schedules.{schedule}", name, rate)
 
 
 def _share(count: Count, steps: int, warmed: int) -> Tensor:
@@ -113,8 +84,8 @@ class constant:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
-        _rates("constant", start=self.start)
-        _whole("constant", 0, warmup=self.warmup)
+        check_rates("constant", start=self.start)
+        check_steps("constant", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         return _rising(count, self.warmup, self.start, self.start)
@@ -151,9 +122,9 @@ class polynomial:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
-        _rates("polynomial", start=self.start, end=self.end)
-        _whole("polynomial", steps=self.steps)
-        _whole("polynomial", 0, warmup=self.warmup)
+        check_rates("polynomial", start=self.start, end=self.end)
+        check_steps("polynomial", steps=self.steps)
+        check_steps("polynomial", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         left = (1.0 - _share(count, self.steps, self.warmup)) ** self.power
@@ -185,9 +156,9 @@ class linear:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
-        _rates("linear", start=self.start, end=self.end)
-        _whole("linear", steps=self.steps)
-        _whole("linear", 0, warmup=self.warmup)
+        check_rates("linear", start=self.start, end=self.end)
+        check_steps("linear", steps=self.steps)
+        check_steps("linear", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         left = 1.0 - _share(count, self.steps, self.warmup)
@@ -224,9 +195,9 @@ class cosine:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
-        _rates("cosine", start=self.start, end=self.end)
-        _whole("cosine", steps=self.steps)
-        _whole("cosine", 0, warmup=self.warmup)
+        check_rates("cosine", start=self.start, end=self.end)
+        check_steps("cosine", steps=self.steps)
+        check_steps("cosine", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         wave = 0.5 * (1.0 + fnp.cos(pi * _share(count, self.steps, self.warmup)))
@@ -265,9 +236,9 @@ class exponential:  # noqa: N801 - a function to its users
     warmup: int = static_field(default=0)
 
     def __post_init__(self) -> None:
-        _rates("exponential", start=self.start, factor=self.factor)
-        _whole("exponential", steps=self.steps)
-        _whole("exponential", 0, warmup=self.warmup)
+        check_rates("exponential", start=self.start, factor=self.factor)
+        check_steps("exponential", steps=self.steps)
+        check_steps("exponential", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         times = fnp.maximum(count - self.warmup, 0) / self.steps
@@ -301,8 +272,8 @@ class inverse_sqrt:  # noqa: N801 - a function to its users
     warmup: int = static_field()
 
     def __post_init__(self) -> None:
-        _rates("inverse_sqrt", start=self.start)
-        _whole("inverse_sqrt", 0, warmup=self.warmup)
+        check_rates("inverse_sqrt", start=self.start)
+        check_steps("inverse_sqrt", 0, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         after = self.start * fnp.sqrt((self.warmup + 1.0) / (count + 1.0))
@@ -341,10 +312,10 @@ class onecycle:  # noqa: N801 - a function to its users
     end: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        _rates("onecycle", peak=self.peak, start=self.start, end=self.end)
-        _whole("onecycle", 2, steps=self.steps)
+        check_rates("onecycle", peak=self.peak, start=self.start, end=self.end)
+        check_steps("onecycle", 2, steps=self.steps)
         if self.warmup is not None:
-            _whole("onecycle", 1, warmup=self.warmup)
+            check_steps("onecycle", 1, warmup=self.warmup)
 
     def __call__(self, count: Count) -> Tensor:
         top = int(0.3 * self.steps) if self.warmup is None else self.warmup
@@ -433,9 +404,9 @@ class restarts:  # noqa: N801 - a function to its users
     factor: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        _rates("restarts", factor=self.factor)
+        check_rates("restarts", factor=self.factor)
         _check_schedules("restarts", [self.schedule])
-        _whole("restarts", steps=self.steps)
+        check_steps("restarts", steps=self.steps)
 
     def __call__(self, count: Count) -> Tensor:
         rate: Tensor = self.factor ** (count // self.steps) * self.schedule(count % self.steps)
@@ -464,7 +435,7 @@ class warmup:  # noqa: N801 - a function to its users
 
     def __post_init__(self) -> None:
         _check_schedules("warmup", [self.schedule])
-        _whole("warmup", steps=self.steps)
+        check_steps("warmup", steps=self.steps)
 
     def __call__(self, count: Count) -> Tensor:
         after = self.schedule(fnp.maximum(count - self.steps, 0))
@@ -502,10 +473,10 @@ class piecewise:  # noqa: N801 - a function to its users
                 f" {self.rates!r}."
             )
         for boundary in self.rates:
-            _whole("piecewise", 0, **{"a count in rates": boundary})
-        _rates("piecewise", start=self.start)
+            check_steps("piecewise", 0, **{"a count in rates": boundary})
+        check_rates("piecewise", start=self.start)
         for rate in self.rates.values():
-            _rates("piecewise", **{"a rate in rates": rate})
+            check_rates("piecewise", **{"a rate in rates": rate})
 
     def __call__(self, count: Count) -> Tensor:
         rate = fnp.asarray(self.start) + 0.0 * count

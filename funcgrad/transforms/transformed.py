@@ -19,17 +19,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from funcgrad.programs.program import Program
 from funcgrad.result_watch import WATCH, WATCHING
 from funcgrad.shape import Spec, is_inexact
 from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import like
 from funcgrad.trees import Structure
+
+if TYPE_CHECKING:
+    from funcgrad.programs.program import Program
 
 P = ParamSpec("P")
 R = TypeVar("R")

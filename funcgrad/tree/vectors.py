@@ -11,6 +11,7 @@ Tensor([3., 1., 2.])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -25,7 +26,7 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import values_of
 from funcgrad.tree.pieces import Pytree
-from funcgrad.trees import flatten, unflatten
+from funcgrad.trees import Structure, flatten, unflatten
 from funcgrad.users_values import ArrayLike, operand
 
 
@@ -74,16 +75,17 @@ def ravel(tree: Pytree) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
     values = values_of("ravel", leaves, form, lambda: "tree")
     specs = [spec_of(value) for value in values]
     dtype = np.result_type(*[spec.dtype for spec in specs]) if specs else np.dtype(np.float64)
-    size = sum(prod(spec.shape) for spec in specs)
+    return _vector_of(values, specs, dtype), partial(_unraveled, form, specs, dtype)
 
-    def unravel(vector: ArrayLike) -> Any:
-        value = _checked(vector, size, dtype)
-        segments = _cut(value, [prod(spec.shape) for spec in specs])
-        return unflatten(
-            form, [_restored(segment, spec) for segment, spec in zip(segments, specs, strict=True)]
-        )
 
-    return _vector_of(values, specs, dtype), unravel
+def _unraveled(
+    form: Structure, specs: Sequence[Spec], dtype: np.dtype[Any], vector: ArrayLike, /
+) -> Any:
+    sizes = [prod(spec.shape) for spec in specs]
+    segments = _cut(_checked(vector, sum(sizes), dtype), sizes)
+    return unflatten(
+        form, [_restored(segment, spec) for segment, spec in zip(segments, specs, strict=True)]
+    )
 
 
 def _vector_of(values: Sequence[Value], specs: Sequence[Spec], dtype: np.dtype[Any]) -> Tensor:

@@ -20,6 +20,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.debug import nans
 from funcgrad.extend import foreign
+from funcgrad.scipy import stats
 from tests.together import together
 
 X = fg.tensor([1.0, 2.0, 3.0])
@@ -60,6 +61,10 @@ def sine(x: Any) -> Any:
 
 
 sine = foreign(sine, lambda x: x, numerical=True)
+
+
+def held(p: Any) -> Any:
+    return (p["w"] ** 2).sum() * p["b"]
 
 
 @fg.pytree
@@ -169,6 +174,23 @@ def test_a_decorated_function_is_pickled_by_name(function: Any) -> None:
     made = pickle.loads(pickle.dumps(fg.vmap(function)))
     if function is not slope:
         same(made(X), fg.vmap(function)(X))
+
+
+@together("library", [pickle, cloudpickle])
+def test_objects_that_hold_functions_travel(library: Any) -> None:
+    def sent(value: Any) -> Any:
+        return library.loads(library.dumps(value))
+
+    tree = {"w": fg.tensor([1.0, 2.0], "float32"), "b": 3.0}
+    vector, unravel = fg.tree.ravel(tree)
+    same(sent(unravel)(vector), unravel(vector))
+    problem = fg.interop.flat(held, tree)
+    same(sent(problem).grad([1.0, 2.0, 3.0]), problem.grad([1.0, 2.0, 3.0]))
+    assert sent(problem).names == problem.names
+    assert sent(stats.norm) is stats.norm
+    for frozen in (stats.norm(1.0, 2.0), stats.beta(2.0, 3.0), stats.poisson(2.0)):
+        same(sent(frozen).mean(), frozen.mean())
+        same(sent(frozen).cdf(1.0), frozen.cdf(1.0))
 
 
 def test_a_pullback_inside_of_a_transformation_says_why_it_stays() -> None:

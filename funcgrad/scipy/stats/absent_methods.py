@@ -8,7 +8,9 @@ funcgrad.errors.MissingAttributeError: Distributions have no median: ppf(0.5, ..
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+import sys
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from funcgrad.foreign_names import missing_method
 
@@ -17,6 +19,13 @@ class AbsentMethods:
     """A base class of distributions whose missing methods raise with advice."""
 
     __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Pickle a distribution by its name in ``funcgrad.scipy.stats``, if it is there."""
+        home, name = "funcgrad.scipy.stats", str(getattr(self, "name", ""))
+        if getattr(sys.modules.get(home), name, None) is self:
+            return resolve_name, (f"{home}:{name}",)
+        return super().__reduce_ex__(protocol)
 
     if not TYPE_CHECKING:  # which know the methods that there are
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from funcgrad.errors import ImmutableError, MissingAttributeError
 from funcgrad.tensor import ArrayLike, Tensor
@@ -44,6 +44,9 @@ class FrozenDistribution:
         values = {name: operand(x, distribution.name) for name, x in parameters.items()}
         object.__setattr__(self, "_distribution", distribution)
         object.__setattr__(self, "_parameters", MappingProxyType(values))
+
+    def __reduce__(self) -> Any:
+        return FrozenDistribution, (self._distribution, dict(self._parameters))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise ImmutableError(
