@@ -84,6 +84,7 @@ class Transformed(Generic[P, R]):
         self._describe(made[1][0])
 
     def _describe(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self._call, function, ("__name__",), ())  # for messages about its results
         update_wrapper(self, function)
         self.__name__: str = getattr(function, "__name__", type(function).__name__)
         self.__qualname__: str = getattr(function, "__qualname__", self.__name__)
@@ -154,8 +155,9 @@ class LinearMap(Watched[..., Any]):
             return pull(tangents)
 
         self._call = push if several else pull
-        self._describe(self._call)
-        self.__name__ = self.__qualname__ = operation
+        self._call.__name__ = operation
+        update_wrapper(self, self._call)
+        self.__qualname__ = operation
 
     def __reduce__(self) -> Any:
         operation, argument, run, structure, specs, *others = self._parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -236,6 +237,20 @@ def test_what_is_inside_of_a_call_is_not_looked_at() -> None:
     with debug.raise_nans():
         out = fg.vmap(lambda x: fnp.where(x > 0, fg.grad(fnp.sqrt)(x), 0.0))(fg.tensor([4.0, 0.0]))
     np.testing.assert_array_equal(out, [0.25, 0.0])
+
+
+def test_the_user_s_function_is_named() -> None:
+    def deep(x: Any) -> Any:
+        return fnp.log(x)
+
+    for made in (fg.grad(deep), fg.value_and_grad(deep), fg.jacfwd(deep)):
+        with debug.raise_nans():
+            text = message_of(made, 0.0)
+        assert re.match(r"(grad|value_and_grad|jacfwd) of deep: ", text), text
+    with debug.raise_nans():
+        assert message_of(fg.vmap(deep), fg.tensor([0.0])).startswith("vmap of deep: ")
+        assert message_of(fg.vjp(fnp.sqrt, 0.0)[1], 1.0).startswith("pullback: ")
+        assert message_of(fg.linearize(fnp.sqrt, 0.0)[1], 1.0).startswith("push: ")
 
 
 def test_the_context_ends_and_nests() -> None:

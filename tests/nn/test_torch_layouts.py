@@ -337,8 +337,7 @@ def test_one_error_names_all_that_differs() -> None:
 
 
 def test_a_file_of_pytorch(tmp_path: Path) -> None:
-    from safetensors.numpy import save_file
-
+    save_file = pytest.importorskip("safetensors.numpy").save_file
     model = nn.Sequential(nn.Linear.init(KEY, 3, 3), nn.tanh, nn.Linear.init(KEY, 3, 3))
     weights = below("0", drawn(weight=(3, 3), bias=(3,))) | below(
         "2", drawn(weight=(3, 3), bias=(3,))
@@ -371,9 +370,7 @@ def test_square_matrices_of_another_library_are_warned_of(
     if suffix == "npz":
         np.savez(path, **leaves)
     else:
-        from safetensors.numpy import save_file
-
-        save_file(leaves, path)
+        pytest.importorskip("safetensors.numpy").save_file(leaves, path)
     with pytest.warns(UserWarning, match=rf"{place}.* square, .*layout='torch'"):
         io.load(path, like=model)
     io.load(path, like=model, layout="funcgrad")

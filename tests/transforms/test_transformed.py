@@ -126,6 +126,19 @@ def test_a_transformed_function_travels(name: str) -> None:
         same(called(copy.deepcopy({"f": made})["f"]), result)
 
 
+def test_whatever_makes_a_function_of_a_function_makes_one_that_travels() -> None:
+    travelled = []
+    for name in fg.__all__:
+        try:
+            made = getattr(fg, name)(cubes)
+        except Exception:  # it takes something else
+            continue
+        if callable(made):
+            pickle.loads(pickle.dumps(made))
+            travelled.append(name)
+    assert {"grad", "vmap", "jit", "hessian", "custom_vjp", "checkpoint"} <= {*travelled}
+
+
 def test_options_travel() -> None:
     gradient, aux = pickle.loads(pickle.dumps(fg.grad(with_aux, has_aux=True)))(X)
     assert (gradient.tolist(), aux["largest"].item()) == ([3.0, 12.0, 27.0], 3.0)
