@@ -63,6 +63,10 @@ class ResultWatch:
         """Make a call of a jitted function; ``function`` is the user's own."""
         return self.called("jit", call, args, kwargs)
 
+    def steps(self) -> tuple[tuple[str, int], ...]:
+        """The loops that run, with the numbers of their steps, for what runs again later."""
+        return ()
+
 
 WATCH: Final[ContextVar[ResultWatch | None]] = ContextVar("funcgrad_result_watch", default=None)
 """The watch of this context; None where nobody looks."""

@@ -250,12 +250,15 @@ def dtype_refused(operation: str, who: str, dtype: np.dtype[Any]) -> DtypeError:
     )
 
 
-def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable[..., Any]:
+def checked_evaluation(
+    evaluate: Callable[..., Any], operation: str, strong: bool = False
+) -> Callable[..., Any]:
     """Wrap a user's function of raw values so that it raises if its result is not a value.
 
     It gets arrays that it cannot write to. The attribute ``apart`` is the same on copies, for
-    compiled programs, whose memory is used again: a function may keep its arguments. Functions of
-    funcgrad, NumPy and SciPy are not wrapped.
+    compiled programs, whose memory is used again: a function may keep its arguments. If ``strong``,
+    a Python number that the function returns becomes NumPy's, as of NumPy's functions: Python's
+    operators make one of another. Functions of funcgrad, NumPy and SciPy are not wrapped.
 
     Raises
     ------
@@ -274,6 +277,8 @@ def checked_evaluation(evaluate: Callable[..., Any], operation: str) -> Callable
         out = evaluate(*[read_only(x) if type(x) is np.ndarray else x for x in args], **params)
         if isinstance(out, tuple):
             return tuple([_checked_result(value, operation) for value in out])
+        if strong and type(out) in NUMBERS:
+            out = np.asarray(out)[()]
         return _checked_result(out, operation)
 
     return with_apart(checked)

@@ -61,6 +61,14 @@ def rough(x):
     return fnp.sum(abs(x) * fnp.sqrt(x))
 
 
+def interpolated(x):
+    return fnp.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0])
+
+
+def weighed(x):
+    return fnp.histogram(x, [0.0, 0.5, 1.0], weights=x * x)[0]
+
+
 FUNCTIONS = {
     "abs": (abs, (0.0,)),
     "a square root": (fnp.sqrt, (-1.0,)),
@@ -85,6 +93,8 @@ FUNCTIONS = {
     "a branch of Python's": (python_branch, (2.0,)),
     "a scan": (fg.jit(running), (1.0,)),
     "a gradient": (fg.grad(rough), (np.array([0.0, 1.0]),)),
+    "interpolation": (interpolated, (np.array([0.0, 0.5, 1.0, 2.0]),)),
+    "weights in bins": (weighed, (np.array([0.3, 0.5]),)),
     "a checkpoint": (fg.checkpoint(gated), (0.0,)),
 }
 

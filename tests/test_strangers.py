@@ -26,7 +26,7 @@ from tests.conformance import Case, every_case, strangers
 from tests.every_mode import assert_every_mode
 from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.energy import energy
-from tests.strangers.gudermannian import gd
+from tests.strangers.gudermannian import gd, in_operators
 from tests.strangers.iteration import iterate, iterated
 from tests.strangers.logarithm import logarithm
 from tests.strangers.rotation import rotated, turn
@@ -35,6 +35,7 @@ X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
 Function = Callable[[Any], Any]
 FUNCTIONS: dict[str, Function] = {
     "gudermannian": lambda x: gd(x * 2.0) + 1.0,
+    "in_operators": lambda x: extend.apply(in_operators, x * 3.0),
     "sum_of_squares": lambda x: energy(fnp.sin(x)) * 3.0,
     "turn": lambda x: rotated(x * x),
 }

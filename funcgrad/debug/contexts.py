@@ -19,6 +19,7 @@ from funcgrad.control.python_loops import looped
 from funcgrad.control.whiles import counting_up, masked_steps, repeating
 from funcgrad.programs.equation import bound
 from funcgrad.transforms.batch import Batcher
+from funcgrad.transforms.checkpoint import CheckpointEntry
 from funcgrad.transforms.entries import Entry, OperationEntry
 from funcgrad.transforms.quick_entries import QuickEntry, push_product, push_quick
 from funcgrad.transforms.record import Several
@@ -109,6 +110,8 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Context:
             name, step = _LOOPS[code](frame.f_locals)
             if step is not None:
                 steps.append((name, step))
+        elif code is CheckpointEntry.again.__code__:
+            steps += reversed(frame.f_locals["self"].steps)
         elif code in _BATCHES:
             batch = frame.f_locals["self"]
             if not any(batch is other for other in batches):

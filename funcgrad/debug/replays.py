@@ -313,6 +313,9 @@ class Opening(ResultWatch):
     ) -> Any:
         return self.called("jit", function, args, kwargs)
 
+    def steps(self) -> tuple[tuple[str, int], ...]:
+        return context(sys._getframe(), _BASE).steps
+
 
 def follow_leaves(
     function: Callable[..., Any],

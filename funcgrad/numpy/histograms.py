@@ -18,6 +18,7 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.creation import asarray, astype, ones, zeros
 from funcgrad.numpy.indexing import as_integers, revealed
 from funcgrad.numpy.joining import concatenate, stack
+from funcgrad.numpy.logic import isnan
 from funcgrad.numpy.options import common_dtype, integer, is_integer, natural, sequence
 from funcgrad.numpy.reductions import max, min, sum
 from funcgrad.numpy.running import diff
@@ -313,7 +314,7 @@ def _places(x: Tensor, edges: Tensor) -> Tensor:
     count = edges.size - 1
     place = searchsorted(edges, x, "right") - 1
     place = where(x == edges[-1], count - 1, place)
-    bins: Tensor = where((place < 0) | (place >= count) | (x != x), count, place)
+    bins: Tensor = where((place < 0) | (place >= count) | isnan(x), count, place)
     return bins
 
 

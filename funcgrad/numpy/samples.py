@@ -16,7 +16,7 @@ from funcgrad.numpy.arithmetic import absolute
 from funcgrad.numpy.creation import asarray, astype, zeros
 from funcgrad.numpy.indexing import take
 from funcgrad.numpy.joining import concatenate
-from funcgrad.numpy.logic import isfinite
+from funcgrad.numpy.logic import isfinite, isnan
 from funcgrad.numpy.options import common_dtype, integer
 from funcgrad.numpy.rounding import rint
 from funcgrad.numpy.running import cumsum, diff
@@ -97,7 +97,7 @@ def interp(
     inside = where(place >= top, heights[-1], inside)
     first, last = (heights[k] if a is None else a for k, a in ((0, left), (-1, right)))
     result = where(points < places[0], first, where(points > places[-1], last, inside))
-    result = where(points == points, result, points)
+    result = where(isnan(points), points, result)
     return astype(result, np.complex128 if result.dtype.kind == "c" else np.float64)
 
 

@@ -48,6 +48,7 @@ from funcgrad.structure import (
     Trait,
 )
 from funcgrad.trace import Raw, Value, bind1, bind2
+from funcgrad.users_values import checked_evaluation
 
 __all__ = [
     "absolute",
@@ -136,7 +137,7 @@ def elementwise(
         basic = formula is not None
     return Primitive(
         name,
-        evaluate,
+        checked_evaluation(evaluate, name, strong=not operator),
         elementwise_result(name, evaluate, operator),
         DISCRETE if partials is None else Partials(partials, selects),
         batch_elementwise,

@@ -23,6 +23,7 @@ from funcgrad.testing.numerical import (
     contract,
     estimate,
     inner,
+    kink_of,
     one_sided,
     precision_of,
     refined,
@@ -188,6 +189,16 @@ def compare_with_numerical(
     except CheckError as error:
         sentence, *lines = str(error).splitlines()
         raise fail(sentence.removeprefix(": "), lines) from None
+    direction = [drawn(rng, np.asarray(x), scaled=True) for x in subject.point]
+    if (kink := kink_of(subject, direction)) is not None:
+        result, place_in, left, right = kink
+        inside = f"[{', '.join(map(str, place_in))}]" if place_in else ""
+        rows = [
+            row("place", subject.result_names[result] + inside),
+            row("one-sided", f"{number(left)} and {number(right)}"),
+            "Choose another point, or check it by laws.subgradient.",
+        ]
+        raise fail(f"the point is at a kink of {subject.title}.", rows)
 
 
 def generator_of(operation: str, seed: int) -> np.random.Generator:

@@ -33,6 +33,9 @@ _DOUBLINGS: Final = 4
 _STEPS: Final = 17
 """How many steps there are, each half as long as the one before."""
 
+_QUARTERINGS: Final = 13
+"""How often a step becomes shorter while it is not clear whether a point is at a kink."""
+
 _REPETITIONS: Final = 4
 _SCATTER: Final = 8.0
 
@@ -226,6 +229,39 @@ def one_sided(
         left = [(v - b) / step for v, b in zip(subject.values, behind, strict=True)]
         right = [(a - v) / step for v, a in zip(subject.values, ahead, strict=True)]
     return left, right
+
+
+def kink_of(
+    subject: Subject, direction: Sequence[Array]
+) -> tuple[int, tuple[int, ...], complex, complex] | None:
+    """Find a place where one-sided slopes differ by as much however short the steps are.
+
+    Central differences agree with the derivative where a kink is symmetric, as ``abs`` is at 0.
+
+    Returns
+    -------
+    tuple or None
+        The number of a result, an index in it, and the slopes on both sides there.
+    """
+    precision, usual = precision_of(subject), step_of(subject, None)
+    first = one_sided(subject, direction, usual)
+    kinks: list[Any] = [True] * len(subject.values)
+    for quarterings in range(_QUARTERINGS):
+        step = usual / 4.0**quarterings
+        for k, (left, right) in enumerate(zip(*one_sided(subject, direction, step), strict=True)):
+            with quiet():
+                gap, wide = abs(right - left), abs(first[1][k] - first[0][k])
+                slopes = abs(left) + abs(right)
+                rounding = 1e3 * precision * (abs(subject.values[k]) / step + slopes)
+                is_seen = gap > np.maximum(rounding, _LEAST_DIGITS * slopes)
+                is_lost = ~is_seen if quarterings > 2 else False  # in rounding, at last
+                kinks[k] = kinks[k] & (is_lost | (is_seen & (abs(gap - wide) < 0.2 * wide)))
+        if not any(map(np.any, kinks)):
+            return None
+    result = [bool(np.any(places)) for places in kinks].index(True)
+    index = np.unravel_index(int(np.argmax(kinks[result])), kinks[result].shape)
+    slopes_there = [complex(side[result][index]) for side in first]
+    return result, tuple(map(int, index)), slopes_there[0], slopes_there[1]
 
 
 def _moved(subject: Subject, direction: Sequence[Array], amount: float) -> list[Array]:

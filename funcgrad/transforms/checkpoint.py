@@ -205,7 +205,7 @@ def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
 
 
 @dataclass(slots=True, eq=False)
-class _CheckpointEntry(Entry):
+class CheckpointEntry(Entry):
     """A program that can be evaluated again on the tracers of a recorder."""
 
     program: Program
@@ -215,8 +215,9 @@ class _CheckpointEntry(Entry):
     # the same when the program is evaluated again.
     traces: tuple[Trace, ...]
     probes: ProbeSet | None  # of the gradient that ran
+    steps: tuple[tuple[str, int], ...]  # of the loops around the call, where somebody watches
 
-    def _again(self) -> tuple[list[Entry], list[int]]:
+    def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
         with begin_level(), probe_again(self.probes), rerun(object()), recorder.aside() as entries:
@@ -237,13 +238,13 @@ class _CheckpointEntry(Entry):
         return [_primal(recorder, out) for out in outs]
 
     def push(self, tangents: Variables) -> list[Value]:
-        entries, outs = self._again()
+        entries, outs = self.again()
         inner_tangents = Sparse(tangents)
         push_through(entries, inner_tangents)
         return [inner_tangents[index] for index in outs]
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        entries, outs = self._again()
+        entries, outs = self.again()
         inner_cotangents = Sparse()
         pull_back(reversed(entries), inner_cotangents, outs, ct)
         for index, g in inner_cotangents.items():
@@ -322,7 +323,9 @@ def _remembered(
     recorder: Any = traces[-1]
     if not _values_at_level(recorder, outs, follows):
         return list(outs)
-    entry = _CheckpointEntry(program, values, follows, traces, running_probes())
+    watch = WATCH.get()
+    steps = () if watch is None else watch.steps()
+    entry = CheckpointEntry(program, values, follows, traces, running_probes(), steps)
     if len(running_traces()) > len(traces) and has_rules(program):
         outs = entry.results()
     results_at_level = _values_at_level(recorder, outs, follows)

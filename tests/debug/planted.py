@@ -456,6 +456,20 @@ def f(x):
         step=("fori_loop", 3),
     ),
     _planted(
+        "scan_with_a_checkpoint",
+        "log",
+        "eager, grad, vjp, jacrev, jvp",
+        """
+def f(xs):
+    @fg.checkpoint
+    def part(x):
+        return fnp.log(x) #!
+    return fg.scan(lambda c, x: (c + part(x), c), 0.0, xs)[0]
+""",
+        [1.0, 2.0, 3.0, -1.0, 5.0],
+        step=("scan", 3),
+    ),
+    _planted(
         "loop_in_a_program",
         "multiply",
         "program",

@@ -287,10 +287,22 @@ def test_bad_options_are_explained():
     ],
 )
 def test_taylor_at_a_kink_says_so(f, point, text):
-    with pytest.raises(CheckError, match=text):
-        laws.taylor(f, (fg.tensor(point),))
+    for seed in range(4):
+        with pytest.raises(CheckError, match=text):
+            laws.taylor(f, (fg.tensor(point),), seed=seed)
 
 
 def test_numbers_at_a_kink_say_so():
     with pytest.raises(CheckError, match="at a kink or a jump"):
         laws.grad_is_numerical(fg.nn.relu, (0.0,))
+    symmetric = [(abs, 0.0), (fnp.linalg.norm, [0.0, 0.0]), (lambda x: abs(x) + x, [1.0, 0.0])]
+    for f, point in symmetric:
+        for dtype in (np.float64, np.float32):
+            with pytest.raises(CheckError, match="the point is at a kink"):
+                laws.grad_is_numerical(f, (fg.tensor(point, dtype),))
+
+
+def test_a_smooth_bend_is_no_kink():
+    for f in (fnp.square, lambda x: abs(x) ** 1.5, lambda x: fnp.sqrt(x * x + 1e-16)):
+        for point in (0.0, 1e-8, 1.0):
+            laws.grad_is_numerical(f, (point,))

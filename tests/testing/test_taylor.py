@@ -108,6 +108,47 @@ def test_a_mistake_in_reverse_mode_alone_is_found():
         taylor(halved, (0.5,))
 
 
+def complex_rule(value, slope):
+    """A function of complex numbers whose rule is ``slope``, which is linear in the tangent."""
+    f = fg.custom_jvp(value)
+    f.defjvp(lambda primals, tangents: (value(*primals), slope(*primals, *tangents)))
+    return f
+
+
+def squared_length(z):
+    return fnp.sum(fnp.real(z) ** 2 + fnp.imag(z) ** 2)
+
+
+WRONG_COMPLEX = {
+    "without the conjugate": (squared_length, lambda z, t: 2 * fnp.sum(fnp.real(z * t))),
+    "real part alone": (squared_length, lambda z, t: 2 * fnp.sum(fnp.real(z) * fnp.real(t))),
+    "imaginary part alone": (squared_length, lambda z, t: 2 * fnp.sum(z.imag * t.imag)),
+    "a conjugate too many": (lambda z: z * z, lambda z, t: 2 * z * fnp.conj(t)),
+    "turned": (lambda z: z * z, lambda z, t: 2j * z * t),
+    "a neighbour's": (squared_length, lambda z, t: 2 * fnp.sum(z.real * t.imag + z.imag * t.real)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_COMPLEX)
+def test_wrong_rules_of_complex_functions_are_found_at_every_size(name):
+    value, slope = WRONG_COMPLEX[name]
+    for size in range(1, 10):
+        rng = np.random.default_rng(size)
+        for z in (np.zeros(size, complex), rng.normal(size=size) + 1j * rng.normal(size=size)):
+            with pytest.raises(CheckError, match="is wrong"):
+                taylor(complex_rule(value, slope), (z,))
+            right = complex_rule(value, lambda z, t, value=value: fg.jvp(value, (z,), (t,))[1])
+            taylor(right, (z,))
+
+
+def test_mistakes_that_are_opposite_in_two_elements_do_not_cancel():
+    swapped = fg.custom_jvp(lambda x: fnp.sum(x * x))
+    swapped.defjvp(lambda p, t: (swapped(*p), 2 * fnp.sum(p[0][::-1] * t[0])))
+    for seed in range(32):
+        with pytest.raises(CheckError, match="order 1"):
+            taylor(swapped, (fg.tensor([1.0, 1.5]),), seed=seed)
+
+
 def test_steps_that_leave_the_domain_are_no_failure():
     spd = fg.tensor([[2.0, 0.5], [0.5, 1.0]])
     taylor(lambda a: fnp.linalg.cholesky((a + a.T) / 2), (spd,))
@@ -117,3 +158,6 @@ def test_steps_that_leave_the_domain_are_no_failure():
 
 def test_a_kink_that_is_farther_than_the_last_steps_does_no_harm():
     taylor(lambda x: abs(x - 0.5), (fg.tensor([0.5 + 1e-3, -2.0]),))
+    relu = fg.nn.relu
+    taylor(lambda x: 5 * relu(x - 0.05) - 4 * relu(x - 0.0625), (0.0,))  # x from 1/16 on
+    taylor(lambda x: x * x + 5 * relu(x - 0.05) - 4 * relu(x - 0.0625), (0.0,))
