@@ -45,6 +45,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad.answers"}),
     "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),
+    # Checks of labels that are traced, which eager code does not need.
+    "funcgrad.nn.loss_parts": frozenset({"funcgrad.debug.checks"}),
     # Clusters, which need a package of their own, and files of one format.
     "funcgrad.parallel.chunk_steps": frozenset({"funcgrad.parallel.dask_engine"}),
     "funcgrad.parallel.sources": frozenset({"funcgrad.io"}),

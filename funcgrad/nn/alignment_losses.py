@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.foreign_names import answering
-from funcgrad.nn.loss_parts import check_classes, mask_of, masked, widened_mask
+from funcgrad.nn.loss_parts import check_classes, check_when_run, mask_of, masked, widened_mask
 from funcgrad.numpy.options import integer
 from funcgrad.primitives.logits import log_probabilities, real_value
 from funcgrad.shape import Shape, dtype_of
@@ -66,7 +66,9 @@ def ctc_loss(
     DtypeError
         Logits are complex, labels or lengths no integers, or the mask not of truth values.
     ArgumentError
-        A label is a blank or no class, or a length is out of bounds. (Traced ones are not checked.)
+        A label is a blank or no class, or a length is out of bounds.
+    ConditionError
+        It is a label of a program or a batch, which is checked as it runs.
 
     Notes
     -----
@@ -134,11 +136,13 @@ def _lengths(
         )
     wide = masked(fnp.broadcast_to(numbers, batch), counted)
     raw = concrete(wide)
-    if type(raw) in RAW and np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) <= most:
-        raise ArgumentError(
-            f"ctc_loss: {argument} have to be from 0 to {most}, the size of the axis, got lengths"
-            f" from {np.min(raw)} to {np.max(raw)}."
-        )
+    bounds = f"ctc_loss: {argument} have to be from 0 to {most}, the size of the axis"
+    if type(raw) not in RAW:
+        is_length = (wide >= 0) & (wide <= most)
+        check_when_run(is_length, bounds, length=wide)
+        return masked(wide, is_length)
+    if np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) <= most:
+        raise ArgumentError(f"{bounds}, got lengths from {np.min(raw)} to {np.max(raw)}.")
     return wide
 
 
@@ -151,12 +155,15 @@ def _known_labels(
         is_label = is_label & widened_mask(counted, -1)
     some_class = np.asarray(1 if blank == 0 and classes > 1 else 0, numbers.dtype)
     known: Tensor = fnp.where(is_label, numbers, some_class)
-    check_classes("ctc_loss", known, classes, " Give label_lengths= if labels are padded.")
+    known = check_classes("ctc_loss", known, classes, " Give label_lengths= if labels are padded.")
     raw, are_labels = concrete(known), concrete(is_label)
-    if type(raw) in RAW and type(are_labels) in RAW and np.any((raw == blank) & are_labels):
+    blanks = f"ctc_loss: a label is {blank}, which means a blank"
+    if not (type(raw) in RAW and type(are_labels) in RAW):
+        check_when_run((known != blank) | ~is_label, blanks, label=known)
+    elif np.any((raw == blank) & are_labels):
         raise ArgumentError(
-            f"ctc_loss: a label is {blank}, which means a blank. Give label_lengths= if labels are"
-            " padded, or say by blank_id= which class is the blank."
+            f"{blanks}. Give label_lengths= if labels are padded, or say by blank_id= which class"
+            " is the blank."
         )
     return known
 

@@ -14,7 +14,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.foreign_names import answering
-from funcgrad.nn.dropping import dropout
+from funcgrad.nn.dropping import UNSAID, Key, dropout, said_key
 from funcgrad.numpy.options import integer, is_integer, pair, real_number
 from funcgrad.primitives.logits import masked_probabilities
 from funcgrad.scipy.precision import real_numbers
@@ -36,7 +36,7 @@ def attention(
     offset: ArrayLike | None = None,
     scale: float | None = None,
     dropout_rate: float = 0.0,
-    dropout_key: ArrayLike | None = None,
+    dropout_key: Key = UNSAID,
 ) -> Tensor:
     """``softmax(query @ key.T * scale + bias) @ value``, where the mask allows it.
 
@@ -65,8 +65,8 @@ def attention(
         By default ``1 / sqrt(features)``.
     dropout_rate : float, optional
         The probability with which a weight of a value becomes 0; see ``dropout``.
-    dropout_key : key, optional
-        From ``fg.random``. Without one nothing is dropped.
+    dropout_key : key or None
+        From ``fg.random``; with None nothing is dropped. Needed if the rate is not 0.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def attention(
     DtypeError
         The mask is not of truth values, or numbers are complex.
     ArgumentError
-        The rate of dropout is not from 0 to 1.
+        The rate of dropout is not from 0 to 1, or the key is missing.
 
     Notes
     -----
@@ -106,7 +106,8 @@ def attention(
     allowed = _allowed(logits.shape, mask, causal, window, offset)
     if bias is not None:
         logits = logits + _bias(bias, logits)
-    weights = dropout(_weights(logits, allowed), dropout_rate, dropout_key)
+    dropped = said_key(dropout_key, dropout_rate, "attention", "dropout_key")
+    weights = dropout(_weights(logits, allowed), dropout_rate, dropped)
     return _merged(_split(weights, groups) @ _shared(values, groups), groups)
 
 

@@ -18,7 +18,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.attending import attention
-from funcgrad.nn.dropping import checked_rate, training_key
+from funcgrad.nn.dropping import UNSAID, Key, checked_rate, said_key, training_key
 from funcgrad.nn.layer_parts import check_leaves, split_key
 from funcgrad.nn.layers import Linear
 from funcgrad.nn.positions import rotary
@@ -246,7 +246,7 @@ class MultiHeadAttention:
         causal: bool = False,
         window: int | tuple[int, int] | None = None,
         cache: KVCache | None = None,
-        key: ArrayLike | None = None,
+        key: Key = UNSAID,
     ) -> Any:
         """Let each position attend.
 
@@ -260,8 +260,9 @@ class MultiHeadAttention:
         cache : KVCache, optional
             Positions before ``x``, which queries look at too. Then it is causal, and the result is
             the pair of ``y`` and the next cache.
-        key : key, optional
-            Says which weights are dropped. Without one none is.
+        key : key or None
+            Says which weights are dropped; with None none is. Layers that drop weights need one of
+            the two.
 
         Returns
         -------
@@ -292,7 +293,7 @@ class MultiHeadAttention:
             window=window,
             offset=first,
             dropout_rate=self.dropout,
-            dropout_key=key,
+            dropout_key=said_key(key, self.dropout, "MultiHeadAttention"),
         )
         joined = fnp.swapaxes(mixed, -2, -3)
         y = self.output(joined.reshape(*joined.shape[:-2], joined.shape[-2] * joined.shape[-1]))

@@ -20,6 +20,7 @@ from funcgrad.foreign_names import answering
 from funcgrad.nn.activations import relu, sigmoid, softplus
 from funcgrad.nn.loss_parts import (
     check_classes,
+    check_when_run,
     class_labels,
     mask_of,
     masked,
@@ -67,7 +68,9 @@ def sigmoid_binary_cross_entropy(
     DtypeError
         An array is complex, or the mask not of truth values.
     ArgumentError
-        An integer label is neither 0 nor 1. (Traced ones are not checked.)
+        An integer label is neither 0 nor 1.
+    ConditionError
+        It is a label of a program or a batch, which is checked as it runs.
 
     Examples
     --------
@@ -143,6 +146,8 @@ def sigmoid_focal_loss(
         An array is complex, a number none, or the mask not of truth values.
     ArgumentError
         A number is out of bounds, or an integer label neither 0 nor 1.
+    ConditionError
+        It is a label of a program or a batch, which is checked as it runs.
 
     Notes
     -----
@@ -221,7 +226,9 @@ def softmax_focal_loss(
     DtypeError
         Logits are complex, labels no integers, or the mask not of truth values.
     ArgumentError
-        A label names no class, or the power is negative. (Traced ones are not checked.)
+        A label names no class, or the power is negative.
+    ConditionError
+        It is a label of a program or a batch, which is checked as it runs.
 
     Notes
     -----
@@ -246,8 +253,7 @@ def softmax_focal_loss(
             f" with the classes on axis {place}; expected shape {shape}."
         )
     counted = mask_of(name, where, shape)
-    numbers = masked(numbers, counted)
-    check_classes(name, numbers, scores.shape[place], _HINT)
+    numbers = check_classes(name, masked(numbers, counted), scores.shape[place], _HINT)
     margin = _margin(masked(scores, widened_mask(counted, place)), numbers, place)
     return masked(_focal(margin, fnp.ones((), margin.dtype), power), counted)
 
@@ -295,7 +301,9 @@ def hinge_loss(
     DtypeError
         An array is complex, or the mask not of truth values.
     ArgumentError
-        An integer target is neither 1 nor -1. (Traced ones are not checked.)
+        An integer target is neither 1 nor -1.
+    ConditionError
+        It is a target of a program or a batch, which is checked as it runs.
 
     Examples
     --------
@@ -313,6 +321,8 @@ def hinge_loss(
 def _check_signs(targets: Tensor) -> None:
     raw = concrete(targets)
     if type(raw) not in RAW:
+        needed = "hinge_loss: targets have to be 1 or -1"
+        check_when_run(fnp.absolute(targets) == 1, needed, target=targets)
         return
     values = np.asarray(raw)
     wrong = values[np.abs(values) != 1]

@@ -7,6 +7,9 @@ Tensor([2., 4., 6., 0.])
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Final, Literal, TypeAlias
+
 import numpy as np
 
 import funcgrad.numpy as fnp
@@ -19,8 +22,21 @@ from funcgrad.tensor import Tensor, wrap
 from funcgrad.users_values import ArrayLike, operand
 
 
+class _Unsaid(Enum):
+    """The default of a key that has to be written, also where it is None."""
+
+    UNSAID = "key or None"
+
+    def __repr__(self) -> str:
+        return f"<{self.value}>"
+
+
+UNSAID: Final = _Unsaid.UNSAID
+Key: TypeAlias = ArrayLike | Literal[_Unsaid.UNSAID] | None
+
+
 @answering
-def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
+def dropout(x: ArrayLike, rate: float, key: Key = UNSAID) -> Tensor:
     """Set elements to 0 with a probability, and divide the others by the probability to stay.
 
     Parameters
@@ -29,8 +45,9 @@ def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
         Real or complex; integers become float64.
     rate : float
         The probability of 0, from 0 to 1.
-    key : key, optional
-        From ``fg.random``. Without one nothing is dropped, as when a trained network is used.
+    key : key or None
+        From ``fg.random``. With None nothing is dropped, as when a trained network is used. It has
+        to be written, unless the rate is 0: training without a key would go unnoticed.
 
     Returns
     -------
@@ -41,7 +58,7 @@ def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
     Raises
     ------
     ArgumentError
-        The rate is not from 0 to 1.
+        The rate is not from 0 to 1, or the key is missing.
 
     Notes
     -----
@@ -50,20 +67,39 @@ def dropout(x: ArrayLike, rate: float, key: ArrayLike | None = None) -> Tensor:
 
     Examples
     --------
-    >>> dropout([1.0, 2.0], 0.5)
+    >>> dropout([1.0, 2.0], 0.5, key=None)
     Tensor([1., 2.])
     """
     value = wrap(operand(x, "dropout"))
     if dtype_of(value).kind not in "fc":
         value = value.astype(np.float64)
     probability = checked_rate(rate, "dropout")
-    if key is None or probability == 0:
+    known = said_key(key, probability, "dropout")
+    if known is None or probability == 0:
         return value
-    uniform = standard_uniform(key, value.shape, np.dtype(np.float64), "dropout")
+    uniform = standard_uniform(known, value.shape, np.dtype(np.float64), "dropout")
     if probability == 1:
         return fnp.zeros_like(value)
     result: Tensor = fnp.where(uniform < probability, 0, value / (1 - probability))
     return result
+
+
+def said_key(key: Key, rate: float, operation: str, name: str = "key") -> ArrayLike | None:
+    """A key or None, which somebody has written where something may be dropped.
+
+    Raises
+    ------
+    ArgumentError
+        Nobody has.
+    """
+    if key is not UNSAID:
+        return key
+    if rate:
+        raise ArgumentError(
+            f"{operation}: {name}= is missing. Pass {name}=key in training, from fg.random, or"
+            f" {name}=None to drop nothing."
+        )
+    return None
 
 
 def training_key(key: ArrayLike | None, rate: float, layer: str) -> ArrayLike | None:
@@ -77,7 +113,7 @@ def training_key(key: ArrayLike | None, rate: float, layer: str) -> ArrayLike | 
     if key is None and rate:
         raise ArgumentError(
             f"{layer}: training needs a key, which says what is dropped. Pass key=, from"
-            " fg.random.fold_in(key, step), or call the layer to drop nothing."
+            " fg.random.fold_in(key, step), or call the layer with key=None to drop nothing."
         )
     return key
 

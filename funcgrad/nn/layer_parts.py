@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, FuncgradError, FunctionError, LeafError, ShapeError
+from funcgrad.nn.dropping import UNSAID, Key
 from funcgrad.philox import folded_key, random_words
 from funcgrad.primitives.random_bits import SPLIT
 from funcgrad.shape import Shape, dtype_of
@@ -175,11 +176,11 @@ def called(
     layer: Callable[..., Any],
     x: Any,
     state: Any,
-    key: ArrayLike | None,
+    key: Key,
     position: int,
     training: bool,
 ) -> tuple[Any, Any]:
-    """Call a layer with its state, and the key of its position if it takes one.
+    """Call a layer with its state, and the key of its position if it takes one and one is said.
 
     In training a layer with a method ``train`` is trained; others have no state that changes. Notes
     of errors say in which layer.
@@ -191,9 +192,10 @@ def called(
             " state is model.init_state()."
         )
     train = train if training else None
-    options = {}
-    if key is not None and "key" in inspect.signature(train or layer).parameters:
-        options["key"] = folded_key(key, np.uint64(position), "Sequential")
+    options: dict[str, Any] = {}
+    if key is not UNSAID and "key" in inspect.signature(train or layer).parameters:
+        folded = None if key is None else folded_key(key, np.uint64(position), "Sequential")
+        options["key"] = folded
     try:
         if train is not None:
             result: tuple[Any, Any] = train(x, state, **options)

@@ -4,8 +4,13 @@
 >>> model = Sequential(Linear.init(fg.random.key(0), 3, 4), abs, Dropout(0.5))
 >>> fg.tree.map(lambda leaf: leaf.shape, model).layers[0]
 Linear(weight=(3, 4), bias=(4,))
->>> fg.grad(lambda model: model(fg.tensor([1.0, 2.0, 3.0])).sum())(model).layers[0].bias.shape
+>>> x, key = fg.tensor([1.0, 2.0, 3.0]), fg.random.key(1)
+>>> fg.grad(lambda model: model(x, key=key).sum())(model).layers[0].bias.shape
 (4,)
+>>> model(x)
+Traceback (most recent call last):
+    ...
+funcgrad.errors.ArgumentError: Dropout: key= is missing. Pass key=key in training, from ...
 
 All axes of an input before the last are batches. Constructors take arrays; ``init`` draws them.
 """
@@ -22,7 +27,7 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.activations import relu
-from funcgrad.nn.dropping import checked_rate, dropout, training_key
+from funcgrad.nn.dropping import UNSAID, Key, checked_rate, dropout, said_key, training_key
 from funcgrad.nn.initializers import lecun_normal, variance_scaling, zeros
 from funcgrad.nn.layer_parts import (
     called,
@@ -149,7 +154,7 @@ def _unit_rows(key: ArrayLike, shape: Shape, dtype: DTypeLike) -> Tensor:
 class Dropout:
     """Set elements to 0 with a probability; see ``dropout``.
 
-    Without a key it is the identity, as when a trained network is used; ``train`` needs one.
+    With ``key=None`` it is the identity, as when a trained network is used; ``train`` needs a key.
 
     Parameters
     ----------
@@ -158,7 +163,7 @@ class Dropout:
 
     Examples
     --------
-    >>> Dropout(0.5)([1.0, 2.0])
+    >>> Dropout(0.5)([1.0, 2.0], key=None)
     Tensor([1., 2.])
     """
 
@@ -168,9 +173,15 @@ class Dropout:
         check_leaves(self)
         checked_rate(self.rate, "Dropout")
 
-    def __call__(self, x: ArrayLike, *, key: ArrayLike | None = None) -> Tensor:
-        """Drop elements if there is a key."""
-        return dropout(x, self.rate, key)
+    def __call__(self, x: ArrayLike, *, key: Key = UNSAID) -> Tensor:
+        """Drop elements by a key, or none with None.
+
+        Raises
+        ------
+        ArgumentError
+            Neither is written, and the rate is not 0.
+        """
+        return dropout(x, self.rate, said_key(key, self.rate, "Dropout"))
 
     def train(
         self, x: ArrayLike, state: None = None, *, key: ArrayLike | None = None
@@ -265,7 +276,7 @@ class Sequential:
         """The states of all layers before training."""
         return tuple([first_state(layer) for layer in self.layers])
 
-    def __call__(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> Any:
+    def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
         """Apply the layers, with the states that training led to."""
         return self._through(x, state, key, training=False)[0]
 
@@ -275,9 +286,7 @@ class Sequential:
         """Apply the layers as in training, and return the result and the next state."""
         return self._through(x, state, key, training=True)
 
-    def _through(
-        self, x: Any, state: Any, key: ArrayLike | None, training: bool
-    ) -> tuple[Any, tuple[Any, ...]]:
+    def _through(self, x: Any, state: Any, key: Key, training: bool) -> tuple[Any, tuple[Any, ...]]:
         states = [None] * len(self.layers) if state is None else state
         if not isinstance(states, (tuple, list)) or len(states) != len(self.layers):
             raise ArgumentError(
@@ -318,7 +327,7 @@ class Residual:
         """The state of the layer before training."""
         return first_state(self.layer)
 
-    def __call__(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> Any:
+    def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
         """Apply the layer, and add its input.
 
         Raises

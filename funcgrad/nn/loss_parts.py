@@ -86,20 +86,31 @@ def class_labels(operation: str, labels: ArrayLike) -> Tensor:
     return wrap(value)
 
 
-def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") -> None:
-    """Check labels, unless they are traced.
+def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") -> Tensor:
+    """Check labels; those of a program or a batch as it runs. Return them.
 
     Raises
     ------
-    ArgumentError
+    ArgumentError, ConditionError
         A label names no class.
     """
     raw = concrete(labels)
-    if type(raw) in RAW and np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) < classes:
-        raise ArgumentError(
-            f"{operation}: labels have to be from 0 to {classes - 1}, got labels from"
-            f" {np.min(raw)} to {np.max(raw)}.{hint}"
-        )
+    bounds = f"{operation}: labels have to be from 0 to {classes - 1}"
+    if type(raw) not in RAW:
+        is_class = (labels >= 0) & (labels < classes)
+        more = f";{hint[:2].lower()}{hint[2:].rstrip('.')}" if hint else ""
+        check_when_run(is_class, bounds + more, label=labels)
+        return masked(labels, is_class)  # so that no operation refuses them earlier
+    if np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) < classes:
+        raise ArgumentError(f"{bounds}, got labels from {np.min(raw)} to {np.max(raw)}.{hint}")
+    return labels
+
+
+def check_when_run(condition: Tensor, message: str, **values: Tensor) -> None:
+    """Check arguments whose values are not known yet, as ``fg.debug.check`` does."""
+    from funcgrad.debug.checks import check  # loaded by what is traced only
+
+    check(condition, message, **values)
 
 
 def parameter(

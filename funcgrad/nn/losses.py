@@ -136,7 +136,9 @@ def cross_entropy(
     DtypeError
         The labels are neither integers nor real, or the mask is not of truth values.
     ArgumentError
-        A label names no class, or the smoothing is out of bounds. (Traced ones are not checked.)
+        A label names no class, or the smoothing is out of bounds.
+    ConditionError
+        It is a label of a program or a batch, which is checked as it runs.
 
     Examples
     --------
@@ -160,7 +162,7 @@ def cross_entropy(
     if kind in "iu":
         _check_shape_of_labels(shape_of(value), scores.shape, place)
         numbers = masked(wrap(value), counted)
-        check_classes("cross_entropy", numbers, scores.shape[place], _HINT)
+        numbers = check_classes("cross_entropy", numbers, scores.shape[place], _HINT)
         if share is None:
             return masked(_of_numbers(shown, numbers, place), counted)
         value = one_hot(numbers, scores.shape[place], scores.dtype, axis=place)

@@ -254,9 +254,10 @@ def applied_program(function: Callable[..., Any], specs: Sequence[Spec], name: s
 
 
 def call_layer(layer: Callable[..., Any], *inputs: Tensor) -> Any:
-    """Call a layer as before training: what it gives, without a state."""
+    """Call a layer as before training: what it gives, without a state, and nothing dropped."""
     if len(inputs) != 1:
-        return layer(*inputs)
+        takes_key = "key" in inspect.signature(layer).parameters
+        return layer(*inputs, key=None) if takes_key else layer(*inputs)
     return called(layer, inputs[0], first_state(layer), None, 0, training=False)[0]
 
 

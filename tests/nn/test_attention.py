@@ -243,7 +243,12 @@ def test_dropout():
     assert set(np.unique(out)) == {0.0, 4.0}
     assert abs((out == 0).mean() - 0.25) < 0.04
     assert_array_equal(fg.grad(lambda x: nn.dropout(x, 0.25, key).sum())(x), out / 3)
-    assert_array_equal(nn.dropout(x, 0.25), x)
+    assert_array_equal(nn.dropout(x, 0.25, key=None), x)
+    assert_array_equal(nn.dropout(x, 0.0), x)
+    with pytest.raises(ArgumentError, match="dropout: key= is missing"):
+        nn.dropout(x, 0.25)
+    with pytest.raises(ArgumentError, match="attention: dropout_key= is missing"):
+        nn.attention(x, x, x, dropout_rate=0.25)
     assert_array_equal(nn.dropout(x, 0.0, key), x)
     assert_array_equal(nn.dropout(fnp.full(4, inf), 1.0, key), np.zeros(4))
     assert_array_equal(fg.jit(lambda x, k: nn.dropout(x, 0.25, k), backend="numpy")(x, key), out)
