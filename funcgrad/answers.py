@@ -10,6 +10,7 @@ file is loaded only after such a mistake.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Final
 
@@ -78,7 +79,50 @@ NAMES: Final[tuple[Row, ...]] = (
         "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, but for"
         " those that are an fg.static_field()",
     ),
-    ("fg", "tree_at", "dataclasses.replace(tree, name=value), which makes another one"),
+    ("fg", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
+    ("fg fnp", "dynamic_slice", "x[fnp.arange(size) + start], where only start may be traced"),
+    ("fg fnp", "dynamic_update_slice", "x.at[fnp.arange(size) + start].set(update)"),
+    (
+        "fg fnp",
+        "segment_sum scatter_add index_add",
+        "fnp.zeros(count).at[segments].add(x); max and min are .at[segments].max(x) and .min(x)",
+    ),
+    ("fg", "ops", "fnp.zeros(count).at[segments].add(x) is segment_sum(x, segments)"),
+    (
+        "fg fg.extend",
+        "defjvps defvjp_all",
+        "one rule for all arguments: f.defjvp(lambda primals, tangents: (out, out_tangent)), where"
+        " f is fg.custom_jvp(function)",
+    ),
+    (
+        "fg",
+        "disable_jit",
+        "call the function without fg.jit; fg.debug.nans(f) runs it operation by operation, and"
+        " fg.debug.print prints in programs",
+    ),
+    (
+        "fg",
+        "ShapeDtypeStruct",
+        "fg.program(f)(fnp.zeros(shape, dtype)) takes an example, whose values do not matter",
+    ),
+    (
+        "fg",
+        "experimental",
+        "nothing is experimental: loops, fg.odeint, fg.debug.check and fg.extend are here",
+    ),
+    (
+        "fg",
+        "diffeqsolve",
+        "fg.odeint(lambda y, t, *args: slope, y0, ts, *args) returns y at the times ts",
+    ),
+    ("fg", "debug_nans", "fg.debug.nans(f), or with fg.debug.raise_nans()"),
+    (
+        "fg fg.debug",
+        "callback",
+        "fg.debug.print prints in programs, and fg.extend declares operations of any function",
+    ),
+    ("fg.debug", "breakpoint", "Python's own stops in a function that is called without fg.jit"),
+    ("fg", "clear_caches", "fg.jit(f) keeps its programs as long as it lives; make another one"),
     # Arrays and trees.
     ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
     ("fg", "cat", "fnp.concatenate(tensors, axis)"),
@@ -117,7 +161,13 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.odeint solves differential equations, fnp.trapezoid integrates what is sampled",
     ),
     ("fg.scipy", "interpolate", "fnp.interp(x, xs, ys) interpolates linearly"),
-    ("fg.scipy", "signal ndimage", "fnp.convolve(a, v), and fg.nn.conv for more axes"),
+    ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
+    (
+        "fg.scipy",
+        "ndimage",
+        "fg.nn.conv(image[None], kernel[None, None]) filters an image; its other functions have no"
+        " derivatives here",
+    ),
     ("fg.scipy", "spatial", "fnp.linalg.norm(x[:, None] - y, axis=-1) is all distances"),
     ("fg.scipy", "constants", "they are numbers: import scipy.constants"),
     ("fg.scipy.optimize", "root root_scalar fsolve newton brentq bisect", _ROOT),
@@ -130,6 +180,40 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.scipy.sparse",
         "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array eye diags BCOO",
         "there are no sparse matrices: fg.scipy.sparse.linalg takes linear functions",
+    ),
+    (
+        "fg fg.scipy.sparse fg.scipy.sparse.linalg",
+        "spsolve splu factorized lsqr minres",
+        "fg.scipy.sparse.linalg.cg(A, b), gmres or bicgstab, where A is a linear function, as"
+        " lambda x: fnp.zeros(n).at[rows].add(values * x[columns]);"
+        " fg.scipy.linalg.solve_banded(l_and_u, ab, b) for bands",
+    ),
+    (
+        "fg.scipy.sparse.linalg",
+        "LinearOperator aslinearoperator",
+        "a linear function is the operator: lambda x: A @ x",
+    ),
+    ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
+    ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
+    ("fg.scipy.stats", "sem", "fnp.std(x, ddof=1) / fnp.sqrt(x.size)"),
+    ("fg.scipy.stats", "iqr", "fnp.quantile(x, 0.75) - fnp.quantile(x, 0.25)"),
+    ("fg.scipy.stats", "entropy", "fnp.sum(fg.scipy.special.entr(p))"),
+    ("fg.scipy.stats", "skew kurtosis", "fnp.mean(((x - x.mean()) / x.std()) ** 3), or ** 4"),
+    ("fg.scipy.stats", "linregress", "fnp.polyfit(x, y, 1), or fnp.linalg.lstsq"),
+    (
+        "fg.scipy.stats",
+        "gaussian_kde",
+        "fnp.mean(fg.scipy.stats.norm.pdf(x[:, None], data, width), axis=1)",
+    ),
+    (
+        "fg.scipy.stats",
+        "bootstrap",
+        "fg.vmap(lambda key: f(data[fg.random.randint(key, data.shape[:1], 0, len(data))]))(keys)",
+    ),
+    (
+        "fg.scipy.stats",
+        "rv_continuous rv_discrete",
+        "a density is a function of x, and fg.odeint integrates it",
     ),
     *TRAINING_NAMES,
     # Arrays under other names.
@@ -228,6 +312,33 @@ def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
     return ""
 
 
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Find the name that differs least from a misspelled one; empty if all differ much.
+
+    Counted are letters that are missing, too many, wrong or exchanged with a neighbour.
+
+    >>> nearest("vmpa", ["map", "vmap", "jvp"]), nearest("nothing", ["vmap"])
+    ('vmap', '')
+    """
+    most = max(1, len(name) // 3)
+    near = [(_edits(name.lower(), other.lower()), other) for other in names]
+    count, other = min(near, default=(most + 1, ""))
+    return other if count <= most else ""
+
+
+def _edits(one: str, other: str) -> int:
+    """The distance of Damerau and Levenshtein."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, start=1):
+        older, before, row = before, row, [i]
+        for j, b in enumerate(other, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + int(a != b)))
+            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
+                row[j] = min(row[j], older[j - 2] + 1)
+    return row[-1]
+
+
 def advice_of_name(module: str, name: str) -> str:
     """Find what to write in place of a name that a module lacks; empty if that is not known."""
     advice = advice_in(NAMES, as_written(module), name)
@@ -237,7 +348,7 @@ def advice_of_name(module: str, name: str) -> str:
         if find_spec(f"{module}.{name}"):  # a module that is being imported
             return ""
         advice = _of_a_submodule(module, name)
-    return advice or _of_the_original(module)
+    return advice or _of_the_original(module, name)
 
 
 def as_written(module: str) -> str:
@@ -261,14 +372,24 @@ def _of_a_submodule(module: str, name: str) -> str:
     return ""
 
 
-def _of_the_original(module: str) -> str:
+def _of_the_original(module: str, name: str) -> str:
     """Advice about a missing name in a module that mirrors one of NumPy's or SciPy's."""
+    if module.startswith("funcgrad.compat.autograd."):
+        return (
+            "autograd's interior is another one here; rules of derivatives are declared by"
+            " funcgrad.compat.autograd.extend, as there, or by fg.custom_vjp and fg.custom_jvp"
+        )
     theirs = module.removeprefix("funcgrad.")
     if not theirs.startswith(("numpy.", "scipy.")):
         return ""
+    original = sys.modules.get(theirs)
+    if original is not None and not hasattr(original, name):
+        return ""
+    close = "" if original else nearest(name, dir(sys.modules[module]))
+    guess = f"did you mean {close!r}? Else, " if close else ""
     return (
-        f"if {theirs} has it, that takes concrete tensors, without derivatives; fg.extend declares"
-        " operations that any function may evaluate"
+        f"{guess}if {theirs} has it, that takes concrete tensors, without derivatives; fg.extend"
+        " declares operations that any function may evaluate"
     )
 
 

@@ -7,7 +7,7 @@ if it stands for a whole batch of numbers.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Self, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -111,6 +111,20 @@ class Conversions(ForeignAttributes):
                 f"{use} needs one element, but the tensor has the shape {self.shape}."
             )
         return np.asarray(value).item()
+
+    def __hash__(self) -> int:
+        raise TracerError(
+            "A tensor is unhashable, as an array is: it cannot be a key of a dict nor a member of a"
+            " set. Its numbers can, as t.item() or tuple(t.tolist()) outside of transformations."
+        )
+
+    def as_integer_ratio(self) -> NoReturn:
+        """Refuse to be a fraction, as which ``statistics`` takes numbers."""
+        raise TracerError(
+            "t.as_integer_ratio(): a tensor is no exact fraction. In the place of the module"
+            " statistics write fnp.mean(x), fnp.median(x), fnp.var(x, ddof=1), fnp.std(x, ddof=1);"
+            " in that of Fraction(t), float(t)."
+        )
 
     def item(self, *args: SupportsIndex) -> Any:
         """One element as a Python number, chosen as by ``ndarray.item``."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import update_wrapper, wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from funcgrad import folds
 from funcgrad.factorizations import Factorization, Factors, FromFactors
 from funcgrad.folds import Fold
 from funcgrad.foreign.foreign_function import ForeignFunction, foreign
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.places import IndexArray, Places, chosen_places
 from funcgrad.primitive import (
     DISCRETE,
@@ -190,6 +191,10 @@ def apply_several(primitive: Primitive, *args: ArrayLike, **params: Hashable) ->
     """Apply an operation with several results to a user's arguments; ``apply`` is for one."""
     outs: Any = apply(primitive, *args, **params)  # as values: it wraps one result
     return tuple([wrap(out) for out in outs])
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import NoReturn, TypeVar
+from opcode import opmap
+from types import FrameType
+from typing import Final, NoReturn, TypeVar
 
 from funcgrad.errors import MissingAttributeError
 
@@ -36,16 +38,43 @@ def missing_from(module: str) -> Callable[[str], NoReturn]:
     return missing
 
 
-def missing_name(module: str, name: str) -> AttributeError:
-    """The error for a name that a module lacks."""
-    from funcgrad.answers import advice_of_name, as_written
+def missing_name(module: str, name: str) -> Exception:
+    """The error for a name that a module lacks: an ``ImportError`` for a statement of import.
+
+    Python would turn an ``AttributeError`` into one without the advice.
+    """
+    from funcgrad.answers import advice_of_name, as_written, nearest
 
     advice = advice_of_name(module, name)
     if advice:
+        if _is_imported():
+            return ImportError(f"cannot import name {name!r} from {module!r}: {advice}.", name=name)
         words = f"{as_written(module)} has no {name}: {advice}."
         return MissingAttributeError(words, name)
     words = f"module {module!r} has no attribute {name!r}"
-    return AttributeError(words, name=name, obj=sys.modules[module])
+    close = "" if name.startswith("_") else nearest(name, dir(sys.modules[module]))
+    if close and _is_imported():
+        words = f"cannot import name {name!r} from {module!r}. Did you mean {close!r}?"
+        return ImportError(words, name=name)
+    if close:  # better than Python's own: neighbours that are exchanged count as one mistake
+        return AttributeError(f"{words}. Did you mean {close!r}?", name=name)
+    return AttributeError(words, name=name)
+
+
+def _is_imported() -> bool:
+    """Whether ``from module import name`` asks for the name."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_FRAMES: Final = 4
+"""How many calls there may be from the statement to the error: those of a ``__getattr__``."""
 
 
 def missing_method(kind: str, instance: object, name: str) -> AttributeError:

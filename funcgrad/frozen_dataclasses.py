@@ -64,14 +64,31 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
         )
     if "__dataclass_params__" not in vars(cls):
         made: Any = dataclasses.dataclass(frozen=True, **options)(cls)
-        if options.get("slots"):  # with which Python's methods raise a TypeError for unknown names
-            made.__setattr__, made.__delattr__ = set_attribute, delete_attribute
+        made.__setattr__, made.__delattr__ = _refuse_assignment, delete_attribute
         if not hasattr(made, "_repr_html_"):
             made._repr_html_ = _html
         return made
     if not is_frozen_dataclass(cls):
         raise TreeError(f"dataclass {cls.__qualname__} is not frozen: use @pytree, not @dataclass")
     return cls
+
+
+def _refuse_assignment(self: object, name: str, value: object) -> None:
+    """Say how to make another record than the one that cannot be assigned to."""
+    try:
+        set_attribute(self, name, value)  # type: ignore[arg-type]  # a dataclass
+    except dataclasses.FrozenInstanceError:
+        kind = type(self).__name__
+        advice = (
+            f"another one is dataclasses.replace(x, {name}=value), or fg.tree.at(x).{name}"
+            ".set(value)"
+            if hasattr(self, name)
+            else f"declare the field {name} in the class, and make instances by a classmethod that"
+            f" computes it and returns {kind}({name}=...), without an __init__"
+        )
+        raise dataclasses.FrozenInstanceError(
+            f"cannot assign to field {name!r} of {kind}, which never changes: {advice}."
+        ) from None
 
 
 def _html(record: object) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Self, SupportsIndex
 from numpy.typing import DTypeLike
 
 from funcgrad.foreign_attributes import ForeignAttributes
+from funcgrad.foreign_names import answering
 from funcgrad.shape import AxisLike, dtype_of
 from funcgrad.users_values import ArrayLike
 
@@ -254,3 +255,8 @@ class ArrayMethods(ForeignAttributes):
         """Permute the axes, by default to their reverse order."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self._call("transpose", order)
+
+
+for _name, _method in [*vars(ArrayMethods).items()]:
+    if "axis" in getattr(getattr(_method, "__code__", None), "co_varnames", ()):
+        setattr(ArrayMethods, _name, answering(_method))  # as a decorator it would hide their types

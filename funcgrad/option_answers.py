@@ -9,15 +9,16 @@ This file is loaded only after such a mistake.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from inspect import signature
+from types import MappingProxyType
 from typing import Final
 
-from funcgrad.answers import advice_in
+from funcgrad.answers import advice_in, nearest
 from funcgrad.errors import MissingOptionError
 from funcgrad.training_answers import ONLY_OPTIMIZERS, Row
 
 _NEEDLESS: Final = "leave it out"
+_UNMARKED: Final = "nothing is marked: fg.grad(f, argnums=...)(x) says with respect to what"
 
 OPTIONS: Final[tuple[Row, ...]] = (
     # Transformations.
@@ -198,6 +199,15 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("ctc_loss", "log_epsilon", _NEEDLESS),
     ("dice_loss", "apply_softmax", "predictions are probabilities, as of fg.nn.softmax(logits)"),
     ("leaky_relu", "alpha slope", "negative_slope="),
+    # Functions of arrays.
+    ("var std", "unbiased", "ddof=1 divides by n - 1, and ddof=0, the default, by n"),
+    ("sort argsort", "key", "fnp.argsort(keys) are positions: x[fnp.argsort(keys)]"),
+    ("zeros ones full eye arange", "requires_grad", _UNMARKED),
+    ("zeros ones", "size", "shape="),
+    ("full", "size", "shape="),
+    ("full", "value", "fill_value="),
+    ("concatenate stack", "tensors", "arrays are the first argument, a sequence"),
+    ("norm", "p", "ord="),
     # Random numbers.
     ("normal gumbel", "mean mu", "loc="),
     ("normal gumbel", "std stddev sigma", "scale="),
@@ -227,7 +237,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     (
         "tensor",
         "requires_grad",
-        "nothing is marked: fg.grad(f, argnums=...)(x) says with respect to what",
+        _UNMARKED,
     ),
     ("tensor", "device pin_memory", "tensors are in main memory, as NumPy's arrays; leave it out"),
     (
@@ -259,18 +269,35 @@ MISSING: Final[tuple[Row, ...]] = (
         "key",
         "the first argument is a key, made by fg.random.key(seed)",
     ),
+    (
+        "step",
+        "params",
+        "params, state = optimizer.step(grads, state, params) returns the moved parameters",
+    ),
     ("adam adamw sgd", "learning_rate", "there is no default that fits every problem, as 1e-3"),
 )
 """Rows of functions, an argument that they need, and what to write."""
+
+
+_SYNONYMS: Final = MappingProxyType(
+    {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "axes": "axis", "axis": "axes"}
+)
+"""Names that PyTorch's users give to options that many functions have."""
 
 
 def missing_option(function: str, options: Sequence[str], option: str) -> TypeError:
     """The error for an option that a function lacks, given the options that it has."""
     advice = advice_in(OPTIONS, function.rpartition(".")[2], option)
     if not advice:
-        close = get_close_matches(option, options, 1)
-        advice = f"{close[0]}= is one" if close else f"the arguments are {', '.join(options)}"
+        synonym = _SYNONYMS.get(option, "")
+        close = synonym if synonym in options else nearest(option, options)
+        advice = f"{close}= is one" if close else f"the arguments are {', '.join(options)}"
     return MissingOptionError(f"{function}: there is no option {option}: {advice}.")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 40 and "\n" not in text else "..."
 
 
 def refusal(
@@ -282,8 +309,21 @@ def refusal(
 ) -> TypeError:
     """The error for a call that does not fit a function's parameters."""
     parameters = dict(signature(function).parameters)
-    if parameters.pop("self", None):  # of a class whose name may be that of one derived from it
-        name, args = type(args[0]).__name__, args[1:]
+    if parameters.pop("self", None):
+        if function.__name__ == "__init__":  # of a class derived from the one that defines it
+            name = type(args[0]).__name__
+        args = args[1:]
+    if parameters.pop("cls", None):
+        owner, first = args[0], next(iter(parameters))
+        name, args = f"{getattr(owner, '__name__', owner)}.{name}", args[1:]
+        has_key = "key" in kwargs or hasattr(args[0] if args else None, "dtype")
+        if first == "key" and not has_key and {*kwargs} <= {*parameters}:
+            shown = ", ".join(
+                [*map(_shown, args), *[f"{option}={_shown(kwargs[option])}" for option in kwargs]]
+            )
+            return MissingOptionError(
+                f"{name}: the first argument is a key: {name}(fg.random.key(seed), {shown})."
+            )
     options = [
         declared.name
         for declared in parameters.values()

@@ -40,6 +40,7 @@ from funcgrad.users_values import (
     first_tensor,
     is_weak,
     operand,
+    refuse_exact_numbers,
 )
 from funcgrad.users_values import (
     ArrayLike as ArrayLike,
@@ -67,7 +68,7 @@ class Tensor(ArrayMethods, Conversions):
     __slots__ = ("_value",)
     _trace: Any = None
     _value: Value
-    __hash__ = None  # type: ignore[assignment]  # == compares elements
+    __hash__ = Conversions.__hash__  # == compares elements
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         raise ImmutableError("A tensor is made with fg.tensor(values), not by calling Tensor.")
@@ -421,7 +422,8 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
     """Apply an operator; if an operand is not an array, its class gets to handle the operator."""
     try:
         return apply2(primitive, x, y, True)
-    except LeafError:
+    except LeafError as error:
+        refuse_exact_numbers(error, x, y)
         return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
 
 

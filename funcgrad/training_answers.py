@@ -48,8 +48,13 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "scale_by_adam GradientTransformation inject_hyperparams",
+        "scale_by_adam GradientTransformation",
         ONLY_OPTIMIZERS,
+    ),
+    (
+        "fg.optim",
+        "incremental_update",
+        "fg.tree.map(lambda new, old: step * new + (1 - step) * old, new, old)",
     ),
     ("fg.optim", "MultiSteps", "fg.optim.accumulate(optimizer, steps)"),
     (
@@ -63,8 +68,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.optim", "add_decayed_weights", "fg.optim.add_weight_decay(weight_decay, mask)"),
     (
         "fg.optim",
-        "exponential_decay cosine_decay_schedule linear_schedule piecewise_constant_schedule"
-        " warmup_cosine_decay_schedule constant_schedule lr_scheduler",
+        "lr_scheduler learning_rate_schedule",
         _SCHEDULE,
     ),
     (
@@ -74,9 +78,56 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "incremental_update AveragedModel SWA swa polyak_average",
+        "AveragedModel SWA swa polyak_average",
         "fg.optim.average_params(optimizer, decay), whose state has the average",
     ),
+    *tuple(
+        ("fg.optim fg.optim.schedules", names, f"fg.optim.schedules.{call}")
+        for names, call in {
+            "cosine_decay_schedule CosineAnnealingLR CosineDecay": "cosine(start, end, steps)",
+            "warmup_cosine_decay_schedule": "cosine(start, end, steps, warmup=steps)",
+            "warmup_constant_schedule": "constant(start, warmup=steps)",
+            "constant_schedule ConstantLR": "constant(start)",
+            "linear_schedule LinearLR": "linear(start, end, steps)",
+            "exponential_decay ExponentialLR ExponentialDecay": "exponential(start, factor, steps)",
+            "StepLR": "exponential(start, factor, steps, staircase=True)",
+            "piecewise_constant_schedule piecewise_interpolate_schedule MultiStepLR"
+            " PiecewiseConstantDecay": "piecewise(start, {100: 0.01, 200: 0.001})",
+            "polynomial_schedule polynomial_decay PolynomialLR PolynomialDecay": "polynomial(start,"
+            " end, steps, power)",
+            "OneCycleLR linear_onecycle_schedule cosine_onecycle_schedule": "onecycle(peak, steps)",
+            "CosineAnnealingWarmRestarts sgdr_schedule CosineDecayRestarts": "restarts(schedule,"
+            " steps)",
+            "join_schedules SequentialLR ChainedScheduler": "join(schedules, boundaries)",
+            "InverseTimeDecay inverse_time_decay": "inverse_sqrt(start, warmup)",
+        }.items()
+    ),
+    ("fg.optim.schedules", "ReduceLROnPlateau", "fg.optim.reduce_on_plateau(factor, patience)"),
+    (
+        "fg.optim fg.optim.schedules",
+        "LambdaLR LearningRateScheduler",
+        "a function of the number of steps before is a schedule: fg.optim.adam(lambda count: ...)",
+    ),
+    (
+        "fg.optim fg.optim.schedules",
+        "inject_hyperparams",
+        "a learning rate may be a schedule, and the state has the last one as state.rate",
+    ),
+    (
+        "fg.optim",
+        "optimistic_gradient_descent optimistic_adam yogi lars sophia sm3 prodigy contrib",
+        ONLY_OPTIMIZERS,
+    ),
+    (
+        "fg.optim",
+        "perturbations make_perturbed_fun",
+        "fnp.mean(fg.vmap(lambda z: f(x + sigma * z))(fg.random.normal(key, (n, *x.shape)))) is a"
+        " smoothed function",
+    ),
+    ("fg.optim", "smooth_labels", "fg.nn.cross_entropy(logits, labels, smoothing=0.1)"),
+    ("fg.nn", "l2_loss", "fg.nn.squared_error(predictions, targets) / 2"),
+    ("fg.optim", "tree_utils", "fg.tree.map, fg.tree.norm, fg.tree.vdot and others"),
+    ("fg.optim", "skip_not_finite", "fg.optim.apply_if_finite(optimizer, most)"),
     ("fg.optim", "add_noise", "fg.optim.noise(eta, gamma, key)"),
     ("fg.optim", "ReduceLROnPlateau", "fg.optim.reduce_on_plateau(factor, patience), in a chain"),
     (
@@ -98,7 +149,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "softmax_cross_entropy softmax_cross_entropy_with_integer_labels",
         "fg.nn.cross_entropy(logits, labels)",
     ),
-    ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets)"),
+    ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets) / 2"),
     ("fg.optim", "losses", "they are in fg.nn, as fg.nn.huber_loss(predictions, targets)"),
     *tuple(
         ("fg.optim.projections", f"projection_{name}", f"fg.optim.projections.{name}(tree)")

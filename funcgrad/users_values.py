@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import is_dataclass
 from functools import wraps
+from numbers import Number
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -136,6 +137,19 @@ def is_weak(value: Value) -> bool:
     while type(value) not in RAW and isinstance(value, TracedValue):
         value = value._value
     return type(value) in NUMBERS
+
+
+def refuse_exact_numbers(error: LeafError, *values: object) -> None:
+    """Raise an error for fractions and decimals, which have no operators with arrays of their own.
+
+    Raises
+    ------
+    LeafError
+        There is one of them.
+    """
+    for number in values:
+        if isinstance(number, Number) and not isinstance(number, np.generic):
+            raise LeafError(f"{number!r} is none of NumPy's numbers: write float(x).") from error
 
 
 def operand(x: ArrayLike, operation: str) -> Value:

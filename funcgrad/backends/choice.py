@@ -151,7 +151,7 @@ class _NativeChances:
     def obstacle(self) -> str | None:
         """Why there is no native backend here; None if there is one."""
         if not self.has_compiler:
-            return 'llvmlite is not installed: python -m pip install "funcgrad[native]"'
+            return 'llvmlite is not installed: python -m pip install "llvmlite>=0.45,<0.51"'
         try:
             from funcgrad.backends.native.native_backend import NATIVE
 

@@ -111,6 +111,8 @@ def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> L
     if not isinstance(form, Loop | Choice):
         return None
     operands, results = [specs[variable] for variable in equation.operands], equation.results
+    if isinstance(form, Loop) and _tells_steps(form, len(results)):
+        return None
     if isinstance(form, Choice):
         fits = all(_fits(branch, operands[1:], results) for branch in form.branches)
         return form if fits else None
@@ -127,6 +129,17 @@ def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> L
     if form.condition is not None:
         fits = fits and form.condition.is_raw and form.condition.inputs == tuple(body_inputs)
     return form if fits else None
+
+
+def _tells_steps(form: Loop, results: int) -> bool:
+    """Whether a loop prints: it says the number of the step, which a loop that is called has.
+
+    One whose stacks have as many rows as there were steps is compiled with what reads them.
+    """
+    if form.condition is not None and results > form.carried:
+        return False
+    effects = [effect for body in in_form(form) for effect in body.index.effects]
+    return any(effect.operation.is_foreign for effect in effects)
 
 
 def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> bool:

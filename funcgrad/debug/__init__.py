@@ -16,10 +16,21 @@ from funcgrad.debug.causes import Cause
 from funcgrad.debug.checks import check
 from funcgrad.debug.conventions import conventions
 from funcgrad.debug.lost_digits import Loss, LostDigits, digits
+from funcgrad.debug.prints import print
 from funcgrad.debug.results import nans, raise_nans
 from funcgrad.foreign_names import missing_from as _missing_from
 
-__all__ = ["Cause", "Loss", "LostDigits", "check", "conventions", "digits", "nans", "raise_nans"]
+__all__ = [
+    "Cause",
+    "Loss",
+    "LostDigits",
+    "check",
+    "conventions",
+    "digits",
+    "nans",
+    "print",
+    "raise_nans",
+]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

@@ -140,14 +140,15 @@ def _samples() -> Iterator[Sample]:
     yield Sample((np.array([1.5, 2.5]), True), {**params, "names": ()})
 
 
-def _result(x: Spec, *others: Spec, **params: Hashable) -> Spec:
+def result_of_check(x: Spec, *others: Spec, **params: Hashable) -> Spec:
+    """The first operand passes through."""
     return x
 
 
 CHECK: Final = Primitive(
     "check",
     _evaluate,
-    _result,
+    result_of_check,
     Linearized(
         lambda tangents, out, *args, **params: tangents[0],
         lambda ct, out, x, *others, **params: (ct, *map(zeros_like, others)),

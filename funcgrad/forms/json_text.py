@@ -56,6 +56,7 @@ from funcgrad.primitive import Primitive
 from funcgrad.programs.equation import Constant, Equation, Guard, Params
 from funcgrad.programs.program import Program
 from funcgrad.shape import Spec
+from funcgrad.structure import EFFECT
 
 T = TypeVar("T")
 
@@ -194,7 +195,7 @@ def _operation_data(equation: Equation, names: dict[int, str], place: str) -> di
     operation, body = equation.operation, equation.called
     if body is not None:
         return {"call": equation.name, "program": _fields(body, names, f"{place}, inside")}
-    if operation.is_foreign:
+    if operation.is_foreign and EFFECT not in operation.traits:
         raise ProgramError(
             f"{place}: this call runs a Python function on raw numbers, so its operations are not"
             " known, and it cannot be saved. Stage and save the operations before and after it"

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from funcgrad.users_values import ArrayLike, operand
 
 Slope = Callable[[list[Tensor], Tensor, list[Tensor]], list[Tensor]]
 """The right-hand side: ``(leaves of y, time, parameters) -> leaves of the slope``."""
+
+
+_ORDER: Final = " It is called as func(y, t, *args): y first, unlike SciPy's solve_ivp."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,11 @@ class System:
     def slope(self, y: list[Tensor], t: Tensor, parameters: list[Tensor]) -> list[Tensor]:
         """Call the user's function, and check that its slope is like ``y0``."""
         args = trees.unflatten(self.arguments, parameters)
-        out = self.function(self.tree(y), t, *args)
+        try:
+            out = self.function(self.tree(y), t, *args)
+        except FuncgradError as error:
+            error.add_note("In the function of odeint." + _ORDER)
+            raise
         leaves, structure = trees.flatten(out)
         if structure != self.state:
             try:
@@ -97,7 +104,7 @@ class System:
                 placed(
                     f"odeint: the function returned a slope{self.state.paths()[place]} of shape"
                     f" {slope.shape}, but y0 has shape {leaf.shape} there. Each number of y needs"
-                    " its own slope."
+                    f" its own slope.{_ORDER}"
                 )
             )
         if slope.dtype == leaf.dtype:

@@ -32,7 +32,7 @@ def _jax() -> Any:
         import jax
     except ImportError as error:
         raise MissingPackageError(
-            "interop.jax: JAX is not installed. Install it by `pip install funcgrad[jax]`."
+            "interop.jax: JAX is not installed. Install it by `pip install jax`."
         ) from error
     return jax
 

@@ -34,7 +34,7 @@ def _torch() -> Any:
         import torch
     except ImportError as error:
         raise MissingPackageError(
-            "interop.torch: PyTorch is not installed. Install it by `pip install funcgrad[torch]`."
+            "interop.torch: PyTorch is not installed. Install it by `pip install torch`."
         ) from error
     return torch
 

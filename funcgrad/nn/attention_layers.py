@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.attending import attention
 from funcgrad.nn.dropping import UNSAID, Key, checked_rate, said_key, training_key
@@ -176,6 +177,7 @@ class MultiHeadAttention:
                 )
 
     @classmethod
+    @answering
     def init(
         cls,
         key: ArrayLike,

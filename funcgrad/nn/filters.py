@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import LeafError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import he_normal, zeros
@@ -64,6 +65,7 @@ class Conv:
         choice(self.padding_mode, tuple(_MODES), "Conv", "padding_mode")
 
     @classmethod
+    @answering
     def init(
         cls,
         key: ArrayLike,
@@ -145,6 +147,7 @@ class ConvTranspose:
         _check_options(self, stride=1, output_padding=0, dilation=1, groups=1)
 
     @classmethod
+    @answering
     def init(
         cls,
         key: ArrayLike,

@@ -298,6 +298,7 @@ def orthogonal(
     return (turned * factor).reshape(sizes).astype(kind)
 
 
+@answering
 def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Zeros, for biases. The key is ignored; it is there for the common signature.
 
@@ -309,6 +310,7 @@ def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64
     return made(np.zeros, "zeros", as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros", key))
 
 
+@answering
 def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Ones, for scales. The key is ignored; it is there for the common signature.
 

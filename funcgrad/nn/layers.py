@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.activations import relu
 from funcgrad.nn.dropping import UNSAID, Key, checked_rate, dropout, said_key, training_key
@@ -72,6 +73,7 @@ class Linear:
         check_leaves(self, weight="inputs outputs", bias="outputs")
 
     @classmethod
+    @answering
     def init(
         cls,
         key: ArrayLike,
@@ -119,6 +121,7 @@ class Embedding:
         check_leaves(self, table="count features")
 
     @classmethod
+    @answering
     def init(
         cls,
         key: ArrayLike,
@@ -381,6 +384,7 @@ class MLP:
         check_leaves(self)
 
     @classmethod
+    @answering
     def init(
         cls,
         key: ArrayLike,

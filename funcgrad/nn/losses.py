@@ -172,9 +172,13 @@ def cross_entropy(
             f" floating-point probabilities; got {dtype_of(value)}."
         )
     if shape_of(value) != scores.shape:
+        axes = (len(shape_of(value)), scores.ndim)
+        hint = " Logits come first: cross_entropy(logits, labels)." if axes[0] > axes[1] else ""
+        if axes[0] < axes[1]:
+            hint = " Labels that are numbers of classes are integers: labels.astype(int)."
         raise ShapeError(
             f"cross_entropy: probabilities of shape {shape_of(value)} do not fit logits of shape"
-            f" {scores.shape}; the shapes have to be equal."
+            f" {scores.shape}; the shapes have to be equal.{hint}"
         )
     weights = masked(wrap(value), widened_mask(counted, place))
     if share is not None:
@@ -210,6 +214,7 @@ def _check_shape_of_labels(labels: Shape, logits: Shape, axis: int) -> None:
     expected = logits[:axis] + logits[axis + 1 :]
     if labels != expected:
         hint = " One-hot labels have to be of a floating dtype." * (labels == logits)
+        hint += " Logits come first: cross_entropy(logits, labels)." * (len(labels) > len(logits))
         raise ShapeError(
             f"cross_entropy: integer labels of shape {labels} do not fit logits of shape"
             f" {logits} with the classes on axis {axis}; expected shape {expected}.{hint}"

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.initializers import ones, zeros
 from funcgrad.nn.layer_parts import check_leaves, features_of
@@ -58,6 +59,7 @@ class LayerNorm:
         checked_epsilon(self.epsilon, "LayerNorm")
 
     @classmethod
+    @answering
     def init(
         cls, features: int, *, epsilon: float = 1e-5, dtype: DTypeLike = np.float64
     ) -> LayerNorm:
@@ -93,6 +95,7 @@ class RMSNorm:
         checked_epsilon(self.epsilon, "RMSNorm")
 
     @classmethod
+    @answering
     def init(
         cls, features: int, *, epsilon: float = 1e-6, dtype: DTypeLike = np.float64
     ) -> RMSNorm:
@@ -136,6 +139,7 @@ class GroupNorm:
             raise ShapeError(f"GroupNorm: {channels} channels are not divided into {parts} groups.")
 
     @classmethod
+    @answering
     def init(
         cls,
         channels: int,
@@ -217,6 +221,7 @@ class BatchNorm:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, "BatchNorm"))
 
     @classmethod
+    @answering
     def init(
         cls,
         channels: int,

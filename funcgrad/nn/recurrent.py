@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad.control.scans import scan
 from funcgrad.errors import FunctionError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.frozen_dataclasses import pytree
 from funcgrad.nn.activations import sigmoid
 from funcgrad.nn.initializers import glorot_uniform, orthogonal, zeros
@@ -50,6 +51,7 @@ class _Cell:
         check_leaves(self, **weights, bias=wide, state_bias=wide)
 
     @classmethod
+    @answering
     def init(
         cls: type[C], key: ArrayLike, inputs: int, units: int, *, dtype: DTypeLike = np.float64
     ) -> C:

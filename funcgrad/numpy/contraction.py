@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import integer, integers, is_integer, sequence, strong
 from funcgrad.primitives import einsum as es
 from funcgrad.primitives import elementwise as ew
@@ -153,6 +154,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
     return apply2(matmul_primitive, wrap(x), wrap(y))
 
 
+@answering
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     """Product over several axes.
 
@@ -205,6 +207,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     )
 
 
+@answering
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tensor:
     """Scalar products along an axis; the other axes broadcast, and ``x1`` is conjugated.
 
@@ -308,6 +311,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
     return wrap(reshape(products, shape=tuple([n * m for n, m in zip(first, second, strict=True)])))
 
 
+@answering
 def cross(
     a: ArrayLike,
     b: ArrayLike,

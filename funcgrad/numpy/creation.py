@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import (
     checked_device,
     converted,
@@ -218,6 +219,7 @@ def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -
     return result
 
 
+@answering
 def zeros(
     shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
 ) -> Tensor:
@@ -232,6 +234,7 @@ def zeros(
     return made(np.zeros, "zeros", shape_argument(shape, "zeros"), _float_dtype(dtype, "zeros"))
 
 
+@answering
 def ones(
     shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
 ) -> Tensor:
@@ -260,6 +263,7 @@ def empty(
     return zeros(shape, dtype)
 
 
+@answering
 def full(
     shape: ShapeLike,
     fill_value: ArrayLike,
@@ -370,6 +374,7 @@ def full_like(
     return full(sizes, fill_value, kind, device=device)
 
 
+@answering
 def eye(
     N: SupportsIndex,
     M: SupportsIndex | None = None,

@@ -13,7 +13,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import FunctionError, ShapeError
+from funcgrad.errors import EscapedTracerError, FunctionError, ShapeError, TracerError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import made, ones
 from funcgrad.numpy.indexing import nonzero
 from funcgrad.numpy.options import integer, natural, sized
@@ -43,6 +44,7 @@ def _diagonal(x: Value, offset: int, axis1: int, axis2: int, operation: str) -> 
     return gather(x, steps + rows, steps + columns, axis=len(others), unique=True)
 
 
+@answering
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements on a diagonal of two axes, along a last axis.
 
@@ -68,6 +70,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     return result
 
 
+@answering
 def trace(
     a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Tensor:
@@ -138,6 +141,20 @@ def _clipped_offset(k: int, rows: int, columns: int) -> int:
     return max(-rows - 1, min(k, columns))
 
 
+def _known(k: int, operation: str) -> int:
+    """The number of a diagonal, which is an integer."""
+    try:
+        return integer(k, operation, "k")
+    except TracerError as error:
+        if isinstance(error, EscapedTracerError):
+            raise
+        sign = "<=" if operation == "tril" else ">="
+        raise TracerError(
+            f"{operation}: k is traced, and has no number here. Write fnp.where(fnp.arange(columns)"
+            f" - fnp.arange(rows)[:, None] {sign} k, x, 0), which takes any."
+        ) from error
+
+
 def tril(m: ArrayLike, k: int = 0) -> Tensor:
     """Matrices with the elements above a diagonal zero.
 
@@ -147,7 +164,7 @@ def tril(m: ArrayLike, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [3., 4.]])
     """
-    value, lower = _triangle(m, integer(k, "tril", "k"), "tril")
+    value, lower = _triangle(m, _known(k, "tril"), "tril")
     result: Tensor = wrap(where(lower, value, np.zeros((), dtype_of(value))))
     return result
 
@@ -161,7 +178,7 @@ def triu(m: ArrayLike, k: int = 0) -> Tensor:
     Tensor([[1., 2.],
             [0., 4.]])
     """
-    value, below = _triangle(m, integer(k, "triu", "k") - 1, "triu")
+    value, below = _triangle(m, _known(k, "triu") - 1, "triu")
     result: Tensor = wrap(where(below, np.zeros((), dtype_of(value)), value))
     return result
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import astype
 from funcgrad.numpy.manipulation import roll
 from funcgrad.numpy.options import checked_device, integer, integers
@@ -78,6 +79,7 @@ def rfftfreq(
     return _frequencies(np.arange(count // 2 + 1), count, d, device, dtype, "rfftfreq")
 
 
+@answering
 def fftshift(x: ArrayLike, axes: AxisLike = None) -> Tensor:
     """Move the frequency zero to the middle.
 
@@ -99,6 +101,7 @@ def fftshift(x: ArrayLike, axes: AxisLike = None) -> Tensor:
     return _shifted(x, axes, 1, "fftshift")
 
 
+@answering
 def ifftshift(x: ArrayLike, axes: AxisLike = None) -> Tensor:
     """The inverse of ``fftshift``, which differs for odd lengths; the parameters are the same.
 

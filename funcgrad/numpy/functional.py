@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError, FunctionError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import asarray, astype
 from funcgrad.numpy.joining import stack
 from funcgrad.numpy.manipulation import broadcast_to, expand_dims, moveaxis
@@ -25,6 +26,7 @@ from funcgrad.tensor import ArrayLike, Tensor, tensor
 from funcgrad.users_values import checked_dtype, operand
 
 
+@answering
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: object, **kwargs: object
 ) -> Tensor:
@@ -75,6 +77,7 @@ def apply_along_axis(
     )
 
 
+@answering
 def apply_over_axes(
     func: Callable[[Tensor, int], ArrayLike], a: ArrayLike, axes: int | Sequence[int]
 ) -> Tensor:

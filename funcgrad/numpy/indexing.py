@@ -13,6 +13,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
 from funcgrad.primitives import scatter as _s
@@ -31,6 +32,7 @@ from funcgrad.users_values import operand
 # ------------------------------------------------------------------------------------- choosing
 
 
+@answering
 def take(
     a: ArrayLike,
     indices: ArrayLike,
@@ -78,6 +80,7 @@ def take(
         raise explain_index(shape, (*(slice(None),) * axis, chosen), error) from None
 
 
+@answering
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | None = -1) -> Tensor:
     """The elements at positions along an axis that may differ along the other axes.
 
@@ -119,6 +122,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: SupportsIndex | No
         raise explain_index(shape_of(value), key, error) from None
 
 
+@answering
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: SupportsIndex | None
 ) -> Tensor:
@@ -245,6 +249,7 @@ def as_integers(x: ArrayLike, operation: str, argument: str) -> Value:
     return value
 
 
+@answering
 def compress(condition: ArrayLike, a: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """The slices along an axis for which a condition, a 1-d concrete mask, holds.
 

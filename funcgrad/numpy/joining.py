@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, LeafError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
 from funcgrad.numpy.options import integer, integers, is_integer, sequence
 from funcgrad.primitives import joining as _p
@@ -46,6 +47,7 @@ def _values_to_join(arrays: Sequence[ArrayLike], operation: str) -> list[Value]:
     return values
 
 
+@answering
 def concatenate(
     arrays: Sequence[ArrayLike],
     /,
@@ -112,6 +114,7 @@ def _typed(x: Value, dtype: DTypeLike | None, operation: str) -> Tensor:
 concat = concatenate
 
 
+@answering
 def stack(
     arrays: Sequence[ArrayLike], axis: SupportsIndex = 0, *, dtype: DTypeLike | None = None
 ) -> Tensor:
@@ -230,6 +233,7 @@ def _block(arrays: ArrayLike, depth: int, rank: int) -> Tensor:
     return result
 
 
+@answering
 def append(arr: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """Append values to an array; without an axis, both are flattened.
 
@@ -244,6 +248,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None)
 # ----------------------------------------------------------------------------------------- apart
 
 
+@answering
 def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Tensor, ...]:
     """Split along an axis and remove it: the inverse of ``stack``.
 
@@ -266,6 +271,7 @@ def _sections(x: Value, bounds: Sequence[int], axis: int) -> list[Tensor]:
     return [wrap(view(x, key=Key((*lead, slice(start, stop))))) for start, stop in pairs]
 
 
+@answering
 def array_split(
     ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0
 ) -> list[Tensor]:
@@ -289,6 +295,7 @@ def array_split(
     return _sections(value, np.cumsum(sizes)[:-1].tolist(), place)
 
 
+@answering
 def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 0) -> list[Tensor]:
     """Split along an axis into a number of equal sections, or at positions.
 

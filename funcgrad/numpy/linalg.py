@@ -16,6 +16,7 @@ from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
@@ -83,6 +84,7 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
+@answering
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tensor:
     """The vector product of vectors with three components; the other axes broadcast.
 

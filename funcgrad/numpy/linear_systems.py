@@ -16,6 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from funcgrad.errors import MatrixShapeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.matrices import matrices, results, square
 from funcgrad.numpy.options import failed_as, integer, integers
 from funcgrad.primitives import determinants, linear_systems
@@ -259,6 +260,7 @@ def tensorinv(a: ArrayLike, ind: int = 2, *, failed: str = "raise") -> Tensor:
     return wrap(reshape(inverse, shape=(*second, *first)))
 
 
+@answering
 def tensorsolve(
     a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None, *, failed: str = "raise"
 ) -> Tensor:

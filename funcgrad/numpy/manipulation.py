@@ -13,7 +13,8 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from funcgrad.errors import AxisError, ShapeError
+from funcgrad.errors import AxisError, EscapedTracerError, ShapeError, TracerError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import choice, integer, integers, sequence, shape_argument
 from funcgrad.primitives import structural as _p
 from funcgrad.primitives.broadcasting import broadcast_to as _broadcast_to
@@ -108,6 +109,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Tensor:
     return reshape(a, -1, order)
 
 
+@answering
 def squeeze(a: ArrayLike, axis: AxisLike = None) -> Tensor:
     """Remove axes of size 1, by default all of them.
 
@@ -135,6 +137,7 @@ def squeeze(a: ArrayLike, axis: AxisLike = None) -> Tensor:
     return _reshaped(value, tuple([n for place, n in enumerate(shape) if place not in axes]))
 
 
+@answering
 def expand_dims(a: ArrayLike, axis: AxisLike = 0) -> Tensor:
     """Insert axes of size 1 at places counted in the result.
 
@@ -252,6 +255,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
 # --------------------------------------------------------------------------------- order of axes
 
 
+@answering
 def transpose(a: ArrayLike, axes: AxisLike = None) -> Tensor:
     """Permute the axes, by default to their reverse order; a view.
 
@@ -264,6 +268,7 @@ def transpose(a: ArrayLike, axes: AxisLike = None) -> Tensor:
     return permute_dims(a, axes)
 
 
+@answering
 def permute_dims(a: ArrayLike, axes: AxisLike = None) -> Tensor:
     """Permute the axes, by default to their reverse order; a view.
 
@@ -304,6 +309,7 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
     return result
 
 
+@answering
 def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
     """Exchange two axes; a view.
 
@@ -341,6 +347,7 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Tensor:
     return _permuted(value, tuple(order))
 
 
+@answering
 def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Tensor:
     """Move an axis in front of another; ``moveaxis`` is easier to read.
 
@@ -363,6 +370,7 @@ def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
 # ------------------------------------------------------------------------------ order of elements
 
 
+@answering
 def flip(m: ArrayLike, axis: AxisLike = None) -> Tensor:
     """Reverse the order of elements along axes, by default along all.
 
@@ -399,6 +407,7 @@ def flipud(m: ArrayLike) -> Tensor:
     return flip(m, 0)
 
 
+@answering
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     """Rotate by ``k`` right angles, from the first towards the second of two axes.
 
@@ -423,6 +432,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     return flip(swapaxes(value, first, second), second)
 
 
+@answering
 def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     """Shift the elements along axes; those shifted beyond the end come in at the front.
 
@@ -443,7 +453,16 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     >>> roll([1.0, 2.0, 3.0], 1)
     Tensor([3., 1., 2.])
     """
-    value, shifts = operand(a, "roll"), integers(shift, "roll", "shift")
+    value = operand(a, "roll")
+    try:
+        shifts = integers(shift, "roll", "shift")
+    except TracerError as error:
+        if isinstance(error, EscapedTracerError):
+            raise
+        raise TracerError(
+            "roll: the shift is traced, and has no number here. Write"
+            " fnp.take(x, (fnp.arange(n) - shift) % n, axis), which takes any."
+        ) from error
     shape = shape_of(value)
     if axis is None:
         total = sum(shifts)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import integer, real_number
 from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
 from funcgrad.primitives import reduction as rd
@@ -44,6 +45,7 @@ def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:
     return reduced(rd.count_nonzero, mask, axis, True)
 
 
+@answering
 def mean(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -105,6 +107,7 @@ def _squeezed(values: Tensor, x: Value, axis: AxisLike) -> Tensor:
     return values.reshape(reduced_shape(shape, normalize_axes(axis, len(shape), "mean"), False))
 
 
+@answering
 def var(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -176,6 +179,7 @@ def _var_where(
     return _shared(total, freedom if keepdims else _squeezed(freedom, x, axis))
 
 
+@answering
 def std(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -234,6 +238,7 @@ def std(
     )
 
 
+@answering
 def average(
     a: ArrayLike,
     axis: AxisLike = None,

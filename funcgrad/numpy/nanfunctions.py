@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.moments import mean, std, var
 from funcgrad.numpy.options import real_number
 from funcgrad.numpy.reductions import all, argmax, argmin, as_mask, max, min, prod, sum
@@ -38,6 +39,7 @@ def _numbers(
     return x, valid if mask is None else logical_and(valid, mask)
 
 
+@answering
 def nansum(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -59,6 +61,7 @@ def nansum(
     return sum(x, axis, dtype, keepdims=keepdims, initial=initial, where=valid)
 
 
+@answering
 def nanprod(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -80,6 +83,7 @@ def nanprod(
     return prod(x, axis, dtype, keepdims=keepdims, initial=initial, where=valid)
 
 
+@answering
 def nanmean(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -100,6 +104,7 @@ def nanmean(
     return mean(x, axis, dtype, keepdims=keepdims, where=valid)
 
 
+@answering
 def nanvar(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -123,6 +128,7 @@ def nanvar(
     return _spread(var, "nanvar", a, axis, dtype, lost, keepdims, where, mean)
 
 
+@answering
 def nanstd(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -189,6 +195,7 @@ def _extremum(
     return wrap(choose(all(missing, axis, keepdims=keepdims), np.nan, result))
 
 
+@answering
 def nanmax(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -208,6 +215,7 @@ def nanmax(
     return _extremum(max, -np.inf, "nanmax", a, axis, keepdims, initial, where)
 
 
+@answering
 def nanmin(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -227,6 +235,7 @@ def nanmin(
     return _extremum(min, np.inf, "nanmin", a, axis, keepdims, initial, where)
 
 
+@answering
 def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The position of the greatest element, ignoring NaN; see ``argmax``.
 
@@ -248,6 +257,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) 
     return argmax(choose(valid, x, -np.inf), axis, keepdims=keepdims)
 
 
+@answering
 def nanargmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The position of the least element, ignoring NaN; see ``argmin`` and ``nanargmax``.
 

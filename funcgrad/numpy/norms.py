@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, MatrixShapeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.arithmetic import absolute
 from funcgrad.numpy.decompositions import eigvalsh, svdvals
 from funcgrad.numpy.linear_systems import inv, slogdet
@@ -66,6 +67,7 @@ def _numbers(x: ArrayLike, operation: str) -> Tensor:
     return wrap(value if is_inexact(dtype_of(value)) else cast(value, dtype=np.dtype(np.float64)))
 
 
+@answering
 def norm(
     x: ArrayLike,
     ord: Order = None,
@@ -143,6 +145,7 @@ def norm(
     )
 
 
+@answering
 def vector_norm(
     x: ArrayLike, /, *, axis: AxisLike = None, keepdims: bool = False, ord: Order = 2
 ) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.moments import mean
 from funcgrad.numpy.options import choice
 from funcgrad.primitives.broadcasting import broadcast_to
@@ -46,6 +47,7 @@ _STEPS: Final = ("inverted_cdf", "closest_observation", "lower", "higher", "near
 _BETWEEN: Final = ("averaged_inverted_cdf", "midpoint")
 
 
+@answering
 def quantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -101,6 +103,7 @@ def quantile(
     return _quantile(a, order, _gives_way(order), axis, method, keepdims, "quantile")
 
 
+@answering
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -124,6 +127,7 @@ def percentile(
     return _quantile(a, order / 100, _gives_way(order), axis, method, keepdims, "percentile")
 
 
+@answering
 def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The middle of the sorted elements over axes, or the mean of the middle two.
 
@@ -145,6 +149,7 @@ def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     return _unless_nan(result, table, size, other_sizes)
 
 
+@answering
 def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
@@ -170,6 +175,7 @@ def nanquantile(
     return _nanquantile(a, order, _gives_way(order), axis, method, keepdims, "nanquantile")
 
 
+@answering
 def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -193,6 +199,7 @@ def nanpercentile(
     return _nanquantile(a, order / 100, _gives_way(order), axis, method, keepdims, "nanpercentile")
 
 
+@answering
 def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """``median``, ignoring NaN; NaN where all elements are NaN.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, FunctionError, TracerError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import astype, made
 from funcgrad.numpy.options import checked_device, choice, common_dtype, natural, shape_argument
 from funcgrad.primitives.broadcasting import broadcast_to
@@ -38,6 +39,7 @@ def _concrete_number(x: ArrayLike, operation: str) -> Any:
         ) from None
 
 
+@answering
 def arange(
     start: ArrayLike,
     stop: ArrayLike = None,
@@ -79,6 +81,7 @@ def arange(
     return astype(traced, numbers.dtype)
 
 
+@answering
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -142,6 +145,7 @@ def linspace(
     return (result, wrap(step)) if retstep else result
 
 
+@answering
 def logspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -165,6 +169,7 @@ def logspace(
     return result if dtype is None else astype(result, dtype)
 
 
+@answering
 def geomspace(
     start: ArrayLike,
     stop: ArrayLike,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import converted, initial_value
 from funcgrad.primitive import Primitive
 from funcgrad.primitives import reduction as rd
@@ -95,6 +96,7 @@ def as_mask(where: ArrayLike, name: str) -> Value:
 # Sums and products.
 
 
+@answering
 def sum(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -138,6 +140,7 @@ def sum(
     return in_dtype(total + initial_value(initial, total.dtype, "sum"), total.dtype)
 
 
+@answering
 def prod(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -182,6 +185,7 @@ def prod(
     return in_dtype(product * initial_value(initial, product.dtype, "prod"), product.dtype)
 
 
+@answering
 def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials, without overflow.
 
@@ -210,6 +214,7 @@ def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
 # Extrema.
 
 
+@answering
 def max(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -255,6 +260,7 @@ def max(
     return _bounded(rd.reduce_max, sel.maximum, a, axis, keepdims, initial, where)
 
 
+@answering
 def min(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -313,6 +319,7 @@ def _is_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     return 0 in [shape[a] for a in axes]
 
 
+@answering
 def ptp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The range over axes: the greatest element minus the least.
 
@@ -329,6 +336,7 @@ def ptp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tenso
 # Truth, counts and positions.
 
 
+@answering
 def any(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -349,6 +357,7 @@ def any(
     return reduced(rd.reduce_any, a, axis, keepdims)
 
 
+@answering
 def all(
     a: ArrayLike,
     axis: AxisLike = None,
@@ -369,6 +378,7 @@ def all(
     return reduced(rd.reduce_all, a, axis, keepdims)
 
 
+@answering
 def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """The number of elements over axes that are not 0.
 
@@ -381,6 +391,7 @@ def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False
     return reduced(rd.count_nonzero, a, axis, keepdims)
 
 
+@answering
 def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The position of the greatest element, the first of equal ones; a NaN counts as greatest.
 
@@ -410,6 +421,7 @@ def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> 
     return _find(rd.position_of_max, a, axis, keepdims)
 
 
+@answering
 def argmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The position of the least element, the first of equal ones; see ``argmax``.
 

@@ -12,6 +12,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ArgumentError, IndexKindError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate
@@ -47,6 +48,7 @@ def _on_axis(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[
     return value, normalize_axis(axis, len(shape), operation), shape
 
 
+@answering
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """Repeat each element, or each slice along an axis.
 
@@ -286,6 +288,7 @@ def _positions(obj: ArrayLike, operation: str) -> np.ndarray[Any, Any]:
     )
 
 
+@answering
 def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
     """Delete the slices at positions along an axis.
 
@@ -315,6 +318,7 @@ def delete(arr: ArrayLike, obj: ArrayLike, axis: SupportsIndex | None = None) ->
     return _chosen(value, remaining, a, unique=True)
 
 
+@answering
 def insert(
     arr: ArrayLike, obj: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None
 ) -> Tensor:
@@ -364,6 +368,7 @@ def insert(
     return _chosen(both, np.where(order < 0, shape[a] - 1 - order, order), a, unique=True)
 
 
+@answering
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike = None) -> Tensor:
     """Remove the zeros at the ends of a concrete array.
 

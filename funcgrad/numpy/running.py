@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import converted, integer
 from funcgrad.numpy.reductions import in_dtype, sum
 from funcgrad.primitives import cumulative as cu
@@ -25,6 +26,7 @@ from funcgrad.trace import Value
 from funcgrad.users_values import ArrayLike, checked_dtype, explained, is_weak, operand
 
 
+@answering
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running sum.
 
@@ -49,6 +51,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     return wrap(_accumulated(_sums, operand(a, "cumsum"), axis, dtype, "cumsum"))
 
 
+@answering
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running product. The gradient is exact where elements are zero, at every order.
 
@@ -73,6 +76,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
     return wrap(_accumulated(_products, operand(a, "cumprod"), axis, dtype, "cumprod"))
 
 
+@answering
 def cumulative_sum(
     x: ArrayLike,
     /,
@@ -111,6 +115,7 @@ def cumulative_sum(
     return _cumulative(_sums, x, axis, dtype, 0 if include_initial else None, "cumulative_sum")
 
 
+@answering
 def cumulative_prod(
     x: ArrayLike,
     /,
@@ -132,6 +137,7 @@ def cumulative_prod(
     return _cumulative(_products, x, axis, dtype, 1 if include_initial else None, "cumulative_prod")
 
 
+@answering
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running sum, for which NaN count as 0.
 
@@ -145,6 +151,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     return wrap(_accumulated(_sums, x, axis, dtype, "nancumsum"))
 
 
+@answering
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """The running product, for which NaN count as 1.
 
@@ -211,6 +218,7 @@ def _cumulative(
 # Differences.
 
 
+@answering
 def diff(
     a: ArrayLike,
     n: int = 1,
@@ -325,6 +333,7 @@ def _end(x: Value, dtype: np.dtype[Any]) -> Value:
     return flat(converted(x, dtype, "ediff1d"))
 
 
+@answering
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Tensor:

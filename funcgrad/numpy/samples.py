@@ -12,6 +12,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.arithmetic import absolute
 from funcgrad.numpy.creation import asarray, astype, zeros
 from funcgrad.numpy.indexing import take
@@ -134,6 +135,7 @@ def _repeated(
     )
 
 
+@answering
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: AxisLike = None, edge_order: SupportsIndex = 1
 ) -> Any:
@@ -243,6 +245,7 @@ def _at_end(f0: Tensor, f1: Tensor, f2: Tensor, near: Tensor, far: Tensor) -> Te
     )
 
 
+@answering
 def unwrap(
     p: ArrayLike,
     discont: ArrayLike | None = None,

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 import numpy as np
 
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.foreign_names import answering
 from funcgrad.numpy.indexing import as_integers, revealed, take
 from funcgrad.numpy.options import choice
 from funcgrad.primitives import sorting as _p
@@ -33,6 +34,7 @@ def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Va
     return value, normalize_axis(axis, len(shape_of(value)), operation)
 
 
+@answering
 def sort(
     a: ArrayLike,
     axis: SupportsIndex | None = -1,
@@ -89,6 +91,7 @@ def sort_complex(a: ArrayLike) -> Tensor:
     return wrap(cast(ordered, dtype=np.dtype("F" if ordered.dtype.char in "bhBH" else "D")))
 
 
+@answering
 def argsort(
     a: ArrayLike,
     axis: SupportsIndex | None = -1,
@@ -119,6 +122,7 @@ def argsort(
     return result
 
 
+@answering
 def argpartition(
     a: ArrayLike,
     kth: SupportsIndex | Sequence[SupportsIndex],
@@ -149,6 +153,7 @@ def _partition_order(
     return _p.argpartition(x, kth=tuple([k % size for k in marks]), axis=axis)
 
 
+@answering
 def partition(
     a: ArrayLike,
     kth: SupportsIndex | Sequence[SupportsIndex],
@@ -183,6 +188,7 @@ def partition(
     return result
 
 
+@answering
 def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     """The positions that sort by several keys, of which the last matters most.
 
@@ -383,6 +389,7 @@ def unique_values(x: ArrayLike) -> Tensor:
     return values
 
 
+@answering
 def unique(
     ar: ArrayLike,
     return_index: bool = False,

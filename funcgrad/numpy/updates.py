@@ -7,11 +7,11 @@ Tensor([0., 5., 0.])
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.errors import DtypeError, ImmutableError, MissingAttributeError, ShapeError
 from funcgrad.primitives import scatter as _s
 from funcgrad.primitives.broadcasting import broadcast_to
 from funcgrad.primitives.elementwise import add, divide, multiply, subtract
@@ -26,6 +26,8 @@ from funcgrad.tensor import ArrayLike, Tensor, wrap
 from funcgrad.trace import Value
 from funcgrad.users_values import operand
 
+_METHODS: Final = "its methods are get(), set(v), add(v), subtract(v), multiply(v) and others"
+
 
 @dataclass(frozen=True, slots=True)
 class _At:
@@ -35,6 +37,11 @@ class _At:
 
     def __getitem__(self, key: Any) -> _Update:
         return _Update(self.x, key)
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise ImmutableError(
+            "x.at[key] = value cannot change x: y = x.at[key].set(value) is another tensor."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,15 @@ class _Update:
 
     x: Any
     key: Any
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise MissingAttributeError(f"x.at[key] has no {name}: {_METHODS}.", name)
+
+    def _refused(self, other: object) -> NoReturn:
+        raise ImmutableError(f"x.at[key] is no tensor: x[key] is one. Of x.at[key], {_METHODS}.")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __iadd__ = _refused
+    __truediv__ = __rtruediv__ = __pow__ = __matmul__ = _refused
 
     def get(self) -> Tensor:
         """The elements themselves: ``x[key]``."""

@@ -21,6 +21,7 @@ from funcgrad.errors import (
     ShapeError,
     TreeError,
 )
+from funcgrad.foreign_names import answering
 from funcgrad.primitives.structural import cast
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
@@ -73,6 +74,7 @@ class Optimizer(Generic[State]):
     takes: tuple[str, ...] = static_field(default=())
     recipe: Recipe[State] | None = static_field(default=None)
 
+    @answering
     def step(
         self, grads: Pytree, state: State, params: Parameters, **named: Pytree
     ) -> tuple[Parameters, State]:

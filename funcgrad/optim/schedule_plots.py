@@ -71,7 +71,7 @@ def _new_axes() -> Axes:
     except ImportError as error:
         raise MissingPackageError(
             "schedules.plot: Matplotlib draws, and it is not installed. Install it by"
-            " `pip install funcgrad[examples]`."
+            " `pip install matplotlib`."
         ) from error
     _, axes = pyplot.subplots()
     return axes

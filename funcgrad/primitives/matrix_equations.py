@@ -50,7 +50,7 @@ def scipy_linalg(name: str) -> ModuleType:
     except ImportError as error:
         raise MissingPackageError(
             f"{name}: SciPy evaluates this function, and it is not installed. Install it by"
-            " `pip install funcgrad[scipy]`."
+            " `pip install scipy`."
         ) from error
     return scipy.linalg  # type: ignore[no-any-return]  # SciPy has no types
 

@@ -111,18 +111,17 @@ class Index:
         return guards
 
     @cached_property
-    def effect(self) -> Equation | None:
-        """An equation that is run for its effect, also of a program inside; None without one."""
+    def effects(self) -> tuple[Equation, ...]:
+        """The equations that are run for their effects, also those of programs inside."""
+        equations: list[Equation] = []
         for equation in self._equations:
             structure = equation.operation.structure
             if EFFECT in equation.operation.traits:
-                return equation
+                equations.append(equation)
             if isinstance(structure, Control):
                 for program, _ in structure.runs(**dict(equation.params)):
-                    inside: Equation | None = program.index.effect
-                    if inside is not None:
-                        return inside
-        return None
+                    equations += program.index.effects
+        return tuple(equations)
 
     @cached_property
     def guarded(self) -> frozenset[int]:

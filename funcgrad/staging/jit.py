@@ -44,7 +44,7 @@ from funcgrad.staging.eagerness import belongs_to_caller, unstaged_entries
 from funcgrad.staging.entry import Form, kind_of, write_entry
 from funcgrad.staging.lowered import Failure, Lowered
 from funcgrad.staging.signature import Signature, make_variant
-from funcgrad.staging.static_arguments import exact, parts_of, static_places
+from funcgrad.staging.static_arguments import exact, hinted, parts_of, static_places, unhashable
 from funcgrad.staging.unrolled import warn_of_loops
 from funcgrad.tensor import wrap
 from funcgrad.trace import RAW, Value
@@ -199,8 +199,7 @@ class Jitted(Generic[P, R]):
             try:
                 return call_values("jit", named, leaves, structure)
             except LeafError as error:
-                hint = "Or name it in static_argnums or static_argnames."
-                raise LeafError(f"{error} {hint}") from None
+                raise LeafError(hinted(str(error))) from None
 
     @cached_property
     def _backend(self) -> Backend:
@@ -392,11 +391,7 @@ class Jitted(Generic[P, R]):
         try:
             hash(static)
         except TypeError:
-            raise ArgumentError(
-                f"jit: a static argument of {self.__name__} cannot be hashed:"
-                f" {[type(value).__name__ for _, value in statics]}. Static arguments are keys:"
-                " numbers, strings, tuples, functions."
-            ) from None
+            raise unhashable(self._function, self.__name__, statics) from None
         dynamic = tuple([arg for place, arg in enumerate(args) if place not in places])
         return static, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
 

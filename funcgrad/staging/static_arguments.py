@@ -6,14 +6,14 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
 from inspect import Parameter, signature
 from typing import Any
 
 from funcgrad.errors import ArgumentError
 from funcgrad.programs.equation import exact_key
-from funcgrad.transforms.arguments import forgotten
+from funcgrad.transforms.arguments import argument_name, forgotten
 from funcgrad.trees import Structure
 
 
@@ -57,6 +57,38 @@ def _many(option: str, option_value: object, kind: type[Any], expected: str) -> 
     if not all(isinstance(value, kind) for value in values):
         raise ArgumentError(forgotten("jit", f"{option} takes {expected}", option_value))
     return values
+
+
+def hinted(message: str) -> str:
+    """The error about a leaf that is no array, with how to make it static before all else.
+
+    >>> hinted("jit: mode: expected an array. Keep what is no number out of the tree.")
+    "jit: mode: expected an array. Name it: jit(f, static_argnames='mode'), or static_argnums..."
+    """
+    place, keep, others = message.partition(" Keep what")
+    name = place.split(":")[1].strip() if keep else ""
+    if not keep:
+        return f"{message} Or name it in static_argnums or static_argnames."
+    option = f"static_argnames={name!r}" if name.isidentifier() else "static_argnames=..."
+    return f"{place} Name it: jit(f, {option}), or static_argnums=. Or keep what{others}"
+
+
+def unhashable(
+    function: Callable[..., Any], called: str, statics: Sequence[tuple[int | str, Any]]
+) -> ArgumentError:
+    """Make the error that names the static arguments that cannot be keys."""
+    wrong = []
+    for place, value in statics:
+        name = place if isinstance(place, str) else argument_name(function, place)
+        try:
+            hash(value)
+        except TypeError:
+            wrong.append(f"{name} (a {type(value).__name__})")
+    return ArgumentError(
+        f"jit: the static argument {', '.join(wrong)} of {called} cannot be hashed: pass a tuple"
+        " instead of a list or a dict. Static arguments are keys: numbers, strings, tuples,"
+        " functions."
+    )
 
 
 def exact(value: Any) -> Hashable:

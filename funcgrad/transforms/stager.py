@@ -207,6 +207,8 @@ class Stager(Trace):
             borrowed: Value = deputy.process(primitive, args, params)
             return borrowed
         self.check(*args)
+        if EFFECT in primitive.traits and primitive.is_foreign and type(args[0]) in RAW:
+            return self._run_later(primitive, args, _hashable(params))
         values = tuple([self.inner(arg) for arg in args])
         if is_known := not self._stands_in(primitive, args):
             # A loop asks the transformations around what they make of it as a whole.
@@ -223,6 +225,15 @@ class Stager(Trace):
         if self._has_numbers and not is_known:
             self._leave_out([result._index for result in results])
         return tuple(results) if several else results[0]
+
+    def _run_later(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Value:
+        """Append an operation that shall not run now, in its order among those with effects."""
+        first, outs = args[0], [args[0]]
+        if self._effects:  # it waits for the last one
+            (first,) = self._define(primitive, (first, True, self._effects[-1][1][1]), params, outs)
+        (done,) = self._define(primitive, (first, *args[1:]), params, outs)
+        self._effects.append((primitive, (True, done), params))
+        return args[0]
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append a call as one equation, which keeps its rules."""
@@ -351,7 +362,7 @@ class Stager(Trace):
 
         Values around that the function closes over are inputs as well, the last ones.
         """
-        outputs = [self._variable(out) for out in self._after_effects(outs)]
+        outputs = [self._variable(out) for out in self.after_effects(outs)]
         known, closed = self._pool.constants, self._closed()
         inputs, constants = len(self._inputs), len(known)
         order = sorted(range(constants), key=lambda place: known[place] not in closed)
@@ -376,13 +387,19 @@ class Stager(Trace):
             **fields,
         )
 
-    def _after_effects(self, outs: Sequence[Value]) -> Sequence[Value]:
+    def effects(self) -> int:
+        """How many operations were run for their effects, for which a result has to wait."""
+        return len(self._effects)
+
+    def after_effects(self, outs: Sequence[Value], since: int = 0) -> Sequence[Value]:
         """The results, one of which waits for the operations that were run for their effects."""
-        if not self._effects or not outs:
+        effects = self._effects[since:]
+        del self._effects[since:]
+        if not effects or not outs:
             return outs
         place = _waiting_place(outs)
         waiting = list(outs)
-        for primitive, args, params in self._effects:
+        for primitive, args, params in effects:
             operands = waiting[place], *args
             (waiting[place],) = self._define(primitive, operands, params, [self.inner(outs[place])])
         return waiting
@@ -418,8 +435,7 @@ class Stager(Trace):
         """Let the results wait for a loop or a call, if something in it is run for its effect."""
         structure: Any = operation.structure
         for program, _ in structure.runs(**dict(params)):
-            effect = program.index.effect
-            if effect is not None:
+            for effect in program.index.effects[:1]:
                 read = results[_waiting_place(results)]
                 self._effects.append((effect.operation, (True, read), effect.params))
                 return

@@ -26,7 +26,7 @@ from funcgrad.transforms.explicit import has_rules
 from funcgrad.transforms.flat_functions import run_pulled, run_pushed
 from funcgrad.transforms.layout import CotangentKind, Layout, flat, layout_of, restored
 from funcgrad.transforms.masked import Cotangent, Masked
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.transforms.numberless import flat_program, running_stager
 from funcgrad.transforms.stage import program as stage
 
 Mapped: TypeAlias = tuple[list[Value], list[Cotangent], Sequence[int]]
@@ -66,7 +66,19 @@ def with_pullback(
     """
 
     def both(args: list[Value], cts: list[Cotangent]) -> Mapped:
-        return run_pulled(program.evaluate, args, followed, cts)
+        stager, effects = running_stager(), 0
+
+        def evaluated(values: Sequence[Value]) -> list[Value]:
+            nonlocal effects
+            outs = program.evaluate(values)
+            effects = 0 if stager is None else stager.effects()
+            return outs
+
+        outs, pulled, connected = run_pulled(evaluated, args, followed, cts)
+        if stager is not None and stager.effects() > effects:  # those of the pullback
+            waiting = stager.after_effects(flat(pulled), effects)
+            pulled = restored(layout_of(pulled), waiting)
+        return outs, pulled, connected
 
     def made() -> WithDerivative:
         staged, layout, connected = _staged(both, program, args, cts, numbers)

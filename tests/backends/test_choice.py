@@ -178,7 +178,7 @@ def test_machine_code_is_usual_where_there_is_a_compiler() -> None:
 def test_without_a_compiler_numpy_runs_and_only_those_who_ask_are_told() -> None:
     backend, usual, named = run_script("sys.modules['llvmlite'] = None")
     assert (backend, usual) == ("numpy", "[]")
-    assert 'llvmlite is not installed: python -m pip install "funcgrad[native]"' in named
+    assert 'llvmlite is not installed: python -m pip install "llvmlite>=0.45,<0.51"' in named
     assert named.count("there is no native backend here") == 1
 
 

@@ -164,6 +164,20 @@ def test_checks_in_rules_of_custom_derivatives() -> None:
             g(-1.0)
 
 
+def test_derivatives_of_a_compiled_loop_of_unknown_length() -> None:
+    def f(x: Any) -> Any:
+        def doubled(c: Any) -> Any:
+            debug.check(c != 6.0, "it is 6", c=c)
+            return c * 2.0
+
+        return fg.while_loop(lambda c: c < 20.0, doubled, x * 2.0) * x
+
+    for gradient in (fg.grad(fg.jit(f)), fg.jit(fg.grad(f)), fg.jit(fg.grad(fg.jit(f)))):
+        assert gradient(1.0) == 64.0
+        with pytest.raises(ConditionError, match=r"it is 6: c = 6.0, step 1 of"):
+            gradient(1.5)
+
+
 def test_wrong_arguments_are_explained() -> None:
     with pytest.raises(DtypeError, match=r"check: the condition has dtype float64.*x > 0"):
         debug.check(fg.tensor(1.0), "wrong")

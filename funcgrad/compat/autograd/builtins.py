@@ -8,10 +8,11 @@ np.float64(6.0)
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.tensor import Tensor
 from funcgrad.users_values import is_weak
 
@@ -50,3 +51,7 @@ def isinstance(x: object, class_or_tuple: Any) -> bool:
     np.float64(1.0)
     """
     return issubclass(type(x), class_or_tuple) or builtins.isinstance(x, class_or_tuple)
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

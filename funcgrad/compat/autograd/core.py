@@ -5,6 +5,8 @@
 (np.float64(6.0), 9.0)
 """
 
+from typing import TYPE_CHECKING
+
 from funcgrad.compat.autograd.differential_operators import pullback_of, pushforward_of
 from funcgrad.compat.autograd.extend import def_linear as def_linear
 from funcgrad.compat.autograd.extend import defjvp as defjvp
@@ -16,6 +18,11 @@ from funcgrad.compat.autograd.extend import defvjp_argnums as defvjp_argnums
 from funcgrad.compat.autograd.extend import primitive as primitive
 from funcgrad.compat.autograd.spaces import VSpace as VSpace
 from funcgrad.compat.autograd.spaces import vspace as vspace
+from funcgrad.foreign_names import missing_from as _missing_from
 
 make_vjp = pullback_of
 make_jvp = pushforward_of
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

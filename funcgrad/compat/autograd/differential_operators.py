@@ -14,7 +14,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from funcgrad.compat.autograd.arrays import (
     plain,
 )
 from funcgrad.errors import DifferentiationError, TracerError
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function, is_whole
@@ -465,3 +466,7 @@ def checkpoint(fun: Function) -> Function:
         return plain(_checkpoint(inner)(*[args[k] for k in followed]))
 
     return checkpointed
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

@@ -20,7 +20,7 @@ from functools import update_wrapper
 from itertools import count
 from operator import index
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from funcgrad.compat.autograd.arrays import conjugated, levels, like, plain, rel
 from funcgrad.compat.autograd.spaces import VSpace as VSpace
 from funcgrad.compat.autograd.spaces import vspace as vspace
 from funcgrad.errors import ArgumentError, DifferentiationError
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.shape import dtype_of, shape_of
 from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
@@ -363,3 +364,7 @@ def _rule(kind: str, fun: primitive, rules: dict[int, Any], argnum: int) -> Any:
             f" Give it with def{kind.lower()}; None says that it is zero."
         )
     return rules[argnum]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from funcgrad import trees
 from funcgrad.compat.autograd.arrays import differentiable, plain
 from funcgrad.compat.autograd.differential_operators import unary_to_nary
 from funcgrad.compat.autograd.spaces import vspace
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.testing import check_grads as _check_grads
 
 
@@ -88,3 +89,7 @@ def scalar_close(a: float, b: float) -> bool:
     (True, False)
     """
     return bool(np.abs(a - b) < 1e-6 or np.abs(a - b) / np.abs(a + b) < 1e-6)
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

@@ -7,11 +7,12 @@ np.float64(3.0)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funcgrad.compat.autograd.arrays import released, trace_of
 from funcgrad.compat.autograd.extend import notrace_primitive as notrace_primitive
 from funcgrad.compat.autograd.extend import primitive as primitive
+from funcgrad.foreign_names import missing_from as _missing_from
 
 
 def getval(x: object) -> Any:
@@ -22,3 +23,7 @@ def getval(x: object) -> Any:
 def isbox(x: object) -> bool:
     """Whether a value is traced."""
     return trace_of(x) is not None
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

@@ -28,7 +28,7 @@ def onnx_library(function: str) -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise MissingPackageError(
-            f"{function}: onnx is not installed. Install it by `pip install funcgrad[onnx]`."
+            f"{function}: onnx is not installed. Install it by `pip install onnx`."
         ) from error
     return onnx
 

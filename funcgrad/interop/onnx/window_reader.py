@@ -255,7 +255,7 @@ WINDOWS: Final[Mapping[str, Read]] = MappingProxyType(
         "Col2Im": _col2im,
         "Conv": _convolved,
         "ConvTranspose": _spread,
-        "GlobalAveragePool": _everywhere(fnp.mean),
+        "GlobalAveragePool": _everywhere(lambda x, **over: fnp.asarray(x).mean(**over)),
         "GlobalLpPool": _global_length,
         "GlobalMaxPool": _everywhere(fnp.max),
         "LpPool": _length_pooled,

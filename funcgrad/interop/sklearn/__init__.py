@@ -37,7 +37,7 @@ def _load(name: str) -> Any:
             raise
         raise _MissingPackageError(
             "interop.sklearn: scikit-learn is not installed. Install it by `pip install"
-            " funcgrad[sklearn]`."
+            " scikit-learn`."
         ) from error
 
 

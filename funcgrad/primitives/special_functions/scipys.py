@@ -48,7 +48,7 @@ def scipy_special(name: str) -> Any:
     except ImportError as error:
         raise MissingPackageError(
             f"{name}: SciPy evaluates this function, and it is not installed. Install it by"
-            " `pip install funcgrad[scipy]`."
+            " `pip install scipy`."
         ) from error
     return scipy.special
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError
+from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.implicit.active_bounds import sides
 from funcgrad.numpy.options import mapping, real_number
 from funcgrad.scipy.optimize.problem import (
@@ -28,6 +29,15 @@ _HESSIAN: Final = frozenset({"dogleg", "trust-exact"})
 _PRODUCTS: Final = frozenset({"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"})
 """SciPy's methods that use no derivative, the whole Hessian, or products with it. All others use
 the gradient."""
+
+_METHODS: Final = (
+    *sorted(_WITHOUT | _HESSIAN | _PRODUCTS),
+    "bfgs",
+    "cg",
+    "l-bfgs-b",
+    "slsqp",
+    "tnc",
+)
 
 
 def minimize(
@@ -108,6 +118,7 @@ def minimize(
     if callback is not None:
         check_function("minimize with callback", callback)
     more = args if isinstance(args, tuple) else (args,)  # as SciPy has it
+    _check_arguments(fun, x0, more)
     solvers = scipy_optimize("minimize")
     variables = Variables.read(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
@@ -153,13 +164,33 @@ def minimize(
     return result
 
 
+def _check_arguments(fun: Callable[..., Any], x0: Any, more: tuple[Any, ...]) -> None:
+    """Check that a function takes the tree as one argument."""
+    try:
+        signature(fun).bind(x0, *more)
+    except TypeError as error:
+        raise FunctionError(
+            f"minimize: fun is called as fun(x{', *args' * bool(more)}), x a tree like x0: {error}."
+            " Of several variables x0 is a tuple or a dict, and fun takes it as one argument."
+        ) from None
+    except ValueError:  # a function that does not say what it takes
+        return
+
+
 def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
     """The name of one of SciPy's methods, in lower case; by default a suitable one."""
     if method is None:
         return ("l-bfgs-b" if is_bounded else "bfgs") if is_free else "slsqp"
     if not isinstance(method, str):
         raise ArgumentError(f"minimize: method is the name of one of SciPy's, not {method!r}.")
-    return method.lower()
+    name = method.lower()
+    if name not in _METHODS:
+        takes_steps = name in ("adam", "adamw", "sgd", "rmsprop", "adagrad", "lion", "lbfgs")
+        more = f" fg.optim.{name} is an optimizer, which takes steps." if takes_steps else ""
+        raise ArgumentError(
+            f"minimize: there is no method {method!r}. SciPy's are {', '.join(_METHODS)}.{more}"
+        )
+    return name
 
 
 def _derived(

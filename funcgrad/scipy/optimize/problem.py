@@ -30,7 +30,7 @@ def scipy_optimize(name: str) -> ModuleType:
     except ImportError as error:
         raise MissingPackageError(
             f"{name}: the solver is SciPy's, and it is not installed. Install it by"
-            " `pip install funcgrad[scipy]`."
+            " `pip install scipy`."
         ) from error
     return scipy.optimize  # type: ignore[no-any-return]  # SciPy has no types
 
@@ -188,7 +188,7 @@ def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], Non
     except ImportError as error:
         raise MissingPackageError(
             f"{operation}: progress is shown by tqdm, and it is not installed. Install it by"
-            " `pip install funcgrad[scipy]`."
+            " `pip install tqdm`."
         ) from error
 
     class Bar(tqdm):  # type: ignore[type-arg]  # whose bars have no items here

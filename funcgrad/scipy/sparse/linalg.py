@@ -9,9 +9,16 @@ In addition to SciPy's arguments they accept pytrees, and linear functions in pl
 ({'u': Tensor([0.5, 0.5])}, Tensor(0))
 """
 
+from typing import TYPE_CHECKING
+
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
 
 __all__ = ["bicgstab", "cg", "gmres"]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
 
 
 def __dir__() -> list[str]:

@@ -142,7 +142,7 @@ def test_without_scipy_what_needs_it_says_so() -> None:
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert printed == (
         "gammaln: SciPy evaluates this function, and it is not installed. Install it by"
-        " `pip install funcgrad[scipy]`.\n"
+        " `pip install scipy`.\n"
     )
     assert issubclass(MissingPackageError, ImportError)
 

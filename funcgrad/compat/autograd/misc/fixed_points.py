@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funcgrad import trees
 from funcgrad.compat.autograd.arrays import plain
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.implicit.roots import custom_root
 
 
@@ -50,3 +51,7 @@ def fixed_point(
         return trees.map(lambda new, old: new - old, step(x), x)
 
     return plain(custom_root(residual, x0, iterated))
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

@@ -8,13 +8,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.errors import ShapeError, TreeError
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.shape import shape_of
 from funcgrad.tensor import Tensor
 
@@ -114,3 +115,7 @@ def _built(value: Any, flat: Any, start: int) -> tuple[Any, int]:
     shape = shape_of(value)
     stop = start + int(np.prod(shape))
     return flat[start:stop].reshape(shape) if shape else flat[start], stop
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

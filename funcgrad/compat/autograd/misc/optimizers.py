@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from funcgrad.compat.autograd.misc.flatten import flatten
+from funcgrad.foreign_names import missing_from as _missing_from
 
 Gradient = Callable[[Any, int], Any]
 Callback = Callable[[Any, int, Any], object]
@@ -128,3 +129,7 @@ def adam(
         scale = np.sqrt(mean_square / (1.0 - b2 ** (i + 1))) + eps
         x = x - step_size * unbiased / scale
     return x
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funcgrad.compat.autograd.arrays import plain
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.staging.jit import jit
 
 
@@ -27,3 +28,7 @@ def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[
         return plain(compiled(*values))
 
     return called
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

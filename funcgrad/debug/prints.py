@@ -1,0 +1,120 @@
+"""Print values as functions run, also in programs, loops and batches.
+
+>>> import funcgrad as fg
+>>> def halved(x):
+...     print("half of {} is {half:.2f}", x, half=x / 2)
+...     return x / 2
+>>> fg.jit(halved)(5.0)
+half of 5.0 is 2.50
+Tensor(2.5)
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from inspect import currentframe
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from funcgrad.debug.checks import CHECK, result_of_check
+from funcgrad.debug.contexts import context
+from funcgrad.errors import ArgumentError
+from funcgrad.primitive import Primitive, Sample
+from funcgrad.structure import EFFECT, FOREIGN, Opaque
+from funcgrad.trace import Raw, bind
+from funcgrad.transforms.numberless import running_stager
+from funcgrad.users_values import ArrayLike, operand
+
+
+def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
+    """Print values each time that a function runs, also in compiled code.
+
+    Parameters
+    ----------
+    text : str
+        What to print, with places for the values in braces, as of ``str.format``: ``"{}"``,
+        ``"{x}"``, ``"{x:.3f}"``.
+    *values, **named : array_like
+        The values, by position or by name.
+
+    Raises
+    ------
+    ArgumentError
+        The text is no text, or its places do not fit the values.
+
+    Notes
+    -----
+    Without ``jit`` it prints at once, values that are being differentiated too. In a program it is
+    an operation, which prints whenever it runs, in the order of the function; in a loop with the
+    number of the step, in a batch a line for each example, with its number. A program without any
+    result prints only while it is staged.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import funcgrad.debug as debug
+    >>> def add(total, x):
+    ...     debug.print("total {}", total)
+    ...     return total + x, None
+    >>> fg.jit(lambda xs: fg.scan(add, 0.0, xs)[0])(fg.tensor([1.0, 2.0]))
+    total 0.0 (step 0 of scan)
+    total 1.0 (step 1 of scan)
+    Tensor(3.0)
+    """
+    if not isinstance(text, str):
+        raise ArgumentError(f"print: the first argument is {text!r}; it has to be a text.")
+    shown = [operand(value, "print") for value in (*values, *named.values())]
+    try:
+        text.format(*[0] * len(values), **dict.fromkeys(named, 0))
+    except (IndexError, KeyError) as error:
+        raise ArgumentError(
+            f"print: the text {text!r} has a place for {error}, and there is no such value."
+        ) from None
+    except (ValueError, TypeError, AttributeError):  # a format of other values than numbers
+        pass
+    bind(PRINT, (True, False, *shown), {"text": text, "names": tuple(named), "examples": 0})
+
+
+def _evaluate(
+    x: Raw, quiet: Raw, *values: Raw, text: str, names: tuple[str, ...], examples: int
+) -> Raw:
+    if np.all(quiet):
+        return x
+    stager = running_stager()
+    if stager is not None:  # all is known already, but it shall be printed when the program runs
+        params = {"text": text, "names": names, "examples": examples}
+        stager.process(PRINT, (True, quiet, *values), params)
+        return x
+    steps = [f"step {step} of {loop}" for loop, step in context(currentframe()).steps]
+    count = len(values) - len(names)
+    for example in product(*map(range, np.shape(quiet)[:examples])):
+        if np.asarray(quiet)[example].all():
+            continue
+        parts = [np.asarray(value)[example][()] for value in values]
+        line = text.format(*parts[:count], **dict(zip(names, parts[count:], strict=True)))
+        where = [*steps, *[f"example {number}" for number in example]]
+        builtins.print(line + (f" ({', '.join(where)})" if where else ""))  # noqa: T201
+    return x
+
+
+def _samples() -> Iterator[Sample]:
+    params = {"text": "x is {x}", "names": ("x",), "examples": 0}
+    for x in (np.array([1.5, -0.5]), np.float64(2.0), np.zeros((0, 2)), np.array([1.0 + 2.0j])):
+        yield Sample((x, True, np.real(x)), params)
+
+
+PRINT: Final = Primitive(
+    "print",
+    _evaluate,
+    result_of_check,
+    CHECK.differential,
+    CHECK.batch,
+    _samples,
+    structure=Opaque(counted=0),
+    traits=EFFECT | FOREIGN,
+    label=lambda *, text, **others: f"print {text!r}",
+)
+"""``(x, quiet, *values)`` to x; it prints, unless it shall be quiet."""
