@@ -267,9 +267,9 @@ def test_objects_are_described_in_the_user_s_words() -> None:
 BUFFERS: dict[str, Callable[[], Any]] = {
     "array": lambda: array.array("d", [1.0, 2.0]),
     "array of integers": lambda: array.array("q", [1, 2**62]),
-    "memoryview": lambda: memoryview(np.array([1.0, 2.0])),
+    "memoryview": lambda: memoryview(np.array([1.0, 2.0]).data),
     "memoryview of bytes": lambda: memoryview(b"ab"),
-    "rows": lambda: memoryview(np.arange(6.0).reshape(2, 3)),
+    "rows": lambda: memoryview(np.arange(6.0).reshape(2, 3).data),
     "range": lambda: range(1, 3),
 }
 

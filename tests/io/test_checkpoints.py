@@ -20,6 +20,7 @@ import funcgrad.numpy as fnp
 from funcgrad import io
 from funcgrad.errors import ArgumentError, DtypeError, StorageError, TreeError
 from funcgrad.io import checkpoints as checkpoint_files
+from funcgrad.io.loading import verify
 from funcgrad.io.saving import snapshot
 from tests.io.kills import killed, train
 
@@ -94,6 +95,7 @@ def test_a_run_that_began_anew_does_not_remove_what_it_saves(tmp_path: Path) -> 
 
 
 def test_a_run_that_goes_on_is_not_warned(tmp_path: Path) -> None:
+    checkpoints = io.Checkpoints(tmp_path)
     for _ in range(3):
         checkpoints = io.Checkpoints(tmp_path)
         step, _ = checkpoints.latest() or (0, None)
@@ -138,10 +140,12 @@ def test_numbers_that_are_known_to_be_whole_are_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verified: list[str] = []
-    verify = checkpoint_files.verify
-    monkeypatch.setattr(
-        checkpoint_files, "verify", lambda path: [verified.append(path.name), verify(path)]
-    )
+
+    def noted(path: Path) -> None:
+        verified.append(path.name)
+        verify(path)
+
+    monkeypatch.setattr(checkpoint_files, "verify", noted)
     checkpoints = io.Checkpoints(tmp_path)
     for step in range(1, 6):
         checkpoints.save(step, state(step), wait=True)

@@ -153,7 +153,10 @@ CASES: dict[str, tuple[Arrays, Any, Callable[[Arrays], Any], Callable[[Any], Any
     "group_norm": (
         drawn(weight=(4,), bias=(4,)),
         nn.GroupNorm.init(4, 1),
-        lambda p: layer_norm({"weight": 1.0, "bias": 0.0}, ROWS) * p["weight"] + p["bias"],
+        lambda p: (
+            layer_norm({"weight": np.array(1.0), "bias": np.array(0.0)}, ROWS) * p["weight"]
+            + p["bias"]
+        ),
         lambda layer: layer(ROWS),
     ),
     "rnn": (
@@ -333,7 +336,7 @@ def test_one_error_names_all_that_differs() -> None:
     with pytest.raises(TreeError, match=r"to_torch: .*\n.*missing in the model \(1\): 2.weight"):
         nn.to_torch(model, like=nn.to_torch(model) | {"2.weight": np.ones(2)})
     with pytest.raises(ArgumentError, match="expected a dict of arrays"):
-        nn.from_torch(model, model)
+        nn.from_torch(model, model)  # type: ignore[arg-type]
 
 
 def test_a_file_of_pytorch(tmp_path: Path) -> None:
@@ -368,7 +371,7 @@ def test_square_matrices_of_another_library_are_warned_of(
         leaves["layer.state_weight"] = np.eye(3)
     path = tmp_path / f"weights.{suffix}"
     if suffix == "npz":
-        np.savez(path, **leaves)
+        np.savez(path, **leaves)  # type: ignore[arg-type]
     else:
         pytest.importorskip("safetensors.numpy").save_file(leaves, path)
     with pytest.warns(UserWarning, match=rf"{place}.* square, .*layout='torch'"):

@@ -107,9 +107,11 @@ def test_a_large_broadcast_array_takes_no_memory() -> None:
     """128 GiB of numbers, which are one number."""
     side = 2**17
     whole = fnp.broadcast_to(fg.tensor(1.5), (side, side))
-    assert (whole.shape, whole[5, -1], float(fnp.sum(whole[:2, :3]))) == ((side, side), 1.5, 9.0)
+    assert whole.shape == (side, side)
+    assert (float(whole[5, -1]), float(fnp.sum(whole[:2, :3]))) == (1.5, 9.0)
     first, _ = fnp.broadcast_arrays(np.ones(side), np.ones((side, 1)))
-    assert (first.shape, first.dtype) == ((side, side), "float64")
+    assert first.shape == (side, side)
+    assert first.dtype == np.float64
     row = np.array([1.0, 2.0])
     rows = fnp.broadcast_to(row, (side, 2))
     row[0] = 7.0  # of whose array the view is not one

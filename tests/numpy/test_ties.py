@@ -134,8 +134,10 @@ def check(
 
 
 # Without ties, and with one zero at most, of square matrices of real numbers.
-APART = ("(3, 3) of rank 3", "(3, 3) of rank 2", "(3, 2) of rank 2", "(2, 3) of rank 2", "complex")
-APART += ("diag(1, 0)",)
+APART = (
+    *("(3, 3) of rank 3", "(3, 3) of rank 2", "(3, 2) of rank 2", "(2, 3) of rank 2"),
+    *("complex", "diag(1, 0)"),
+)
 
 # Vectors, which change at once, make these refuse; without them only forward over forward does.
 FORWARD = ("forward over forward", "forward over reverse", "reverse over forward", "jit", "vmap")
@@ -208,7 +210,7 @@ SPECTRAL: dict[str, tuple[Function, Function, list[Any]]] = {
         [np.eye(2), with_values([1, 1, 1], (3, 3)), with_values([2, 2], (2, 3))],
     ),
     "squares of absolute values": (
-        lambda x: fnp.sum(fnp.linalg.svd(x, compute_uv=False, hermitian=True) ** 2),
+        lambda x: fnp.sum(fnp.square(fnp.linalg.svd(x, compute_uv=False, hermitian=True))),
         lambda a: sum(w**2 for w in ascending(a)),
         [np.diag([2.0, 0.0]), np.diag([2.0, -2.0]), with_eigenvalues([0, 0, 1])],
     ),

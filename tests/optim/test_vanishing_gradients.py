@@ -1,6 +1,7 @@
 """Derivatives of steps of optimizers where gradients are 0, as of unused rows and dead units."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,19 @@ import funcgrad.numpy as fnp
 from funcgrad import optim
 from tests.optim.subjects import CHANGES, RULES, WRAPPED, named
 
+
+def _of_adam(wrap: Callable[..., Any]) -> Any:
+    return wrap(optim.adam(0.01))
+
+
+def _then_sgd(change: Callable[[], Any]) -> Any:
+    return optim.chain(change(), optim.sgd(0.1))
+
+
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
-    **{name: lambda make=make: make(0.01) for name, make in RULES.items()},
-    **{
-        f"{name} of adam": lambda wrap=wrap: wrap(optim.adam(0.01))
-        for name, wrap in WRAPPED.items()
-    },
-    **{
-        f"{name}, then sgd": lambda change=change: optim.chain(change(), optim.sgd(0.1))
-        for name, change in CHANGES.items()
-    },
+    **{name: partial(make, 0.01) for name, make in RULES.items()},
+    **{f"{name} of adam": partial(_of_adam, wrap) for name, wrap in WRAPPED.items()},
+    **{f"{name}, then sgd": partial(_then_sgd, change) for name, change in CHANGES.items()},
     "adam with amsgrad": lambda: optim.adam(0.01, amsgrad=True),
     "adabelief without eps_root": lambda: optim.adabelief(0.01, eps_root=0.0),
     "rmsprop as PyTorch's": lambda: optim.rmsprop(0.01, eps_in_sqrt=False, centered=True),

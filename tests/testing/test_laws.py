@@ -295,7 +295,11 @@ def test_taylor_at_a_kink_says_so(f, point, text):
 def test_numbers_at_a_kink_say_so():
     with pytest.raises(CheckError, match="at a kink or a jump"):
         laws.grad_is_numerical(fg.nn.relu, (0.0,))
-    symmetric = [(abs, 0.0), (fnp.linalg.norm, [0.0, 0.0]), (lambda x: abs(x) + x, [1.0, 0.0])]
+    symmetric: list[Any] = [
+        (abs, 0.0),
+        (fnp.linalg.norm, [0.0, 0.0]),
+        (lambda x: abs(x) + x, [1.0, 0.0]),
+    ]
     for f, point in symmetric:
         for dtype in (np.float64, np.float32):
             with pytest.raises(CheckError, match="the point is at a kink"):
