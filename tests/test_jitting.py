@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FILE = """
 import pytest
 import funcgrad as fg
@@ -51,6 +53,7 @@ def passed(folder: Path, *options: str) -> set[str]:
     return {line.split("::")[1].split()[0].removeprefix("test_") for line in lines}
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_backend_runs_again(tmp_path: Path) -> None:
     these = tmp_path / "test_these.py"
     these.write_text(TESTS.format(import_line="", skipped=True))
@@ -60,6 +63,7 @@ def test_what_depends_on_the_backend_runs_again(tmp_path: Path) -> None:
     assert passed(tmp_path, "--jitting") == {"jits", "jits_in_setup", "skipped_first"}
 
 
+@pytest.mark.slow
 def test_files_that_hold_jitted_functions_run_again(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text(FILE)
     these = tmp_path / "test_these.py"

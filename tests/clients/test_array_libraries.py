@@ -35,6 +35,7 @@ USES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("library", "use"), USES)
 def test_a_library_computes_with_tensors_in_every_mode(library: str, use: Use) -> None:
     module = importlib.import_module(library)

@@ -88,6 +88,7 @@ def is_written(primitive: Primitive) -> bool:
     return written
 
 
+@pytest.mark.slow
 def test_every_operation_has_a_model_or_is_listed() -> None:
     primitives = (*every_primitive(), *every_primitive(several=True))
     unwritten = {each.name for each in primitives if any(real_cases(each)) and not is_written(each)}

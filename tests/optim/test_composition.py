@@ -116,6 +116,7 @@ def test_dtypes_stay(name, dtype):
     assert value < objective(params).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SUBJECTS if "noise" not in name])
 def test_a_run_is_differentiated_in_its_rate(name):
     def result(rate):

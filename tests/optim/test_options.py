@@ -107,6 +107,7 @@ def test_an_option_is_batched(name, option, value):
     assert_allclose(rows[1], result(name, option, values[1]), rtol=1e-10)
 
 
+@pytest.mark.slow
 @every_option
 def test_a_run_is_differentiated_in_an_option(name, option, value):
     value = 0.95 * value + 1e-3  # beside a place where it decides

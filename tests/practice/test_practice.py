@@ -27,6 +27,7 @@ def largest_difference(actual: Any, expected: Any) -> float:
     return max(ratios)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ALL.values(), ids=ALL)
 def test_every_way_to_run_a_program_gives_the_same(task: Task) -> None:
     function, arguments = task.function(funcgrad()), task.arguments(small=True)

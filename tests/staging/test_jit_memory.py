@@ -328,6 +328,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tuple", "list", "dict"])
 @pytest.mark.parametrize("way", WAYS)
 def test_memory_is_linear_in_the_depth_of_a_tree(way: str, kind: str) -> None:

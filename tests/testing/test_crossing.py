@@ -79,6 +79,7 @@ BRANCHES: dict[str, tuple[Callable[..., Any], Any, Callable[[Any], Any], int]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BRANCHES)
 def test_rare_branches_are_visited(name):
     f, spec, branch, count = BRANCHES[name]

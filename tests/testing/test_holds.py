@@ -108,6 +108,7 @@ test_energy = holds(laws.taylor, at=st.tensors(shape=2), settings=few)(energy)
 """
 
 
+@pytest.mark.slow
 def test_pytest_runs_each_law_by_itself(tmp_path: Path):
     (tmp_path / "test_it.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", str(tmp_path)]

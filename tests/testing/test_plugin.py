@@ -64,6 +64,7 @@ def keys_in(output: str) -> list[str]:
     return [line.strip(".") for line in output.splitlines() if "KEY" in line]
 
 
+@pytest.mark.slow
 def test_a_key_is_made_of_the_name_of_the_test(tmp_path):
     first, second = run(tmp_path), run(tmp_path, "-k", "key")
     assert "4 passed" in first or "5 passed" in first, first
@@ -81,6 +82,7 @@ def test_keys_are_checked_and_functions_run_eagerly_if_asked(tmp_path):
     assert "STAGINGS 0" in output
 
 
+@pytest.mark.slow
 def test_nans_need_the_part_that_raises_them(tmp_path):
     import funcgrad
 

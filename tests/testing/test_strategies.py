@@ -75,6 +75,7 @@ def test_large_arrays_come_of_one_seed():
     assert x.shape == (40, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kink", [abs, fg.nn.relu, fnp.sqrt, fnp.max, fnp.linalg.norm, fnp.sort])
 def test_the_simplest_point_is_smooth(kink):
     x = simplest(st.tensors(shape=3))
@@ -150,6 +151,7 @@ def test_operations_are_discovered_with_their_domains():
     assert len(names) >= 20
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.functions((3,)), st.tensors(shape=3))
 def test_functions_are_smooth_and_right(f, x):
@@ -169,6 +171,7 @@ def test_functions_of_several_arguments_print_as_source(f, x, y):
 TEXTS = [*drawn_functions._OF_NUMBERS, *drawn_functions._OF_VECTORS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_functions_have_loops_branches_complex_numbers_and_linear_algebra(text):
     step = text.format("x", n=3)

@@ -43,6 +43,7 @@ def point_of(scale: float, seed: int) -> fg.Tensor:
     return fg.tensor(rng.uniform(0.3, 2, 3) * rng.choice([-1, 1], 3) * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_functions_of_every_scale_pass(name):
     for scale in SCALES:

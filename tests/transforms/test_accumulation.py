@@ -66,6 +66,7 @@ def test_whoever_follows_the_patches_gets_the_same(names: list[str]) -> None:
         assert_allclose(around(gradient)(X), expected, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.slow
 @given(several)
 def test_second_derivatives_of_patches(names: list[str]) -> None:
     f, direction = of_parts(names), np.cos(X)

@@ -548,6 +548,7 @@ def test_what_runs_again_is_what_ran(door: str, inside: str) -> None:
     check(twice, curvature)
 
 
+@pytest.mark.slow
 @together("inside", INSIDE)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_program_is_what_was_staged(door: str, inside: str) -> None:
@@ -714,6 +715,7 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", list(permutations(LAYERS, 3)), ids=", ".join)
 @pytest.mark.parametrize("leaf", [damped, lambda x: fnp.linalg.inv(x[None, None])[0, 0]])
 def test_examples_choose_branches_within_checkpoints_and_around_them(

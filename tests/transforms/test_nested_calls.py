@@ -182,6 +182,7 @@ def test_every_pair_of_rules_within_a_function(last: str, reach: int, mode: str)
     check((("plain",), CALLS, CALLS), mode, turn, 3, last=last, reach=reach)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["grad of jit", "grad of program"])
 @together("inner", RULES)
 @pytest.mark.parametrize("outer", NAMES)

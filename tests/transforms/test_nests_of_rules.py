@@ -153,6 +153,7 @@ def check(nests: Any) -> None:
     assert not wrong, "\n".join([f"{len(wrong)} nests differ:", *wrong[:20]])
 
 
+@pytest.mark.slow
 def test_two_layers() -> None:
     ways = cycle(range(3))
     nests = product(product(LAYERS, repeat=2), MAKERS, (0, 1))

@@ -158,6 +158,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_and_are_killed_do_no_harm(folder: Path) -> None:
     command = [sys.executable, "-c", WRITER, NAME, "300000"]
     for _ in range(5):

@@ -59,6 +59,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 def test_a_child_never_waits_for_its_parents_threads() -> None:
     command = [sys.executable, "-c", FORKS, "20"]

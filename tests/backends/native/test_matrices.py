@@ -279,6 +279,7 @@ def test_gradients_of_a_likelihood() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", OTHERS, ids=lambda machine: machine.cpu)
 def test_other_processors(machine: Processor) -> None:
     rng = np.random.default_rng(0)

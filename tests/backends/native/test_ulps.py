@@ -67,6 +67,7 @@ def test_error_functions_are_within_two_units(name: str) -> None:
     assert np.isnan(fg.jit(getattr(fg.scipy.special, name), backend="native")(np.nan))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("ufunc", FUNCTIONS, ids=lambda ufunc: ufunc.__name__)
 def test_bits_do_not_depend_on_lanes_or_on_the_optimizer(
