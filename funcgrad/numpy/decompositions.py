@@ -167,13 +167,23 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") ->
     """The eigenvalues of Hermitian matrices, in ascending order.
 
     The parameters and errors are those of ``eigh``. Derivatives exist at every matrix: sums
-    over equal eigenvalues have a derivative, a single one of them has a subgradient, by LAPACK's
-    choice of vectors. Second derivatives divide by differences of eigenvalues: for equal ones they
-    raise ``DegenerateError``, and for close ones they lose digits, in proportion to 1 / difference.
+    over equal eigenvalues have a derivative, a single one of them has a subgradient, by some
+    choice of vectors.
 
     Returns
     -------
     Tensor, shape (..., n)
+
+    Notes
+    -----
+    A function of eigenvalues has a second derivative where some are equal if it is symmetric in
+    these; ``hessian``, ``hvp``, reverse over reverse and reverse over forward mode give it. Two
+    equal eigenvalues are taken to enter alike, since nobody can see it; a function that tells one
+    from the other is refused where its first derivatives show that. ``DegenerateError`` says what
+    is not known: forward over forward mode does not know the function when it needs it; nor does
+    reverse over forward mode where all first derivatives by the eigenvalues are 0; third
+    derivatives are not there. For close eigenvalues digits are lost, in proportion to 1 /
+    difference (Lewis and Sendov, "Twice differentiable spectral functions", 2001).
 
     Examples
     --------
@@ -344,9 +354,10 @@ def svd(
 
     Notes
     -----
-    Townsend, "Differentiating the singular value decomposition", 2016. A zero singular
-    value is differentiated as if it might become negative, which is right for functions of the
-    matrix; in ``svdvals`` its derivative is 0.
+    Townsend, "Differentiating the singular value decomposition", 2016. What depends on S alone
+    is differentiated as ``svdvals`` is, but in forward mode, ``hessian`` too, U and Vh change
+    along with S and raise ``DegenerateError`` where they have no derivative:
+    ``compute_uv=False`` leaves them out.
 
     Examples
     --------
@@ -383,9 +394,8 @@ def _signs(w: Tensor) -> Tensor:
 def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
     """Singular values, in descending order.
 
-    The derivative of a zero singular value is 0, the least of its subgradients; sums over equal
-    values have a derivative, a single one of them has a subgradient. For second derivatives see
-    ``eigvalsh``.
+    Sums over equal values have a derivative, a single one of them has a subgradient. For second
+    derivatives see ``eigvalsh``.
 
     Parameters
     ----------
@@ -402,6 +412,13 @@ def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
     ------
     MatrixShapeError
         There are fewer than two axes.
+
+    Notes
+    -----
+    In reverse mode the derivative of a zero singular value is 0, the least of its subgradients.
+    In forward mode, and in second derivatives, it may become negative: so the second derivatives
+    of even functions, as of sums of squares, are right at every rank. A function that is not even
+    has a kink there; ``norm(x, "nuc")`` has the least subgradient in both modes.
 
     Examples
     --------

@@ -53,6 +53,7 @@ __all__ = [
     "divide_by_gaps",
     "eigh",
     "equal_bound",
+    "equal_share",
     "gaps",
     "hermitian_matrices",
     "is_something",
@@ -79,8 +80,13 @@ def gaps(w: Value) -> Value:
 
 def equal_bound(w: Array) -> Any:
     """The greatest difference of eigenvalues that count as equal."""
-    size = np.max(np.abs(w), -1, initial=0)
-    return _EQUAL * w.shape[-1] * np.finfo(w.dtype).eps * size
+    return equal_share(w) * np.max(np.abs(w), -1, initial=0)
+
+
+def equal_share(w: Array) -> float:
+    """The bound as a share of the greatest eigenvalue."""
+    size: int = w.shape[-1]
+    return _EQUAL * size * float(np.finfo(w.dtype).eps)
 
 
 def near(w: Array) -> Any:

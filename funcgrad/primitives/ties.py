@@ -18,6 +18,7 @@ zeros it is even, so that dg_i = k D_ii. In bases that are turned at random, whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -27,14 +28,14 @@ import numpy as np
 
 from funcgrad.errors import DegenerateError
 from funcgrad.primitive import Linearized, Primitive, Sample
-from funcgrad.primitives.eigen import eigh, equal_bound, nothing_bound
+from funcgrad.primitives.eigen import eigh, equal_bound, equal_share, nothing_bound
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import Array, adjoint, batch_matrices, of_stacks
 from funcgrad.primitives.singular_values import is_zero, svd
 from funcgrad.shape import Spec
 from funcgrad.trace import Value
 
-__all__ = ["Frame", "at_ties", "clusters", "frame_of", "turned_eigh", "turned_svd"]
+__all__ = ["Frame", "at_ties", "clusters", "frame_of", "turned", "turned_eigh", "turned_svd"]
 
 Frame: TypeAlias = tuple[Value, Value, Value]
 """U, the values and V^H."""
@@ -98,26 +99,40 @@ def _turned(u: Array, s: Array, vh: Array, hermitian: bool) -> tuple[Array, Arra
 
 def _places(s: Array, shape: tuple[int, ...], hermitian: bool) -> list[tuple[int, ...]]:
     """The positions of the matrices of a stack that have equal values, or zeros."""
-    found = np.any(np.abs(np.diff(s)) <= equal_bound(s)[..., None], -1)
+    if not s.size:
+        return []
+    if s.ndim == 1:  # in the time of few calls of NumPy's
+        values, top = s.tolist(), max(map(abs, s[[0, -1]].tolist()))
+        bound = equal_share(s) * top
+        found = any(abs(x - y) <= bound for x, y in pairwise(values))
+        if not hermitian:
+            found = found or values[-1] <= max(shape[-2:]) * float(np.finfo(s.dtype).eps) * top
+        return [()] if found and math.isfinite(sum(values)) else []
+    flags = np.any(np.abs(np.diff(s)) <= equal_bound(s)[..., None], -1)
     if not hermitian:
-        found = found | np.any(is_zero(s, max(shape[-2:])), -1)
-    return [tuple(place) for place in np.argwhere(found & np.all(np.isfinite(s), -1)).tolist()]
+        flags = flags | np.any(is_zero(s, max(shape[-2:])), -1)
+    return [tuple(place) for place in np.argwhere(flags & np.all(np.isfinite(s), -1)).tolist()]
+
+
+def turned(u: Array, s: Array, vh: Array, hermitian: bool) -> tuple[Array, Array]:
+    """The vectors U and V^H, with vectors of equal values turned at random."""
+    places = _places(s, (u.shape[-2], vh.shape[-1]), hermitian)
+    if places:
+        u, vh = np.array(u), np.array(vh)
+    for i in places:
+        u[i], vh[i] = _turned(u[i], s[i], vh[i], hermitian)
+    return u, vh
 
 
 def _svd(x: Array, **params: Hashable) -> Any:
     u, s, vh = svd.evaluate(x, **params)
-    u, vh = np.array(u), np.array(vh)
-    for place in _places(s, x.shape, False):
-        u[place], vh[place] = _turned(u[place], s[place], vh[place], hermitian=False)
+    u, vh = turned(u, s, vh, hermitian=False)
     return u, s, vh
 
 
 def _eigh(x: Array, **params: Hashable) -> Any:
     w, v = eigh.evaluate(x, **params)
-    v = np.array(v)
-    for place in _places(w, x.shape, True):
-        v[place] = _turned(v[place], w[place], np.conj(v[place].T), hermitian=True)[0]
-    return w, v
+    return w, turned(v, w, np.conj(np.swapaxes(v, -1, -2)), hermitian=True)[0]
 
 
 turned_svd: Primitive = replace(svd, name="turned_svd", evaluate=_svd)

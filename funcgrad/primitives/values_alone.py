@@ -27,10 +27,11 @@ from funcgrad.primitives.matrices import (
     linalg_dtype,
     real_dtype,
 )
-from funcgrad.primitives.singular_values import matrices_of
+from funcgrad.primitives.singular_values import is_zero, matrices_of
+from funcgrad.primitives.ties import turned
 from funcgrad.primitives.value_slopes import directed, in_told_direction, slopes, taken, weighted
 from funcgrad.shape import Spec
-from funcgrad.trace import Value
+from funcgrad.trace import RAW, Value
 
 __all__ = ["eigh", "eigvalsh", "least_singular_value", "svd", "svdvals"]
 
@@ -156,6 +157,19 @@ _EIGENVALUES: Final = failing(
 # ------------------------------------------------------------------------------------ with vectors
 
 
+def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -> Array:
+    """The results of ``weighted``, by vectors that are there: nothing is followed further out."""
+    if hermitian:
+        s, u = outs
+        vh: Array = np.conj(np.swapaxes(u, -1, -2))
+    else:
+        u, s, vh = outs
+        u, vh = u[..., : s.shape[-1]], vh[..., : s.shape[-1], :]
+        g = np.where(is_zero(s, max(*u.shape[-2:], vh.shape[-1])), 0, g)
+    u, vh = turned(u, s, vh, hermitian)
+    return (u * g[..., None, :]) @ vh
+
+
 def _with_told(base: Primitive, at: int) -> Primitive:
     """A decomposition whose values, the result at a position, have the derivatives of values alone.
 
@@ -190,7 +204,10 @@ def _with_told(base: Primitive, at: int) -> Primitive:
         **params: Hashable,
     ) -> tuple[Value]:
         g, (told, count), how = cts[at], cts[-2:], _how(params)
-        if all(ct is None for k, ct in enumerate(cts[:-2]) if k != at):
+        is_of_values = all(ct is None for k, ct in enumerate(cts[:-2]) if k != at)
+        if is_of_values and told is None and {type(x), type(g)} <= RAW:
+            return (taken(_by_vectors(g, outs[:-2], **how), **how),)
+        if is_of_values:
             return (_gradient((g, told, count), outs[at], outs[-2:], x, failed, **how),)
         (pulled,) = rules.pull(cts[:-2], outs[:-2], x, failed=failed, **params)
         if told is not None:
