@@ -82,17 +82,19 @@ def _completed(u: Array, zero: Array) -> Array:
     return out
 
 
-def _turned(u: Array, s: Array, vh: Array, hermitian: bool) -> tuple[Array, Array]:
+def _turned(u: Array, s: Array, vh: Array, hermitian: bool, g: Array | None) -> tuple[Array, Array]:
     """Vectors of equal values turned at random, of one matrix."""
     zero = np.zeros(0, int) if hermitian else _zeros(s, (u.shape[0], vh.shape[1]))
     for run in clusters(s):
         if len(zero) and run[-1] >= zero[0]:
             continue
+        if g is not None and np.ptp(g[run]) <= nothing_bound(g) * np.max(np.abs(g)):
+            continue
         q = np.linalg.qr(_numbers(u, len(run), len(run)))[0]
         u, vh = u.copy(), vh.copy()
         u[:, run] = u[:, run] @ q
         vh[run] = np.conj(q.T) @ vh[run]
-    if len(zero):
+    if len(zero) and (g is None or np.any(g[zero])):
         u, vh = _completed(u, zero), np.conj(_completed(np.conj(vh.T), zero).T)
     return u, vh
 
@@ -114,13 +116,18 @@ def _places(s: Array, shape: tuple[int, ...], hermitian: bool) -> list[tuple[int
     return [tuple(place) for place in np.argwhere(flags & np.all(np.isfinite(s), -1)).tolist()]
 
 
-def turned(u: Array, s: Array, vh: Array, hermitian: bool) -> tuple[Array, Array]:
-    """The vectors U and V^H, with vectors of equal values turned at random."""
+def turned(
+    u: Array, s: Array, vh: Array, hermitian: bool, g: Array | None = None
+) -> tuple[Array, Array]:
+    """The vectors U and V^H, with vectors of equal values turned at random.
+
+    For U g V^H with a known g only those that matter are turned, so that zeros stay zeros.
+    """
     places = _places(s, (u.shape[-2], vh.shape[-1]), hermitian)
     if places:
         u, vh = np.array(u), np.array(vh)
     for i in places:
-        u[i], vh[i] = _turned(u[i], s[i], vh[i], hermitian)
+        u[i], vh[i] = _turned(u[i], s[i], vh[i], hermitian, None if g is None else g[i])
     return u, vh
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from funcgrad.primitive import Linearized, Primitive, Sample
 from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.eigen import divide_by_gaps, gaps, hermitian_matrices
+from funcgrad.primitives.eigen import divide_by_gaps, eigh, gaps, hermitian_matrices
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import (
     Array,
@@ -35,13 +35,13 @@ from funcgrad.primitives.matrices import (
     to_triangle,
 )
 from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.singular_values import divide_by_sums, is_zero, matrices_of, positive
+from funcgrad.primitives.singular_values import divide_by_sums, is_zero, matrices_of, positive, svd
 from funcgrad.primitives.structural import cast, reshape
-from funcgrad.primitives.ties import Frame, at_ties, frame_of, turned_eigh, turned_svd
+from funcgrad.primitives.ties import Frame, at_ties, frame_of, turned, turned_eigh, turned_svd
 from funcgrad.shape import Spec, dtype_of, shape_of
 from funcgrad.trace import Value
 
-__all__ = ["directed", "in_told_direction", "slopes", "taken", "weighted"]
+__all__ = ["by_vectors", "directed", "in_told_direction", "slopes", "taken", "weighted"]
 
 
 # ------------------------------------------------------------------------- derivatives of gradients
@@ -131,11 +131,11 @@ def _moved(
 ) -> Value:
     """The change of U g V^H in a direction, without the change by dg itself."""
     frame = frame_of(x, hermitian, lower, failed)
-    turned = _turn(frame, g, d, hermitian, failed)
+    change = _turn(frame, g, d, hermitian, failed)
     nothing = g * 0
     count = reduce_sum(nothing, axis=(len(shape_of(nothing)) - 1,), keepdims=False)
     dg = nothing if dg is None else dg
-    return turned + at_ties(*frame, g, d, dg, count, hermitian=hermitian, failed=failed)
+    return change + at_ties(*frame, g, d, dg, count, hermitian=hermitian, failed=failed)
 
 
 def directed(x: Value, hermitian: bool, lower: bool) -> Value:
@@ -155,11 +155,18 @@ def _of_values(
     x: Array, told: Array, count: Array, g: Array, least: bool, hermitian: bool, lower: bool
 ) -> Any:
     if hermitian:
-        _, v = turned_eigh.evaluate(x, lower=lower)
-        return (v * g[..., None, :]) @ np.conj(np.swapaxes(v, -1, -2)) + told
-    u, s, vh = turned_svd.evaluate(x, full_matrices=False)
-    g = np.where(is_zero(s, max(x.shape[-2:])), 0, g) if least else g
-    return (u * g[..., None, :]) @ vh + told
+        s, u = eigh.evaluate(x, lower=lower)
+        return by_vectors(u, s, np.conj(np.swapaxes(u, -1, -2)), g, False, hermitian) + told
+    u, s, vh = svd.evaluate(x, full_matrices=False)
+    return by_vectors(u, s, vh, g, least, hermitian) + told
+
+
+def by_vectors(u: Array, s: Array, vh: Array, g: Array, least: bool, hermitian: bool) -> Any:
+    """U g V^H, by vectors of equal values that are turned where it depends on them."""
+    if least:
+        g = np.where(is_zero(s, max(u.shape[-2], vh.shape[-1])), 0, g)
+    u, vh = turned(u, s, vh, hermitian, g)
+    return (u * g[..., None, :]) @ vh
 
 
 def _push_weighted(

@@ -27,9 +27,15 @@ from funcgrad.primitives.matrices import (
     linalg_dtype,
     real_dtype,
 )
-from funcgrad.primitives.singular_values import is_zero, matrices_of
-from funcgrad.primitives.ties import turned
-from funcgrad.primitives.value_slopes import directed, in_told_direction, slopes, taken, weighted
+from funcgrad.primitives.singular_values import matrices_of
+from funcgrad.primitives.value_slopes import (
+    by_vectors,
+    directed,
+    in_told_direction,
+    slopes,
+    taken,
+    weighted,
+)
 from funcgrad.shape import Spec
 from funcgrad.trace import RAW, Value
 
@@ -157,7 +163,7 @@ _EIGENVALUES: Final = failing(
 # ------------------------------------------------------------------------------------ with vectors
 
 
-def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -> Array:
+def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -> Any:
     """The results of ``weighted``, by vectors that are there: nothing is followed further out."""
     if hermitian:
         s, u = outs
@@ -165,9 +171,7 @@ def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -
     else:
         u, s, vh = outs
         u, vh = u[..., : s.shape[-1]], vh[..., : s.shape[-1], :]
-        g = np.where(is_zero(s, max(*u.shape[-2:], vh.shape[-1])), 0, g)
-    u, vh = turned(u, s, vh, hermitian)
-    return (u * g[..., None, :]) @ vh
+    return by_vectors(u, s, vh, g, not hermitian, hermitian)
 
 
 def _with_told(base: Primitive, at: int) -> Primitive:
