@@ -106,10 +106,10 @@ def _places(s: Array, shape: tuple[int, ...], hermitian: bool) -> list[tuple[int
     if s.ndim == 1:  # in the time of few calls of NumPy's
         values, top = s.tolist(), max(map(abs, s[[0, -1]].tolist()))
         bound = equal_share(s) * top
-        found = any(abs(x - y) <= bound for x, y in pairwise(values))
+        has_any = any(abs(x - y) <= bound for x, y in pairwise(values))
         if not hermitian:
-            found = found or values[-1] <= max(shape[-2:]) * float(np.finfo(s.dtype).eps) * top
-        return [()] if found and math.isfinite(sum(values)) else []
+            has_any = has_any or values[-1] <= max(shape[-2:]) * float(np.finfo(s.dtype).eps) * top
+        return [()] if has_any and math.isfinite(sum(values)) else []
     flags = np.any(np.abs(np.diff(s)) <= equal_bound(s)[..., None], -1)
     if not hermitian:
         flags = flags | np.any(is_zero(s, max(shape[-2:])), -1)
