@@ -54,9 +54,9 @@ _MOST: Final = 10_000
 _MOST_FUNCTIONS: Final = 200
 _HOLDERS: Final = tuple(
     "argparse.Namespace collections.UserList collections.UserString functools.partialmethod"
-    " functools.singledispatchmethod funcgrad numpy.ma types.SimpleNamespace".split()
+    " functools.singledispatchmethod funcgrad numpy.ma scipy.sparse types.SimpleNamespace".split()
 )
-"""Classes and modules of libraries whose objects hold attributes that users set."""
+"""Classes and modules of libraries whose objects hold attributes that users set, or arrays."""
 _PARTS: Final = tuple("__func__ __self__ fget fset func args keywords mapping pyfunc _made".split())
 """Attributes that hold users' objects: ``partial(f).func``, ``_made`` of ``grad(f)``."""
 _BASES: Final = frozenset({object, type, Generic, Protocol, ABC, ABCMeta})
@@ -424,9 +424,9 @@ class Capture:
 
 
 def _has_numbers(kind: type[Any]) -> bool:
-    """Whether a library's objects hold numbers that may change: data frames, sparse matrices."""
-    converts = hasattr(kind, "__array__") or hasattr(kind, "toarray")
-    return converts and hasattr(kind, "shape") and not issubclass(kind, (np.ndarray, np.generic))
+    """Whether a library's objects hold numbers that may change: data frames, datasets of files."""
+    is_array = hasattr(kind, "__array__") and hasattr(kind, "shape")
+    return is_array and not issubclass(kind, (np.ndarray, np.generic))
 
 
 def _generator(module: object) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 import scipy.stats
 
 import funcgrad as fg
@@ -430,7 +431,6 @@ def _opened(h5py: Any, tmp_path: Any) -> Any:
 UNSEEN: dict[str, tuple[str, Callable[..., Any], Callable[[Any], Any]]] = {
     "DataFrame": ("pandas", lambda m, _: m.DataFrame({"a": np.ones(2)}), lambda t: t["a"].values),
     "Series": ("pandas", lambda m, _: m.Series(np.ones(2)), np.asarray),
-    "csr_array": ("scipy.sparse", lambda m, _: m.csr_array(np.eye(2)), lambda t: t.toarray()[0]),
     "Dataset": ("h5py", _opened, lambda t: t[:]),
     "Tensor": ("torch", lambda m, _: m.ones(2), np.asarray),
 }
@@ -450,6 +450,15 @@ def test_numbers_that_libraries_hold_are_read_once_with_a_warning(kind: str, tmp
         with pytest.warns(JitWarning, match=rf"reads table, a {kind} of \w+, once"):
             fg.jit(f)(2.0)
     check(lambda x: x * fnp.sum(numbers), lambda: numbers.__setitem__(0, 5.0))  # which is watched
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "coo_array", "csc_matrix", "dia_array"])
+def test_sparse_matrices_are_watched(kind: str) -> None:
+    matrix = getattr(scipy.sparse, kind)(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    bag = Bag(matrix=matrix)
+    change: Any = lambda: matrix.data.__setitem__(..., 7.0)  # noqa: E731
+    for f in (lambda x: matrix.toarray() * x, lambda x: bag.matrix.toarray() * x):
+        check(f, change, lambda: matrix.data.__imul__(2.0))
 
 
 def test_a_program_keeps_rules_that_are_watched():
