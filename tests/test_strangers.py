@@ -28,6 +28,7 @@ from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.energy import energy
 from tests.strangers.gudermannian import gd, in_operators
 from tests.strangers.iteration import iterate, iterated
+from tests.strangers.keeping import kept_cosine
 from tests.strangers.logarithm import logarithm
 from tests.strangers.rotation import rotated, turn
 
@@ -38,6 +39,7 @@ FUNCTIONS: dict[str, Function] = {
     "in_operators": lambda x: extend.apply(in_operators, x * 3.0),
     "sum_of_squares": lambda x: energy(fnp.sin(x)) * 3.0,
     "turn": lambda x: rotated(x * x),
+    "keeping": lambda x: kept_cosine(fnp.sin(x)) * 2.0,
 }
 by_function = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 
