@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from funcgrad.primitive import Primitive
+from funcgrad.primitive import Primitive, Sample
 from funcgrad.shape import Spec, spec_of
 
 __all__ = ["failing", "failures", "or_nan"]
@@ -57,7 +57,13 @@ def failing(primitive: Primitive) -> Primitive:
     def resulting(*specs: Spec, failed: str = "raise", **params: object) -> Any:
         return result(*specs, **params)
 
-    return replace(primitive, evaluate=evaluated, result=resulting)
+    def samples() -> Iterator[Sample]:
+        known = [*primitive.samples()]
+        yield from known
+        params = {**known[0].params, "failed": "nan"}  # so that whoever checks all meets it
+        yield replace(known[0], params=params)
+
+    return replace(primitive, evaluate=evaluated, result=resulting, samples=samples)
 
 
 def _without_failures(

@@ -194,7 +194,8 @@ def _systems(seed: int) -> Iterator[tuple[Any, Any]]:
 def _solve_samples() -> Iterator[Sample]:
     for a, b in _systems(41):
         yield Sample((a, b))
-    yield Sample((np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([[1.0], [2.0]])))
+    a, b = np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([[1.0], [2.0]])
+    yield from (Sample((a, b)), Sample((a, b), {"failed": "nan"}))
 
 
 solve: Primitive = Primitive(
@@ -359,6 +360,8 @@ def _triangular_samples() -> Iterator[Sample]:
     large = np.random.default_rng(5).standard_normal((130, 130)) / 130 + np.eye(130)
     for lower in (True, False):
         yield Sample((large, large[:, :2]), {"lower": lower, "unit_diagonal": False})
+    params = {"lower": True, "unit_diagonal": False, "failed": "nan"}
+    yield Sample((large[:3, :3], large[:3, :2]), params)
 
 
 def _triangular_factors(lower: bool, unit_diagonal: bool, failed: str = "raise") -> Factorization:

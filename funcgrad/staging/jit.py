@@ -35,7 +35,6 @@ from funcgrad.foreign_names import answering
 from funcgrad.interpreters import doubt
 from funcgrad.key_uses import current_uses
 from funcgrad.passes.pipeline import optimize
-from funcgrad.process_locks import cached_property
 from funcgrad.programs.program import Program
 from funcgrad.result_watch import WATCH, WATCHING
 from funcgrad.staging.capture import Capture
@@ -201,7 +200,7 @@ class Jitted(Generic[P, R]):
             except LeafError as error:
                 raise LeafError(hinted(str(error))) from None
 
-    @cached_property
+    @property  # a capture counts a jitted function's attributes, so none is added later
     def _backend(self) -> Backend:
         choice = self._choice
         return choice.backend() if isinstance(choice, LateChoice) else choice

@@ -10,6 +10,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, interop
+from funcgrad.interop.flat_bridge import FlatBridge
 
 LIKE = {"w": np.ones((2, 2)), "b": (np.float32(0.5), 2.0)}
 
@@ -85,3 +86,22 @@ def test_solvers_take_it() -> None:
 def test_mistakes(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_bridges_have_the_same_bits_at_every_call() -> None:
+    """PyTorch's ``gradcheck`` asks for it."""
+    bridge = FlatBridge(lambda _, values: fnp.sum(fnp.exp(fnp.sin(values[0])) * values[0] ** 1.3))
+    x, ct = np.random.default_rng(0).uniform(0.1, 1.0, (5, 7)), np.array(1.0)
+    static = (None, (True,), (True,))
+    for run, values in (
+        (bridge.pulled.run, [x, ct]),
+        (bridge.pushed.run, [x, x]),
+        (bridge.pulled.pulled.run, [x, ct, x]),
+    ):
+        flags = static if len(values) == 2 else (static, (True, True), (True,))
+        first, *others = [bits(run(flags, values)) for _ in range(4)]
+        assert others == [first] * 3
+
+
+def bits(tree: Any) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in fg.tree.leaves(tree)]

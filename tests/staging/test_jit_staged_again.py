@@ -162,3 +162,17 @@ def test_what_cannot_be_looked_at_is_not_staged():
     staged = fg.jit(lambda x: x * 2 if stubborn is not None else x)
     with pytest.warns(JitWarning, match="may read more"):
         assert float(staged(1.0)) == 2.0
+
+
+def test_a_function_that_can_reach_itself_is_staged_once() -> None:
+    class Doubling:
+        def __init__(self) -> None:
+            self.double = fg.jit(self._double)
+
+        def _double(self, x: Any) -> Any:
+            return x * 2.0
+
+    doubling = Doubling()
+    for _ in range(3):
+        assert doubling.double(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    assert doubling.double.stagings == 1

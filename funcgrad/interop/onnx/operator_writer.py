@@ -251,7 +251,7 @@ def _order(
     return cast_to(writer, _ordered(writer, x, axis, descending)[1], spec.dtype)
 
 
-def _determinant(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
+def _determinant(writer: GraphWriter, spec: Spec, x: Symbol, failed: str = "raise") -> Symbol:
     if x.dtype.char not in "ef" or not x.shape[-1]:  # runtimes lack float64
         raise UnwritableError("of matrices of short floating numbers")
     return writer.node("Det", [x], spec)

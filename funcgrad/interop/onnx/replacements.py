@@ -23,11 +23,15 @@ from funcgrad.interop.onnx.gamma_functions import digamma, log_gamma
 from funcgrad.primitive import Primitive
 from funcgrad.primitives.convolution import convolve, correlate, spread
 from funcgrad.primitives.convolving import places_of
+from funcgrad.primitives.determinants import cofactors
 from funcgrad.primitives.norms import directed, length
 from funcgrad.primitives.sliding import overlapped, sliding_windows
 from funcgrad.primitives.special_functions.gammas import gammaln, psi
 from funcgrad.shape import Shape
-from funcgrad.tensor import apply
+from funcgrad.tensor import Tensor, apply
+
+_MOST_COFACTORS: Final = 8
+"""The rows until which there are not too many smaller matrices."""
 
 
 def _row(matrix: Any, chosen: Any) -> Any:
@@ -139,13 +143,34 @@ def from_factors(factorization: Factorization, a: Any, *others: Any) -> Any:
             factor = _square_root(a)
             return factor if factorization.lower else fnp.swapaxes(factor, -1, -2)
         case FromFactors.DETERMINANT | FromFactors.LOGARITHM:
-            whole, sign = _eliminated(a, fnp.zeros((size, 0), a.dtype))
-            pivots = fnp.sum(fnp.where(np.eye(size, dtype=bool), whole, 0), axis=-1)
+            sign, pivots = _pivots(a)
             if factorization.makes is FromFactors.DETERMINANT:
                 return sign * fnp.prod(pivots, axis=-1)
             sizes = fnp.sum(fnp.log(abs(pivots)), axis=-1)
             return sign * fnp.prod(fnp.sign(pivots), axis=-1), sizes
     return NotImplemented
+
+
+def _pivots(a: Tensor) -> tuple[Tensor, Tensor]:
+    """The sign of the exchanges of rows, and the diagonal of the upper triangle."""
+    size = a.shape[-1]
+    whole, sign = _eliminated(a, fnp.zeros((size, 0), a.dtype))
+    return sign, fnp.sum(fnp.where(np.eye(size, dtype=bool), whole, 0), axis=-1)
+
+
+def _cofactors(x: Tensor, d: Tensor, failed: str = "raise") -> Tensor:
+    """The determinants of what is left without a row and a column, of singular matrices too."""
+    size = x.shape[-1]
+    if size > _MOST_COFACTORS:
+        return NotImplemented  # type: ignore[no-any-return]
+    if size < 2:
+        return fnp.ones_like(x)
+    others = np.array([[k for k in range(size) if k != place] for place in range(size)])
+    rows, columns = others[:, None, :, None], others[None, :, None, :]
+    sign, pivots = _pivots(x[..., rows, columns])
+    place = np.arange(size)
+    turned = np.where((place[:, None] + place) % 2, -1, 1).astype(x.dtype)
+    return sign * turned * fnp.prod(pivots, axis=-1)
 
 
 # -------------------------------------------------------------------------------------- lengths
@@ -210,6 +235,7 @@ def _correlated(x: Any, y: Any, sizes: Shape, strides: Shape, dilations: Shape, 
 
 REPLACEMENTS: Final[Mapping[Primitive, Callable[..., Any]]] = MappingProxyType(
     {
+        cofactors: _cofactors,
         convolve: _convolved,
         correlate: _correlated,
         directed: _directed,
