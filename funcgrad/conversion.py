@@ -230,11 +230,11 @@ class Conversions(ForeignAttributes):
         return _shown(np.asarray(self._value)) if self._trace is None else _traced(self)
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks: a table for a concrete tensor, text for a tracer."""
-        from funcgrad.html_text import array_table, text_block
+        """HTML for notebooks: a table for a large concrete tensor, text for others."""
+        from funcgrad.html_text import array_html, text_block
 
         if self._trace is None:
-            return array_table(np.asarray(self._value), "Tensor")
+            return array_html(np.asarray(self._value), "Tensor", repr(self))
         return text_block(_traced(self))
 
     def __str__(self) -> str:

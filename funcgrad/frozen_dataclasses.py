@@ -18,6 +18,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 from funcgrad.errors import FunctionError, TreeError
 from funcgrad.quick_dataclasses import delete_attribute, set_attribute
+from funcgrad.record_text import REPR
 
 T = TypeVar("T")
 
@@ -63,7 +64,10 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
             f"pytree: expected a class, got {type(cls).__name__}. Write @fg.pytree."
         )
     if "__dataclass_params__" not in vars(cls):
+        has_repr = "__repr__" in vars(cls) or not options.get("repr", True)
         made: Any = dataclasses.dataclass(frozen=True, **options)(cls)
+        if not has_repr:
+            made.__repr__ = REPR
         made.__setattr__, made.__delattr__ = _refuse_assignment, delete_attribute
         if not hasattr(made, "_repr_html_"):
             made._repr_html_ = _html

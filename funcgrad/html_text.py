@@ -21,6 +21,9 @@ import numpy as np
 _MOST: Final = 10
 """The most rows and columns that are shown; of longer axes, the first and the last."""
 
+_FEW: Final = 50
+"""Arrays of fewer elements are text."""
+
 _MOST_LETTERS: Final = 2000
 
 _MOST_LINES: Final = 200
@@ -28,6 +31,15 @@ _MOST_LINES: Final = 200
 
 _MOST_PARTS: Final = 50
 """The most arrays and options of a model that are shown."""
+
+
+def array_html(array: np.ndarray[Any, Any], name: str, text: str) -> str:
+    """An array as text if it has few elements, else as a table.
+
+    >>> array_html(np.array([1.5, 2.0]), "Tensor", "Tensor([1.5, 2. ])")
+    '<pre>Tensor([1.5, 2. ])</pre>'
+    """
+    return text_block(text) if array.size < _FEW else array_table(array, name)
 
 
 def array_table(array: np.ndarray[Any, Any], name: str) -> str:
@@ -131,6 +143,22 @@ def _part_cells(value: Any) -> str:
         return f"<td>{value.shape}</td><td>{value.dtype}</td>"
     text = getattr(value, "__name__", None) or str(value)
     return f'<td colspan="2">{escape(text[:_MOST_LETTERS])}</td>'
+
+
+def text_table(caption: str, rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts, whose first row and first column are headers.
+
+    >>> print(text_table("sizes", [("name", "count"), ("w", "3")]))
+    <table><caption>sizes</caption>
+    <tr><th scope="col">name</th><th scope="col">count</th></tr>
+    <tr><th scope="row">w</th><td>3</td></tr></table>
+    """
+    head, *others = [[escape(cell) for cell in row] for row in rows]
+    lines = ["".join([_header(cell, "col") for cell in head])]
+    for first, *cells in others:
+        lines.append(_header(first, "row") + "".join([f"<td>{cell}</td>" for cell in cells]))
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><caption>{escape(caption)}</caption>\n{body}</table>"
 
 
 def function_table(function: Callable[..., object], kind: str) -> str:

@@ -38,6 +38,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.conversion": frozenset({"funcgrad.html_text"}),
     "funcgrad.frozen_dataclasses": frozenset({"funcgrad.html_text"}),
     "funcgrad.staging.jit": frozenset({"funcgrad.html_text"}),
+    "funcgrad.passes.costs": frozenset({"funcgrad.html_text"}),
+    "funcgrad.optim.base": frozenset({"funcgrad.html_text"}),
     # Machine code, which needs a package of its own.
     "funcgrad.backends.choice": frozenset(
         {"funcgrad.backends.native.cpython", "funcgrad.backends.native.native_backend"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 from html.parser import HTMLParser
 from typing import Any
 
@@ -48,21 +50,21 @@ def html(x: Any) -> str:
 
 
 def test_a_matrix_is_a_table_with_a_caption_and_headers() -> None:
-    table = Table(html(fg.tensor([[1.5, 2.0], [3.0, -4.0]])))
-    assert table.texts["caption"] == ["Tensor, float64, shape (2, 2)"]
-    assert table.texts["td"] == ["1.5", "2.", "3.", "-4."]
-    assert table.texts["th"] == ["0", "1", "0", "1"]
-    assert table.scopes == ["col", "col", "row", "row"]
+    table = Table(html(fg.tensor(np.arange(50.0).reshape(25, 2) / 2)))
+    assert table.texts["caption"] == ["Tensor, float64, shape (25, 2)"]
+    assert table.texts["td"][:4] == ["0.", "0.5", "1.", "1.5"]
+    assert table.texts["th"][:4] == ["0", "1", "0", "1"]
+    assert table.scopes[:4] == ["col", "col", "row", "row"]
 
 
 def test_a_vector_is_one_row() -> None:
-    table = Table(html(fg.tensor([True, False, True])))
-    assert table.texts["caption"] == ["Tensor, bool, shape (3,)"]
-    assert table.texts["td"] == ["True", "False", "True"]
-    assert table.scopes == ["col"] * 3
+    table = Table(html(fg.tensor(np.arange(50) % 2 == 0)))
+    assert table.texts["caption"] == ["Tensor, bool, shape (50,)"]
+    assert table.texts["td"][:3] == ["True", "False", "True"]
+    assert table.scopes == ["col"] * 11
 
 
-@pytest.mark.parametrize("shape", [(1000, 1000), (10**6,), (11, 3), (3, 40), (60, 50, 40)])
+@pytest.mark.parametrize("shape", [(1000, 1000), (10**6,), (11, 5), (3, 40), (60, 50, 40)])
 def test_what_is_large_is_shown_in_part(shape: tuple[int, ...]) -> None:
     x = np.arange(float(np.prod(shape))).reshape(shape)
     text = html(fg.tensor(x))
@@ -73,12 +75,87 @@ def test_what_is_large_is_shown_in_part(shape: tuple[int, ...]) -> None:
         assert Table(text).tags.count("td") <= 11 * 12
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 2, 2)])
-def test_other_shapes_are_text(shape: tuple[int, ...]) -> None:
-    text = html(fg.tensor(np.ones(shape, complex)))
-    assert f"Tensor, complex128, shape {shape}" in text
-    assert ("1.+0.j" in text) == (0 not in shape)
+def test_three_axes_are_text() -> None:
+    text = html(fg.tensor(np.ones((2, 5, 5), complex)))
+    assert "Tensor, complex128, shape (2, 5, 5)" in text
+    assert "1.+0.j" in text
     assert Table(text).tags == ["p", "pre"]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3,), (7, 7), (2, 2, 2)])
+def test_few_elements_are_text(shape: tuple[int, ...]) -> None:
+    x = fg.tensor(np.ones(shape, complex))
+    table = Table(html(x))
+    assert table.tags == ["pre"]
+    assert table.texts["pre"] == [repr(x)]
+
+
+def test_a_model_prints_dtypes_and_shapes() -> None:
+    model = nn.MLP.init(random.key(0), (20, 64, 10))
+    layer = "Linear(weight=f64[20,64], bias=f64[64])"
+    assert repr(model) == (
+        f"MLP(\n  layers=(\n    {layer},\n    Linear(weight=f64[64,10], bias=f64[10]),\n  ),\n"
+        "  activation=relu,\n)"
+    )
+    assert repr({"a": [model.layers[0]]}) == f"{{'a': [{layer}]}}"
+    assert repr(nn.Sequential(nn.relu, nn.Dropout(0.1))) == (
+        "Sequential(layers=(Activation(function=relu), Dropout(rate=0.1)))"
+    )
+    half = fg.tree.cast(model.layers[1], "float16")
+    assert repr(half) == "Linear(weight=f16[64,10], bias=f16[10])"
+    seen: list[str] = []
+    fg.jit(fg.grad(lambda m: (seen.append(repr(m)), m(np.ones(20)).sum())[1]))(model)  # type: ignore[func-returns-value]
+    assert set(seen) == {repr(model)}
+
+
+def test_records_of_the_users_print_their_numbers() -> None:
+    @fg.pytree
+    class Point:
+        x: Any
+        parts: Any
+        unit: str = fg.static_field(default="m")
+
+    @fg.pytree
+    class Named:
+        x: Any
+
+        def __repr__(self) -> str:
+            return "named"
+
+    shown = repr(Point(1.5, (Named(0.0), {"k": np.ones(3, bool)}, [fg.tensor(2.0)], (1,))))
+    inner = "(named, {'k': bool[3]}, [Tensor(2.0)], (1,))"
+    assert shown.endswith(f"Point(\n  x=1.5,\n  parts={inner},\n  unit='m',\n)")
+
+
+def test_an_optimizer_prints_as_its_call() -> None:
+    def decay(count: Any) -> Any:
+        return 0.1 / (count + 1)
+
+    sgd = "sgd(learning_rate=0.1, momentum=0.0, nesterov=False)"
+    assert repr(optim.sgd(0.1)) == sgd
+    assert html(optim.sgd(0.1)) == f"<pre>{sgd}</pre>"
+    assert repr(optim.sgd(learning_rate=decay)) == sgd.replace("0.1", "decay")
+    assert repr(optim.sam(optim.sgd(0.1), 0.05)).startswith(f"sam(\n  optimizer={sgd},\n")
+    chain = repr(optim.chain(optim.clip_by_norm(1.0), optim.sgd(0.1)))
+    assert chain.startswith("chain(\n  clip_by_norm(max_norm=1.0, per='tree', eps=0.001),\n  sgd(")
+    assert repr(pickle.loads(pickle.dumps(optim.adam(0.1)))) == repr(optim.adam(0.1))
+    schedule = optim.schedules.cosine(1.0, 0.1, 100)
+    assert "learning_rate=cosine(start=1.0, end=0.1" in repr(optim.adam(schedule))
+    for name in optim.__all__:
+        make = getattr(optim, name)
+        if inspect.isfunction(make) and "Optimizer[" in str(inspect.signature(make)):
+            assert make.__wrapped__.__qualname__ == name
+
+
+def test_summaries_and_costs_are_tables() -> None:
+    model = nn.Linear.init(random.key(0), 3, 2)
+    table = Table(html(nn.summary(model, (5, 3))))
+    assert table.texts["caption"] == ["Linear: 8 numbers in 2 arrays, 70 operations"]
+    assert table.texts["th"] == ["path", "shape", "dtype", "count", "operations", "weight", "bias"]
+    assert table.texts["td"][:4] == ["(3, 2)", "float64", "6", "60"]
+    table = Table(html(fg.jit(model).lower(np.ones(3)).costs))
+    assert "arithmetic operations" in table.texts["caption"][0]
+    assert table.texts["th"][:2] == ["operation", "equations"]
 
 
 def test_a_traced_value_is_its_text() -> None:

@@ -199,8 +199,10 @@ class BatchNorm:
     >>> import funcgrad as fg
     >>> norm = BatchNorm.init(1, momentum=1.0)
     >>> y, stats = norm.train(fg.tensor([[1.0], [3.0]]), norm.init_state())
+    >>> stats.mean, stats.variance
+    (Tensor([2.]), Tensor([2.]))
     >>> stats
-    BatchStatistics(mean=Tensor([2.]), variance=Tensor([2.]))
+    BatchStatistics(mean=f64[1], variance=f64[1])
     """
 
     scale: Tensor

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad import trees
+from funcgrad.html_text import text_table
 from funcgrad.nn.layer_parts import function_option
 from funcgrad.nn.recipes import applied_program, call_layer, spec_of_input
 from funcgrad.passes.costs import equation_costs
@@ -76,15 +77,26 @@ class Summary:
         """How many numbers the model holds."""
         return sum([row.count for row in self.rows])
 
-    def __str__(self) -> str:
+    def _head(self) -> str:
         least = "at least " * any(row.operations is None for row in self.rows)
         total = "" if self.operations is None else f", {least}{self.operations:,} operations"
-        head = f"{self.name}: {self.count:,} numbers in {len(self.rows)} arrays{total}"
-        table = [("path", "shape", "dtype", "count", "operations")]
+        return f"{self.name}: {self.count:,} numbers in {len(self.rows)} arrays{total}"
+
+    def _table(self) -> list[tuple[str, ...]]:
+        """The titles of the columns, and the rows."""
+        table: list[tuple[str, ...]] = [("path", "shape", "dtype", "count", "operations")]
         for row in self.rows:
             unknown = "" if self.operations is None else "?"
             costs = unknown if row.operations is None else f"{row.operations:,}"
             table.append((row.path, str(row.shape), str(row.dtype), f"{row.count:,}", costs))
+        return table
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks."""
+        return text_table(self._head(), self._table())
+
+    def __str__(self) -> str:
+        head, table = self._head(), self._table()
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [
             "  ".join(

@@ -18,7 +18,6 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -26,6 +25,7 @@ from funcgrad.optim.base import (
     check_number,
     check_numbers,
     check_whole,
+    making,
     mean,
     scalar,
     square,
@@ -66,7 +66,7 @@ class AdafactorState:
     rate: Tensor
 
 
-@answering
+@making
 def adafactor(
     learning_rate: LearningRate = 1.0,
     min_dim_size_to_factor: int = 128,

@@ -12,13 +12,13 @@ from __future__ import annotations
 from functools import partial
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
     check_number,
     check_numbers,
+    making,
     mean,
     root,
     scalar,
@@ -58,7 +58,7 @@ class AdamState:
     rate: Tensor
 
 
-@answering
+@making
 def adam(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -116,7 +116,7 @@ def adam(
     return _adam("adam", learning_rate, b1, b2, eps, eps_root, amsgrad)
 
 
-@answering
+@making
 def adamw(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,

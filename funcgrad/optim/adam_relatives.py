@@ -12,12 +12,12 @@ from __future__ import annotations
 from functools import partial
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
     check_numbers,
+    making,
     mean,
     root,
     scalar,
@@ -56,7 +56,7 @@ def _start(p: Tensor) -> tuple[Tensor, Tensor]:
     return zeros(p), zeros(p, real=True)
 
 
-@answering
+@making
 def nadam(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -114,7 +114,7 @@ def nadam_direction(
     return of_leaf
 
 
-@answering
+@making
 def radam(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -188,7 +188,7 @@ def _radam(
     return of_leaf
 
 
-@answering
+@making
 def adamax(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -245,7 +245,7 @@ def _adamax(b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, moment: Moment) -> Lea
     return of_leaf
 
 
-@answering
+@making
 def adabelief(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,

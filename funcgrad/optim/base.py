@@ -8,6 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from inspect import signature
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,6 +26,7 @@ from funcgrad.errors import (
 )
 from funcgrad.foreign_names import answering
 from funcgrad.primitives.structural import cast
+from funcgrad.record_text import call_text
 from funcgrad.shape import is_inexact
 from funcgrad.tensor import Tensor, tensor, wrap
 from funcgrad.trace import RAW, concrete
@@ -39,6 +43,7 @@ Objective: TypeAlias = Callable[[Any], ArrayLike]
 """From parameters to a real number."""
 
 State = TypeVar("State")
+Make = TypeVar("Make", bound=Callable[..., object])
 Parameters = TypeVar("Parameters", bound=Any)
 Updates = TypeVar("Updates", bound=Any)
 
@@ -67,12 +72,24 @@ class Optimizer(Generic[State]):
     recipe : object, optional
         A record whose method ``optimizer()`` makes this optimizer again. It is what is pickled, so
         that the two functions need not be.
+    call : str, optional
+        The call that made it, as which it prints.
     """
 
     init: Callable[[Pytree], State] = static_field()
     update: UpdateFunction[State] = static_field()
     takes: tuple[str, ...] = static_field(default=())
     recipe: Recipe[State] | None = static_field(default=None)
+    call: str = static_field(default="")
+
+    def __repr__(self) -> str:
+        return self.call or f"Optimizer({self.init!r}, {self.update!r})"
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: the call."""
+        from funcgrad.html_text import text_block
+
+        return text_block(repr(self))
 
     @answering
     def step(
@@ -108,8 +125,8 @@ class Optimizer(Generic[State]):
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """Pickle what makes the optimizer again, where there is such a record."""
         if self.recipe is None:
-            return Optimizer, (self.init, self.update, self.takes)
-        return _made_by, (self.recipe,)
+            return Optimizer, (self.init, self.update, self.takes, None, self.call)
+        return _made_by, (self.recipe, self.call)
 
 
 class Recipe(Protocol[State]):
@@ -118,8 +135,31 @@ class Recipe(Protocol[State]):
     def optimizer(self) -> Optimizer[State]: ...
 
 
-def _made_by(recipe: Recipe[State]) -> Optimizer[State]:
-    return recipe.optimizer()
+def _made_by(recipe: Recipe[State], call: str = "") -> Optimizer[State]:
+    return replace(recipe.optimizer(), call=call)
+
+
+def making(function: Make) -> Make:
+    """Wrap a function that makes an optimizer, so that this prints as the call that made it.
+
+    Calls that Python refuses raise an error with advice, see ``answering``.
+    """
+    answered: Any = answering(function)
+    name = function.__name__
+
+    @wraps(function)
+    def made(*args: object, **kwargs: object) -> Optimizer[Any]:
+        optimizer: Optimizer[Any] = answered(*args, **kwargs)
+        bound = signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        shown: list[tuple[str, object]] = []
+        for parameter in bound.signature.parameters.values():
+            value = bound.arguments[parameter.name]
+            several = parameter.kind is parameter.VAR_POSITIONAL
+            shown += [("", member) for member in value] if several else [(parameter.name, value)]
+        return replace(optimizer, call=call_text(name, shown))
+
+    return made  # type: ignore[return-value]  # it takes and returns what the function does
 
 
 def apply_updates(params: Parameters, updates: Pytree) -> Parameters:

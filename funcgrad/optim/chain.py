@@ -15,7 +15,7 @@ from typing import Any
 
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
 from funcgrad.foreign_names import answering
-from funcgrad.optim.base import Optimizer, Pytree
+from funcgrad.optim.base import Optimizer, Pytree, making
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.trees import pytree, static_field
 
@@ -49,6 +49,7 @@ class ChainState:
 _FIELDS = frozenset(field.name for field in fields(ChainState))
 
 
+@making
 def chain(*optimizers: Optimizer[Any], **named: Optimizer[Any]) -> Optimizer[ChainState]:
     """Apply optimizers one after another: each gets the updates of the one before as gradients.
 

@@ -26,6 +26,7 @@ from funcgrad.optim.base import (
     check_state,
     flatten_params,
     in_dtypes,
+    making,
     zeros,
 )
 from funcgrad.optim.chain import check_named
@@ -57,7 +58,7 @@ class ApplyIfFiniteState:
     inner: Any
 
 
-@answering
+@making
 def apply_if_finite(
     optimizer: Optimizer[Any], max_consecutive_errors: ArrayLike
 ) -> Optimizer[ApplyIfFiniteState]:

@@ -26,6 +26,7 @@ from funcgrad.optim.base import (
     check_number,
     check_numbers,
     flatten_params,
+    making,
     scalar,
     widened,
     zeros,
@@ -88,6 +89,7 @@ class GradientChange:
         return Optimizer(init, answering(update, f"{self.name}.update"), (), self)
 
 
+@making
 def clip(max_delta: ArrayLike) -> Optimizer[None]:
     """Clip each number of the gradients; a complex one keeps its direction.
 
@@ -124,6 +126,7 @@ def _clipped(most: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor
     ]
 
 
+@making
 def clip_by_norm(max_norm: ArrayLike, per: str = "tree", eps: ArrayLike = 1e-3) -> Optimizer[None]:
     """Shorten gradients that are too long, without a change of their direction.
 
@@ -228,6 +231,7 @@ def _shorter_units(
     return shorter
 
 
+@making
 def scale(factor: ArrayLike) -> Optimizer[None]:
     """Multiply gradients by a number.
 
@@ -254,6 +258,7 @@ def _scaled(factor: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tenso
     return [g * scalar(factor, g) for g in gs]
 
 
+@making
 def add_weight_decay(weight_decay: ArrayLike, mask: Mask = None) -> Optimizer[None]:
     """Add a fraction of the parameters to their gradients: a penalty of squares in the loss.
 
@@ -290,6 +295,7 @@ def _decayed(decay: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tenso
     return [g + scalar(decay, p) * p for g, p in zip(gs, ps, strict=True)]
 
 
+@making
 def centralize() -> Optimizer[None]:
     """Subtract its mean over all axes but the last from each gradient with two axes or more.
 
@@ -324,6 +330,7 @@ def _has_units(g: Tensor) -> bool:
     return g.ndim > 1 and prod(g.shape) > 0
 
 
+@making
 def freeze(where: Mask) -> Optimizer[None]:
     """Set the gradients, or the updates, of some parameters to zero.
 

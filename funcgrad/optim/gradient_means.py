@@ -27,6 +27,7 @@ from funcgrad.optim.base import (
     check_state,
     flatten_params,
     in_dtype,
+    making,
     mean,
     scalar,
     widened,
@@ -72,7 +73,7 @@ class EmaState:
     ema: Pytree
 
 
-@answering
+@making
 def trace(decay: ArrayLike, nesterov: bool = False) -> Optimizer[TraceState]:
     """Replace gradients by the decaying sum of all so far: momentum.
 
@@ -119,7 +120,7 @@ def _traced(
     return (g + scalar(decay, g) * after if is_ahead else after), after
 
 
-@answering
+@making
 def ema(decay: ArrayLike, debias: bool = True) -> Optimizer[EmaState]:
     """Replace gradients by the decaying mean of all so far.
 

@@ -18,6 +18,7 @@ from funcgrad.optim.base import (
     check_numbers,
     check_state,
     flatten_params,
+    making,
     recorded,
     scalar,
 )
@@ -47,7 +48,7 @@ class NoiseState:
     scale: Tensor
 
 
-@answering
+@making
 def noise(eta: ArrayLike, gamma: ArrayLike, key: ArrayLike) -> Optimizer[NoiseState]:
     """Add normal noise to gradients, whose variance falls with the number of steps.
 

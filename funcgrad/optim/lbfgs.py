@@ -31,6 +31,7 @@ from funcgrad.optim.base import (
     check_whole,
     flatten_params,
     in_dtype,
+    making,
     one_objective,
     one_value,
     widened,
@@ -82,7 +83,7 @@ class LbfgsState:
     rate: Tensor
 
 
-@answering
+@making
 def lbfgs(
     memory_size: int = 10,
     *,

@@ -29,6 +29,7 @@ from funcgrad.optim.base import (
     flatten_params,
     in_dtype,
     in_dtypes,
+    making,
     scalar,
     widened,
 )
@@ -66,7 +67,7 @@ class LookaheadState(EvaluationState):
         return self.slow
 
 
-@answering
+@making
 def lookahead(
     optimizer: Optimizer[Any],
     sync_period: int = 5,

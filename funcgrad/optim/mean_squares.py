@@ -12,13 +12,13 @@ from __future__ import annotations
 from functools import partial
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
     check_numbers,
     in_dtype,
+    making,
     mean,
     real_full,
     root,
@@ -57,7 +57,7 @@ class RmspropState:
     rate: Tensor
 
 
-@answering
+@making
 def rmsprop(
     learning_rate: LearningRate,
     decay: ArrayLike = 0.9,
@@ -170,7 +170,7 @@ class AdagradState:
     rate: Tensor
 
 
-@answering
+@making
 def adagrad(
     learning_rate: LearningRate,
     initial_accumulator_value: ArrayLike = 0.1,
@@ -246,7 +246,7 @@ class AdadeltaState:
     rate: Tensor
 
 
-@answering
+@making
 def adadelta(
     learning_rate: LearningRate = 1.0,
     rho: ArrayLike = 0.9,

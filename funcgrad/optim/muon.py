@@ -34,6 +34,7 @@ from funcgrad.optim.base import (
     check_whole,
     flatten_params,
     in_dtype,
+    making,
     mean,
     rate_at,
     recorded,
@@ -104,7 +105,7 @@ class MuonState:
     adam_rate: Tensor
 
 
-@answering
+@making
 def muon(
     learning_rate: LearningRate,
     ns_coeffs: NsCoefficients = "standard",

@@ -28,6 +28,7 @@ from funcgrad.optim.base import (
     flatten_params,
     in_dtype,
     in_dtypes,
+    making,
     rate_at,
     recorded,
     scalar,
@@ -69,7 +70,7 @@ class AverageState(EvaluationState):
         return self.average
 
 
-@answering
+@making
 def average_params(
     optimizer: Optimizer[Any], decay: LearningRate = 0.999
 ) -> Optimizer[AverageState]:

@@ -27,6 +27,7 @@ from funcgrad.optim.base import (
     check_state,
     flatten_params,
     in_dtype,
+    making,
     one_value,
     scalar,
 )
@@ -62,7 +63,7 @@ class ReduceOnPlateauState:
     avg_value: Tensor
 
 
-@answering
+@making
 def reduce_on_plateau(
     factor: ArrayLike = 0.1,
     patience: ArrayLike = 10,

@@ -26,6 +26,7 @@ from funcgrad.optim.base import (
     check_optimizer,
     flatten_params,
     in_dtype,
+    making,
     one_objective,
     scalar,
     widened,
@@ -39,7 +40,7 @@ from funcgrad.trees import unflatten
 from funcgrad.users_values import ArrayLike
 
 
-@answering
+@making
 def sam(
     optimizer: Optimizer[Any],
     rho: ArrayLike = 0.05,

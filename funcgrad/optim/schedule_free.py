@@ -29,6 +29,7 @@ from funcgrad.optim.base import (
     check_state,
     flatten_params,
     in_dtype,
+    making,
     mean,
     rate_at,
     recorded,
@@ -77,7 +78,7 @@ class ScheduleFreeState(EvaluationState):
         return self.x
 
 
-@answering
+@making
 def schedule_free(
     optimizer: Optimizer[Any],
     learning_rate: LearningRate | None = None,

@@ -11,8 +11,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from funcgrad.foreign_names import answering
-from funcgrad.optim.base import LearningRate, Optimizer, Pytree, check_number, in_dtype, zeros
+from funcgrad.optim.base import (
+    LearningRate,
+    Optimizer,
+    Pytree,
+    check_number,
+    in_dtype,
+    making,
+    zeros,
+)
 from funcgrad.optim.rule import Leafwise, Moment, StepRule
 from funcgrad.tensor import Tensor
 from funcgrad.trees import pytree
@@ -39,7 +46,7 @@ class SgdState:
     rate: Tensor
 
 
-@answering
+@making
 def sgd(
     learning_rate: LearningRate, momentum: ArrayLike = 0.0, nesterov: bool = False
 ) -> Optimizer[SgdState]:

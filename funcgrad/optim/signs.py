@@ -12,12 +12,12 @@ from __future__ import annotations
 from functools import partial
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
     check_numbers,
+    making,
     mean,
     root,
     scalar,
@@ -50,7 +50,7 @@ class LionState:
     rate: Tensor
 
 
-@answering
+@making
 def lion(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,
@@ -133,7 +133,7 @@ class LambState:
     rate: Tensor
 
 
-@answering
+@making
 def lamb(
     learning_rate: LearningRate,
     b1: ArrayLike = 0.9,

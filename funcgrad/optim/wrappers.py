@@ -30,6 +30,7 @@ from funcgrad.optim.base import (
     flatten_params,
     in_dtype,
     in_dtypes,
+    making,
     widened,
     zeros,
 )
@@ -66,6 +67,7 @@ class AccumulateState:
     inner: Any
 
 
+@making
 def accumulate(optimizer: Optimizer[Any], steps: int) -> Optimizer[AccumulateState]:
     """Step once for several gradients, by their mean; the updates in between are zero.
 
@@ -154,6 +156,7 @@ def _real(x: Tensor) -> Any:
     return x.real.dtype
 
 
+@making
 def partition(
     optimizers: Mapping[str, Optimizer[Any]], labels: Labels | None = None
 ) -> Optimizer[ChainState]:

@@ -121,9 +121,19 @@ class Costs:
         """The bytes of the results of operations; views write nothing."""
         return sum([row.bytes_written for row in self.operations])
 
+    def _repr_html_(self) -> str:
+        """HTML for notebooks."""
+        from funcgrad.html_text import text_table
+
+        return text_table(" ".join(map(str.strip, self._totals())), _cells(self.operations))
+
     def __str__(self) -> str:
+        lines = self._totals()
+        return "\n".join([*lines, "", *_table(self.operations)] if self.operations else lines)
+
+    def _totals(self) -> list[str]:
         least = "at least " if self.unknown else ""
-        lines = [
+        return [
             f"{self.name}: {self.equations:,} equation{'s' * (self.equations != 1)},"
             f" {least}{self.arithmetic:,} arithmetic operations,"
             f" {self.transcendental:,} of them transcendental",
@@ -132,7 +142,6 @@ class Costs:
             f"  inputs {_text(self.input_bytes)}, constants {_text(self.constant_bytes)},"
             f" outputs {_text(self.output_bytes)}",
         ]
-        return "\n".join([*lines, "", *_table(self.operations)] if self.operations else lines)
 
 
 def costs(program: Program) -> Costs:
@@ -314,12 +323,18 @@ def peak_bytes(program: Program) -> int:
 _COLUMNS: Final = ("operation", "equations", "arithmetic", "transcendental", "reads", "writes")
 
 
-def _table(rows: Sequence[OperationCosts]) -> list[str]:
+def _cells(rows: Sequence[OperationCosts]) -> list[Sequence[str]]:
+    """The titles of the columns, and the texts of the rows."""
     cells: list[Sequence[str]] = [_COLUMNS]
     for row in rows:
         counts = [row.equations, row.arithmetic, row.transcendental]
         texts = ["?" if count is None else f"{count:,}" for count in counts]
         cells.append((row.name, *texts, _text(row.bytes_read), _text(row.bytes_written)))
+    return cells
+
+
+def _table(rows: Sequence[OperationCosts]) -> list[str]:
+    cells = _cells(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  " + "  ".join(_justified(row, widths)) for row in cells]
 

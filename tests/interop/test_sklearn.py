@@ -345,6 +345,6 @@ def test_fit_leaves_the_optimizer_as_it_was(make: Any) -> None:
 def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "funcgrad.interop.sklearn.estimators")
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    with pytest.raises(errors.MissingPackageError, match=r"pip install funcgrad\[sklearn\]"):
+    with pytest.raises(errors.MissingPackageError, match=r"pip install scikit-learn"):
         interop.sklearn.__getattr__("Estimator")
     assert dir(interop.sklearn) == ["Classifier", "Estimator", "Regressor"]
