@@ -41,6 +41,9 @@ The tree, with the built-in exception that Python users would catch for the same
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
     └── CheckError          AssertionError  a derivative that a check found wrong
 
+Tracebacks leave out this library's frames, but for the first and the last after each of the
+user's; ``FUNCGRAD_TRACEBACKS=full`` in the environment shows them all.
+
 ``LinAlgError`` is ``numpy.linalg``'s, a ``ValueError``.
 
 >>> issubclass(ShapeError, ValueError) and issubclass(EscapedTracerError, TracerError)

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Final, NoReturn, TypeVar
 
 from funcgrad.errors import MissingAttributeError
+from funcgrad.users_line import shorten
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -110,6 +111,10 @@ def answering(function: F, name: str = "") -> F:
                 from funcgrad.option_answers import refusal
 
                 raise refusal(function, name, args, kwargs, error) from None
+            shorten(error)
+            raise
+        except Exception as error:
+            shorten(error)
             raise
 
     return answered  # type: ignore[return-value]  # it takes and returns what the function does

@@ -62,10 +62,8 @@ def _text(value: object, before: str, indent: str) -> str:
     if is_dataclass(value) and not isinstance(value, type) and kind.__repr__ is REPR:
         return _record(value, before, indent)
     if type(value) is dict:
-        items: list[tuple[str, object]] = [
-            ("", _KeyedValue(key, child)) for key, child in value.items()
-        ]
-        return _wrapped("{", "}", items, before, indent)
+        keyed = [("", _KeyedValue(key, child)) for key, child in value.items()]
+        return _wrapped("{", "}", keyed, before, indent)
     if type(value) is list:
         return _wrapped("[", "]", [("", child) for child in value], before, indent)
     if type(value) is tuple:

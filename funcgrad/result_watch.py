@@ -25,6 +25,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
+from funcgrad.users_line import shorten
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -112,9 +114,13 @@ def watched(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(getattr(function, "__wrapped__", function))  # a function with answers to wrong names
     def met(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not WATCHING.begun or (watch := WATCH.get()) is None:
-            return function(*args, **kwargs)
-        result: R = watch.called(name, function, args, kwargs)
-        return result
+        try:
+            if not WATCHING.begun or (watch := WATCH.get()) is None:
+                return function(*args, **kwargs)
+            result: R = watch.called(name, function, args, kwargs)
+            return result
+        except Exception as error:
+            shorten(error)
+            raise
 
     return met

@@ -47,6 +47,26 @@ def line_of_frame(frame: FrameType | None) -> str:
     return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
+def shorten(error: BaseException) -> None:
+    """Leave this library's frames out of a traceback, but for the first and the last.
+
+    Between them stay those of the user and of other libraries. ``FUNCGRAD_TRACEBACKS=full`` in the
+    environment keeps all.
+    """
+    trace = error.__traceback__
+    if os.environ.get("FUNCGRAD_TRACEBACKS") == "full":
+        return
+    while trace is not None and (following := trace.tb_next) is not None:
+        if following.tb_next is None or not _is_ours(following.tb_frame.f_code.co_filename):
+            trace = following
+        else:
+            trace.tb_next = following.tb_next
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((_HOME, "funcgrad "))  # also of code that is generated
+
+
 def warn_user(text: str, category: type[Warning]) -> None:
     """Warn at the line that called this library."""
     level = 1

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 # NumPy's OpenBLAS reads this once, when it is loaded. With a thread for each core, the threads of
 # the suite's processes wait for one another: the examples then take five times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("FUNCGRAD_TRACEBACKS", "full")  # for those who repair the library
 # Tests leave the user's folder of machine code alone; those of the cache have one of their own.
 os.environ["FUNCGRAD_CACHE"] = "0"
 

@@ -6,6 +6,7 @@ import re
 import statistics
 import sys
 import tomllib
+import traceback
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ from funcgrad import nn
 from funcgrad.errors import (
     ArgumentError,
     AxisError,
+    FuncgradError,
     FunctionError,
     ImmutableError,
     LeafError,
@@ -130,6 +132,39 @@ def test_statements_of_import_give_the_advice(statement: str, words: str) -> Non
         exec(statement, {})
     package, name = re.split(" from | import ", statement.removeprefix("from "))
     assert not hasattr(sys.modules[package], name)
+
+
+def frames(call: Any) -> list[str]:
+    """The functions in the traceback of an error, those of this library with a star."""
+    with pytest.raises(FuncgradError) as caught:
+        call()
+    found = traceback.extract_tb(caught.value.__traceback__)[1:]
+    home = str(Path(fg.__file__).parent)
+    return ["*" * frame.filename.startswith(home) + frame.name for frame in found]
+
+
+def test_tracebacks_leave_out_what_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inner(x: Any) -> Any:
+        return fnp.sum(x, axis=7)
+
+    def outer(x: Any) -> Any:
+        return inner(x * 2.0)
+
+    calls = {
+        "eager": lambda: outer(T),
+        "grad": lambda: fg.grad(outer)(T),
+        "jit": lambda: fg.jit(outer)(T),
+        "vmap of grad": lambda: fg.vmap(fg.grad(outer))(fnp.ones((2, 3))),
+        "grad of jit": lambda: fg.grad(fg.jit(outer))(T),
+    }
+    for mode, inside in (("short", False), ("full", True)):
+        monkeypatch.setenv("FUNCGRAD_TRACEBACKS", mode)
+        for name, call in calls.items():
+            names = frames(call)
+            assert [f for f in names if f in ("outer", "inner")] == ["outer", "inner"], name
+            ours = [f for f in names if f.startswith("*")]
+            assert names[-1].startswith("*")
+            assert (len(ours) > 3) == inside, (name, names)
 
 
 def test_what_cannot_be_installed_is_not_named() -> None:

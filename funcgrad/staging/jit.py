@@ -52,7 +52,7 @@ from funcgrad.transforms.stage import stage
 from funcgrad.transforms.transformed import importable_name
 from funcgrad.transforms.with_derivative import example
 from funcgrad.trees import Structure
-from funcgrad.users_line import warn_user
+from funcgrad.users_line import shorten, warn_user
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,11 +113,15 @@ class Jitted(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if WATCHING.begun and (watch := WATCH.get()) is not None:
             return watch.called_jitted(self._function, self, args, kwargs)  # type: ignore[no-any-return]
-        for entry in self._entries:
-            result: R = entry(args, kwargs)
-            if result is not MISS:
-                return result
-        return self._call(args, kwargs)
+        try:
+            for entry in self._entries:
+                result: R = entry(args, kwargs)
+                if result is not MISS:
+                    return result
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def __reduce__(self) -> Any:
         """Pickle by name, as functions are; else by the function and the options of ``jit``."""

@@ -257,7 +257,7 @@ WINDOWS: Final[Mapping[str, Read]] = MappingProxyType(
         "ConvTranspose": _spread,
         "GlobalAveragePool": _everywhere(lambda x, **over: fnp.asarray(x).mean(**over)),
         "GlobalLpPool": _global_length,
-        "GlobalMaxPool": _everywhere(fnp.max),
+        "GlobalMaxPool": _everywhere(lambda x, **over: fnp.asarray(x).max(**over)),
         "LpPool": _length_pooled,
         "MaxPool": _max_pooled,
         "MaxUnpool": _unpooled,
