@@ -174,7 +174,8 @@ class Linearized:
     ----------
     push : callable
         ``(tangents, output, *arguments, **params) -> output tangent``, written in primitives and
-        linear in the tangents. A tangent that is zero by structure is None.
+        linear in the tangents. A tangent that is zero by structure is None. Of several results one
+        may be a function without arguments, which is called only if that tangent is needed.
     pull : callable, optional
         ``(cotangent, output, *arguments, **params) -> cotangents`` of all arguments: the transpose
         of ``push``, if it can be computed faster than by recording and transposing ``push``.

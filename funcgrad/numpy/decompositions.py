@@ -137,8 +137,8 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
         ``UPLO`` is something else.
     DegenerateError
         A derivative is asked for that depends on the choice of vectors for equal eigenvalues, or on
-        the phase of complex ones. Forward mode raises whenever vectors of equal eigenvalues change,
-        even if the result does not depend on them; ``eigvalsh`` returns only eigenvalues.
+        the phase of complex ones. Forward mode raises whenever vectors of equal eigenvalues change
+        and any of the vectors are used, even if the result does not depend on these.
 
     Notes
     -----
@@ -355,9 +355,7 @@ def svd(
     Notes
     -----
     Townsend, "Differentiating the singular value decomposition", 2016. What depends on S alone
-    is differentiated as ``svdvals`` is, but in forward mode, ``hessian`` too, U and Vh change
-    along with S and raise ``DegenerateError`` where they have no derivative:
-    ``compute_uv=False`` leaves them out.
+    is differentiated as ``svdvals`` is.
 
     Examples
     --------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -177,7 +178,7 @@ def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -
 def _with_told(base: Primitive, at: int) -> Primitive:
     """A decomposition whose values, the result at a position, have the derivatives of values alone.
 
-    With vectors its own rules apply, in forward mode always.
+    With vectors its own rules apply.
     """
     rules: Any = base.differential
 
@@ -196,9 +197,14 @@ def _with_told(base: Primitive, at: int) -> Primitive:
         failed: str = "raise",
         **params: Hashable,
     ) -> tuple[Value, ...]:
-        moved = list(rules.push(tangents, outs[:-2], x, failed=failed, **params))
-        moved[at] = _slope(tangents[0], outs, x, failed, **_how(params))
-        return *moved, None, None
+        @cache
+        def moved() -> tuple[Value, ...]:  # raises where vectors are not determined
+            found: tuple[Value, ...] = rules.push(tangents, outs[:-2], x, failed=failed, **params)
+            return found
+
+        late: list[Any] = [lambda k=k: moved()[k] for k in range(len(outs) - 2)]
+        late[at] = _slope(tangents[0], outs, x, failed, **_how(params))
+        return *late, None, None
 
     def pull(
         cts: tuple[Value, ...],

@@ -75,7 +75,7 @@ def _traces(value: Value) -> Iterator[Trace]:
     yield value._trace
     yield from _traces(value._value)
     if isinstance(value, Dual):
-        yield from _traces(value._tangent)
+        yield from _traces(value._trace.parts(value)[1])
 
 
 def _explicit_call(call: Call, args: Sequence[Value]) -> tuple[Call, tuple[Value, ...]]:

@@ -114,6 +114,8 @@ def fit_tangent(tangent: Value, primal: Value) -> Value:
             return tangent
     if tangent is None:
         return None
+    if callable(tangent):  # it is not known yet whether it is needed
+        return lambda: fit_tangent(tangent(), primal)
     dtype = dtype_of(primal)
     if dtype_of(tangent) != dtype:
         tangent = cast(tangent, dtype=dtype)

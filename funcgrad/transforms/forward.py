@@ -42,10 +42,10 @@ _new: Final[Any] = object.__new__
 
 
 class Dual(Tensor):
-    """A value with its tangent."""
+    """A value with its tangent, or with a function that makes it, and may refuse."""
 
     __slots__ = ("_tangent", "_trace")
-    _tangent: Value
+    _tangent: Any
 
     def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check()
@@ -93,11 +93,13 @@ class Pusher(Readable):
     def parts(self, value: Value) -> tuple[Value, Value]:
         """The primal and the tangent (or None) of a value."""
         if type(value) is Dual and value._trace is self:
-            return value._value, value._tangent
+            tangent = value._tangent
+            return value._value, tangent() if callable(tangent) else tangent
         return concrete(value), None
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
-        return self.dual(change(tracer._value), change(tracer._tangent))
+        primal, tangent = self.parts(tracer)
+        return self.dual(change(primal), change(tangent))
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         """The fast path of ``process`` for elementwise operations of one argument."""
@@ -105,9 +107,9 @@ class Pusher(Readable):
             return self.process(primitive, (x,), {})
         if not self._open and self._is_read():
             return bind1(primitive, x._value)
-        data = x._value
+        data, tangent = self.parts(x)
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
-        return self.dual(out, push_quick(primitive, data, None, x._tangent, None, out))
+        return self.dual(out, push_quick(primitive, data, None, tangent, None, out))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for elementwise operations and matrix products."""
@@ -132,7 +134,7 @@ class Pusher(Readable):
         out = bind(primitive, primals, params)
         kind = KINDS[primitive.form]
         if type(out) is tuple and kind is not None:
-            pushed = Several(primitive, primals, out, params).push([t for _, t in parts])
+            pushed = Several(primitive, primals, out, params).late([t for _, t in parts])
             return tuple(map(self.dual, out, pushed))
         if kind is None or not is_inexact(dtype_of(out)):
             return out

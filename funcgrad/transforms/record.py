@@ -442,6 +442,10 @@ class Several:
 
     def push(self, tangents: Sequence[Value]) -> list[Value]:
         """The results' tangents, from the arguments'; None is a zero."""
+        return [t() if callable(t) else t for t in self.late(tangents)]
+
+    def late(self, tangents: Sequence[Value]) -> list[Any]:
+        """The tangents, or functions that make them, for where they may not be needed."""
         directions = tuple(
             tangent if is_inexact(dtype_of(x)) else None
             for x, tangent in zip(self.primals, tangents, strict=True)
