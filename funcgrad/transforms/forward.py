@@ -107,7 +107,8 @@ class Pusher(Readable):
             return self.process(primitive, (x,), {})
         if not self._open and self._is_read():
             return bind1(primitive, x._value)
-        data, tangent = self.parts(x)
+        data, tangent = x._value, x._tangent
+        tangent = tangent() if callable(tangent) else tangent
         out = primitive.evaluate(data) if type(data) in STRONG else bind1(primitive, data)
         return self.dual(out, push_quick(primitive, data, None, tangent, None, out))
 
