@@ -18,6 +18,7 @@ from concurrent.futures import (
 )
 from contextvars import copy_context
 from functools import partial
+from threading import current_thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -104,6 +105,8 @@ class ExecutorEngine:
         task: Callable[..., T] = function
         if not self.shipped and current_uses() is not None:  # keys are checked, in threads too
             task = partial(copy_context().run, function)
+        if _runs_here(self._executor):
+            return _ended_future(function, *args)
         try:
             future: Future[T] = self._executor.submit(task, *args)
         except RuntimeError as error:  # shut down, or broken
@@ -155,10 +158,12 @@ class ExecutorEngine:
             raise LostError from error
         except (BrokenExecutor, CancelledError) as error:
             raise self._broken(error) from error
-        except Exception as error:
+        except BaseException as error:
+            if task.exception() is not error:  # an interrupt of the caller's
+                raise
             raise self._failed(error) from error
 
-    def _failed(self, error: Exception) -> WorkerError:
+    def _failed(self, error: BaseException) -> WorkerError:
         """The error for a task that failed by itself, as when a worker lacks a module."""
         return WorkerError(
             f"{self._operation}: a task failed outside of the function, {type(error).__name__}:"
@@ -190,6 +195,26 @@ class ExecutorEngine:
         """Leave nothing running, as far as the executor can."""
         for task in tasks:
             task.cancel()
+
+
+def _runs_here(executor: object) -> bool:
+    """Whether this thread is a worker of the executor, which may have no other.
+
+    Tasks run in it then: if all workers waited for tasks, nobody would run these. A thread has the
+    executor's name before the executor lists it.
+    """
+    prefix = getattr(executor, "_thread_name_prefix", None)
+    return isinstance(prefix, str) and current_thread().name.startswith(f"{prefix}_")
+
+
+def _ended_future(function: Callable[..., T], *args: object) -> Future[T]:
+    """Call a function, and make the future of its result."""
+    future: Future[T] = Future()
+    try:
+        future.set_result(function(*args))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 def aligned_groups(count: int, workers: int) -> list[slice]:

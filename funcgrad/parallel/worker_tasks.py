@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import parent_process
+from threading import current_thread, main_thread
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -112,7 +114,7 @@ def _loaded(caller: Caller, item: Item, data: object) -> Loaded:
         leaves, structure, _ = store.chunk(source.state(), caller.run, limit, load)
     except AbsentError:
         raise
-    except Exception as error:
+    except BaseException as error:
         raise _failure(caller, item, "cannot be loaded", error) from error
     return leaves, structure
 
@@ -147,12 +149,19 @@ def _run_chunk(
                 outs = _attempt(program, caller.backend, by_digest)(*values)
                 if outs is not MISS:
                     return tuple([_scaled(concrete(out), item.weight, code.dtype) for out in outs])
-    except Exception as error:
+    except BaseException as error:
         raise _failure(caller, item, "has numbers that the function refuses", error) from error
     return Unstaged((item.index,))
 
 
-def _failure(caller: Caller, item: Item, what: str, error: Exception) -> ChunkError:
+def _failure(caller: Caller, item: Item, what: str, error: BaseException) -> ChunkError:
+    """The error that tells the caller of one in a worker, also of an exit, which is no exit there.
+
+    An interrupt in the main thread of a process of its own is meant for the caller, who runs tasks.
+    """
+    is_main = current_thread() is main_thread() and parent_process() is None
+    if isinstance(error, KeyboardInterrupt) and is_main:
+        raise error
     lines = "".join(traceback.format_exception(error))
     return ChunkError(
         f"{caller.operation}: chunk {item.index} {what}: {type(error).__name__}: {error}\n\nIn the"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from threading import Event
@@ -64,6 +64,46 @@ def test_an_executor_that_is_shut_down():
     executor.shutdown()
     with pytest.raises(WorkerError, match=r"ThreadPoolExecutor takes no more tasks"):
         parallel.grad(loss, executor)(params(), [rows_of(0)])
+
+
+def exits() -> Any:
+    raise SystemExit(3)
+
+
+def interrupts() -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("loader", [exits, interrupts])
+def test_a_chunk_that_ends_its_worker_does_not_end_the_caller(loader, threads):
+    with processes() as pool:
+        for executor in (threads, pool):
+            f = parallel.grad(loss, executor, timeout=60)
+            for chunks in ([loader], [rows_of(0), loader]):
+                with pytest.raises(ChunkError, match=r"cannot be loaded: (System|Keyboard)"):
+                    f(params(), chunks)
+            f(params(), loaders(1))
+
+
+def test_an_interrupt_of_a_caller_who_runs_tasks_is_one():
+    class Here:
+        def submit(self, function, *args):
+            future: Any = Future()
+            future.set_result(function(*args))
+            return future
+
+    with pytest.raises(KeyboardInterrupt):
+        parallel.grad(loss, Here())(params(), [interrupts])
+
+
+def test_a_worker_may_use_its_own_pool():
+    with ThreadPoolExecutor(1) as executor:
+        inner = parallel.map(lambda x: x * 2.0, executor, timeout=20)
+        outer = parallel.map(lambda x: x + 1.0, executor, timeout=20)
+        (actual,) = outer([lambda: np.array([*map(float, inner([1.0, 2.0]))])])
+        assert actual.tolist() == [3.0, 5.0]
+        nested = executor.submit(lambda: [float(x) for x in inner([1.0, 2.0])])
+        assert nested.result(30) == [2.0, 4.0]
 
 
 def test_a_chunk_that_raises_has_its_index_and_the_users_traceback(threads):
