@@ -29,7 +29,7 @@ from funcgrad import trees
 from funcgrad.backends.numpy.backend import compile_program
 from funcgrad.backends.numpy.carried import Carried, NotCarriedError
 from funcgrad.backends.numpy.literals import array_text, plain_text, tuple_text
-from funcgrad.backends.numpy.module_frame import CHECKS, NAMES, SELF_TEST, STORED
+from funcgrad.backends.numpy.module_frame import CHECKS, NAMES, RECORDS, SELF_TEST, STORED
 from funcgrad.backends.numpy.prepare import prepared
 from funcgrad.backends.numpy.source import Source
 from funcgrad.backends.numpy.writer import numpy_source
@@ -266,10 +266,15 @@ def _tree_text(tree: Any, carried: Carried, classes: list[str]) -> str:
             " and return tuples, lists, dicts, named tuples or dataclasses."
         )
     texts = [_tree_text(getattr(tree, field), carried, classes) for field in fields]
-    made = f"namedtuple({type(tree).__name__!r}, {' '.join(fields)!r})"
+    is_private = any(field.startswith("_") for field in fields)
+    if is_private and RECORDS not in classes:
+        classes.insert(0, RECORDS)
+    kind = "_record" if is_private else "namedtuple"
+    made = f"{kind}({type(tree).__name__!r}, {' '.join(fields)!r})"
     name = next((line.partition(" ")[0] for line in classes if line.endswith(f" = {made}")), "")
     if not name:
-        name = carried.fresh(type(tree).__name__)
+        word = type(tree).__name__
+        name = carried.fresh(f"{word}_" if word in NAMES else word)
         carried.reserve({name: None})
         carried.imports.append("from collections import namedtuple")
         classes.append(f"{name} = {made}")

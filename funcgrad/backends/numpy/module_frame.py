@@ -6,6 +6,7 @@ They are the text of a module, not code of this one.
 '<module>'
 """
 
+import builtins
 from typing import Final
 
 CHECKS: Final = '''
@@ -150,8 +151,21 @@ if __name__ == "__main__":
     raise SystemExit(self_test())
 '''
 
+RECORDS: Final = '''
+def _record(name, fields):
+    """A named tuple; its fields may begin with an underscore."""
+    kind = namedtuple(name, fields, rename=True)
+    kind._fields = tuple(fields.split())
+    for place, field in enumerate(kind._fields):
+        setattr(kind, field, property(lambda self, place=place: self[place]))
+    return kind
+
+'''
+"""For records whose fields ``namedtuple`` refuses."""
+
 NAMES: Final = frozenset(
     "ARGUMENTS COMPUTED INPUTS RESULT RESULT_NAMES base64 constants example expected_results"
-    " namedtuple np self_test".split()
+    " namedtuple np self_test _record".split()
+    + dir(builtins)
 )
 """Public names of these lines."""

@@ -154,6 +154,35 @@ def test_trees_come_and_go(path: Path) -> None:
     np.testing.assert_array_equal(again[1]["model"].bias, 4 * np.asarray(layer.bias))
 
 
+@fg.pytree
+class Hidden:
+    _scale: Any
+    __shift: Any
+    shown: Any
+
+
+@fg.pytree
+class One:
+    one: Any
+
+
+One.__name__ = "dict"
+
+
+def test_fields_may_be_private_and_classes_called_as_pythons(path: Path) -> None:
+    def f(hidden: Any, one: Any) -> Any:
+        return Hidden(hidden._scale * one.one, hidden._Hidden__shift, {"shown": hidden.shown})
+
+    args = Hidden(np.ones(3), 2.0, 3.0), One(4.0)
+    module = written(path, f, *args)
+    for hidden in (args[0], module["f"](*args)):
+        hidden = Hidden(hidden._scale, hidden._Hidden__shift, 3.0)
+        out = module["f"](hidden, args[1])
+        assert (out._Hidden__shift, out.shown) == (2.0, {"shown": 3.0})
+        np.testing.assert_array_equal(out._scale, hidden._scale * 4.0)
+    assert_same_bits(printed(path), 1)
+
+
 def test_results_are_new_and_arguments_untouched(path: Path) -> None:
     def f(x: Any) -> Any:
         double = 2 * x
@@ -231,7 +260,9 @@ def test_a_wrong_result_fails_the_self_test(path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "result: WRONG\nThe self-test failed.\n")
 
 
-@pytest.mark.parametrize("name", ["example", "exp", "np", "self_test", "lambda", "_leaf"])
+@pytest.mark.parametrize(
+    "name", "example exp np self_test lambda _leaf len set dict type isinstance print".split()
+)
 def test_any_name_will_do(path: Path, name: str) -> None:
     def f(x: Any) -> Any:
         return fnp.exp(x) * fnp.asarray(TABLE)[0, 0]
