@@ -175,6 +175,7 @@ def test_fields_may_be_private_and_classes_called_as_pythons(path: Path) -> None
 
     args = Hidden(np.ones(3), 2.0, 3.0), One(4.0)
     module = written(path, f, *args)
+    hidden: Any
     for hidden in (args[0], module["f"](*args)):
         hidden = Hidden(hidden._scale, hidden._Hidden__shift, 3.0)
         out = module["f"](hidden, args[1])
