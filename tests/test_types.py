@@ -8,6 +8,7 @@ which each of them reports if the line has no error.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias, assert_type
 
 import numpy as np
@@ -214,7 +215,7 @@ def mistakes() -> None:
     fg.grad(linear)(X, X)  # type: ignore[arg-type]
     fg.hessian("x")  # type: ignore[call-overload]
     fg.jacfwd(total, argnums=1.5)  # type: ignore[call-overload]
-    fg.jvp(total, X, X)  # type: ignore[arg-type]
+    fg.jvp(total, X, X)  # type: ignore[call-overload]
     fg.vmap(total, in_axes="0")  # type: ignore[arg-type]
     fg.vmap(lambda line: line.slope, in_axes="0")  # type: ignore[arg-type]
     fg.vmap(3.0)  # type: ignore[arg-type]
@@ -376,3 +377,47 @@ def test_untyped_functions_of_loops_carry_any_tree() -> None:
         assert fg.cond(True, lambda x: x, lambda x: x, start) is not None
     position, speed = fg.odeint(lambda y, t: (y[1], -y[0]), (1.0, 0.0), [0.0, 1.0])
     assert (position.shape, speed.shape) == ((2,), (2,))
+
+
+def test_values_and_tangents_have_the_type_of_the_result() -> None:
+    def tree(x: fg.Tensor) -> dict[str, fg.Tensor]:
+        return {"y": x * x}
+
+    def untyped(x: Any) -> Any:
+        return {"y": [x * x]}
+
+    assert_type(fg.jvp(total, (X,), (X,)), tuple[fg.Tensor, fg.Tensor])
+    assert_type(fg.jvp(parabola, (2.0,), (1.0,)), tuple[fg.Tensor, fg.Tensor])
+    assert_type(fg.jvp(tree, (X,), (X,)), tuple[dict[str, fg.Tensor], dict[str, fg.Tensor]])
+    assert_type(fg.jvp(counted, (X,), (X,), has_aux=True), tuple[fg.Tensor, fg.Tensor, str])
+    assert_type(fg.vjp(total, X)[0], fg.Tensor)
+    assert_type(fg.vjp(tree, X)[0], dict[str, fg.Tensor])
+    assert_type(fg.vjp(counted, X, has_aux=True)[0], fg.Tensor)
+    out, tangent = fg.jvp(untyped, (X,), (X,))  # of which nothing is known
+    assert len(out["y"]) == len(tangent["y"]) == 1
+    value, _ = fg.vjp(untyped, X)
+    assert len(value["y"]) == 1
+
+
+def test_trees_keep_their_type() -> None:
+    assert_type(fg.tree.map(fnp.sin, PARAMS), dict[str, fg.Tensor])
+    assert_type(fg.tree.map(fnp.add, LINE, LINE), Line)
+
+
+def test_files_have_the_type_of_what_is_like_them(tmp_path: Path) -> None:
+    fg.io.save(tmp_path / "line.safetensors", LINE)
+    assert_type(fg.io.load(tmp_path / "line.safetensors", LINE), Line)
+    assert_type(fg.io.load(tmp_path / "line.safetensors", like=LINE, strict=False), Line)
+
+
+def test_solvers_find_what_they_start_with() -> None:
+    pytest.importorskip("scipy")
+
+    def squares(x: fg.Tensor) -> fg.Tensor:
+        return fnp.sum(x * x)
+
+    assert_type(fg.scipy.optimize.minimize(squares, X).x, fg.Tensor)
+    assert_type(fg.scipy.optimize.minimize(parabola, 2.0).x, fg.Tensor)
+    found = fg.scipy.optimize.least_squares(lambda line: error(line, X), LINE)
+    assert_type(found.x, Line)
+    assert isinstance(found.message, str)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -130,12 +130,15 @@ def _opened(path: PathLike, operation: str) -> Iterator[_Content]:
         yield _Content(kind(file, place, operation), place, operation)
 
 
-def load(
-    path: PathLike,
-    like: object = None,
-    strict: bool = True,
-    layout: Literal["funcgrad", "torch"] | None = None,
-) -> Any:
+Layout: TypeAlias = Literal["funcgrad", "torch"] | None
+Tree = TypeVar("Tree")
+
+
+@overload
+def load(path: PathLike, like: None = None, strict: bool = True, layout: Layout = None) -> Any: ...
+@overload
+def load(path: PathLike, like: Tree, strict: bool = True, layout: Layout = None) -> Tree: ...
+def load(path: PathLike, like: object = None, strict: bool = True, layout: Layout = None) -> Any:
     """Load a tree from a file that `save` or another library wrote.
 
     Parameters

@@ -10,7 +10,7 @@ Every value carries its tangent along, so memory does not grow with the length o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, Never, overload
 
 from funcgrad import trees
 from funcgrad.conversion import reveal_primal
@@ -32,6 +32,7 @@ from funcgrad.trace import (
     running_traces,
 )
 from funcgrad.transforms.arguments import choose, like, pair, released, values_of
+from funcgrad.transforms.callables import ArrayT, Auxiliary, Result
 from funcgrad.transforms.factors import zeros_like
 from funcgrad.transforms.quick_entries import push_product, push_quick
 from funcgrad.transforms.record import KINDS, Several
@@ -149,6 +150,45 @@ class Pusher(Readable):
         return call.push_in(self, args)
 
 
+@overload
+def jvp(  # of a function without types
+    f: Callable[..., Never],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[Any, Any]: ...
+@overload
+def jvp(
+    f: Callable[..., ArrayT],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def jvp(
+    f: Callable[..., Result],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[Result, Result]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[ArrayT, Auxiliary]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[Tensor, Tensor, Auxiliary]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[Result, Auxiliary]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[Result, Result, Auxiliary]: ...
+@overload
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool
+) -> tuple[Any, ...]: ...
 @watched
 @answering
 def jvp(

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Concatenate, Literal, ParamSpec, overload
+from typing import Any, Concatenate, Literal, Never, ParamSpec, overload
 
 from funcgrad import trees
 from funcgrad.floating_errors import quiet
 from funcgrad.foreign_names import answering
 from funcgrad.result_watch import watched
 from funcgrad.shape import dtype_of, spec_of
-from funcgrad.tensor import wrap
+from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, begin_level
 from funcgrad.transforms.arguments import (
     check_argnums,
@@ -32,6 +32,7 @@ from funcgrad.transforms.arguments import (
 )
 from funcgrad.transforms.callables import (
     Argnums,
+    ArrayT,
     Auxiliary,
     Gradient,
     GradientAndAux,
@@ -297,13 +298,25 @@ def _gradient_function(
 
 
 @overload
+def vjp(  # of a function without types
+    f: Callable[..., Never], *primals: object, has_aux: Literal[False] = False
+) -> tuple[Any, Pullback[Any]]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]
+    f: Callable[..., ArrayT], *primals: object, has_aux: Literal[False] = False
+) -> tuple[Tensor, Pullback[ArrayT]]: ...
+@overload
 def vjp(
     f: Callable[..., Result], *primals: object, has_aux: Literal[False] = False
-) -> tuple[Any, Pullback[Result]]: ...
+) -> tuple[Result, Pullback[Result]]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]
+    f: Callable[..., tuple[ArrayT, Auxiliary]], *primals: object, has_aux: Literal[True]
+) -> tuple[Tensor, Pullback[ArrayT], Auxiliary]: ...
 @overload
 def vjp(
     f: Callable[..., tuple[Result, Auxiliary]], *primals: object, has_aux: Literal[True]
-) -> tuple[Any, Pullback[Result], Auxiliary]: ...
+) -> tuple[Result, Pullback[Result], Auxiliary]: ...
 @overload
 def vjp(f: Callable[..., Any], *primals: object, has_aux: bool) -> tuple[Any, ...]: ...
 @watched

@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from funcgrad import tree
 from funcgrad.numpy.options import mapping, sequence
 from funcgrad.scipy.optimize.problem import (
+    Found,
     Variables,
     Vector,
     limits_of,
     progress_bar,
     scipy_optimize,
 )
+from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
 from funcgrad.transforms.auxiliary import WithAux
+from funcgrad.transforms.callables import Array
 from funcgrad.transforms.jacobian import jacfwd, jacrev
 
+Start = TypeVar("Start", bound=Any)
 
+
+@overload
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Array | list[float],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    bounds: Any = None,
+    progress: bool = False,
+    **options: Any,
+) -> Found[Tensor]: ...
+@overload
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Start,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    bounds: Any = None,
+    progress: bool = False,
+    **options: Any,
+) -> Found[Start]: ...
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,

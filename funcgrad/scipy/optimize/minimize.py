@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from types import MappingProxyType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
@@ -14,13 +14,16 @@ from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.implicit.active_bounds import sides
 from funcgrad.numpy.options import mapping, real_number
 from funcgrad.scipy.optimize.problem import (
+    Found,
     Variables,
     Vector,
     limits_of,
     progress_bar,
     scipy_optimize,
 )
+from funcgrad.tensor import Tensor
 from funcgrad.transforms.arguments import check_function
+from funcgrad.transforms.callables import Array
 from funcgrad.transforms.jacobian import hessian, hvp, jacrev
 from funcgrad.transforms.reverse import value_and_grad
 
@@ -40,6 +43,37 @@ _METHODS: Final = (
 )
 
 
+Start = TypeVar("Start", bound=Any)
+
+
+@overload
+def minimize(
+    fun: Callable[..., Any],
+    x0: Array | list[float],
+    args: tuple[Any, ...] = (),
+    method: str | None = None,
+    *,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Callable[[Any], object] | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> Found[Tensor]: ...
+@overload
+def minimize(
+    fun: Callable[..., Any],
+    x0: Start,
+    args: tuple[Any, ...] = (),
+    method: str | None = None,
+    *,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Callable[[Any], object] | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> Found[Start]: ...
 def minimize(
     fun: Callable[..., Any],
     x0: Any,

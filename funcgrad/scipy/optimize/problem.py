@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, Shap
 from funcgrad.quick_dataclasses import dataclass
 from funcgrad.shape import Shape
 from funcgrad.tensor import Tensor, tensor
+
+Tree = TypeVar("Tree")
 
 
 def scipy_optimize(name: str) -> ModuleType:
@@ -94,6 +96,23 @@ class Variables:
         leaves, _ = trees.flatten(self.unravel(vector))
         pairs = zip(leaves, self.dtypes, strict=True)
         return trees.unflatten(self.structure, [leaf.astype(dtype) for leaf, dtype in pairs])
+
+
+class Found(Protocol[Tree]):
+    """What a solver of SciPy's found: its ``OptimizeResult``, with trees for vectors."""
+
+    x: Tree
+    jac: Any
+    fun: Any
+    success: bool
+    status: int
+    message: str
+    nfev: int
+    nit: int
+
+    def __getitem__(self, name: str, /) -> Any: ...
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """A field that not all solvers have."""
 
 
 Limits: TypeAlias = "tuple[Vector, Vector]"
