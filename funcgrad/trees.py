@@ -37,18 +37,13 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, TypeAlias
 
 from funcgrad.errors import FunctionError, LeafError, TreeError
 from funcgrad.frozen_dataclasses import is_frozen_dataclass
 from funcgrad.frozen_dataclasses import pytree as pytree
 from funcgrad.frozen_dataclasses import static_field as static_field
 from funcgrad.quick_dataclasses import dataclass
-
-if TYPE_CHECKING:
-    from funcgrad.tensor import Tensor
-
-Tree = TypeVar("Tree", bound=Any)
 
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 KeyPath: TypeAlias = tuple[str, ...]  # steps in Python's syntax: ("['layers']", "[1]", ".bias")
@@ -336,10 +331,6 @@ def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, A
     return list(zip(form.key_paths(), leaves, strict=True))
 
 
-@overload
-def map(f: Callable[..., "Tensor"], tree: Tree, *rest: Any, is_leaf: IsLeaf = None) -> Tree: ...
-@overload
-def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any: ...
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Apply a function to each leaf of a tree, and to the subtrees of other trees in its place.
 

@@ -20,6 +20,7 @@ PyTorch's spelling, and patterns choose leaves by their paths:
 """
 
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.tree.leafwise import cast, count, norm, stack, unstack, vdot
@@ -31,13 +32,38 @@ from funcgrad.trees import (
     flatten,
     leaves,
     leaves_with_path,
-    map,
     map_with_path,
     reduce,
     structure,
     transpose,
     unflatten,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable as _Callable
+    from typing import Protocol as _Protocol
+    from typing import TypeVar as _TypeVar
+    from typing import overload as _overload
+
+    from funcgrad.tensor import Tensor as _Tensor
+    from funcgrad.trees import IsLeaf as _IsLeaf
+
+    _Tree = _TypeVar("_Tree", bound=_Any)
+
+    class _Map(_Protocol):  # a function of leaves to tensors leaves the type of the tree
+        @_overload
+        def __call__(
+            self, f: _Callable[..., _Tensor], tree: _Tree, *others: _Any, is_leaf: _IsLeaf = None
+        ) -> _Tree: ...
+        @_overload
+        def __call__(
+            self, f: _Callable[..., _Any], tree: _Any, *others: _Any, is_leaf: _IsLeaf = None
+        ) -> _Any: ...
+
+    map: _Map
+else:
+    from funcgrad.trees import map
+
 
 __all__ = [
     "all",

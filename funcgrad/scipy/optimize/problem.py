@@ -99,20 +99,19 @@ class Variables:
 
 
 class Found(Protocol[Tree]):
-    """What a solver of SciPy's found: its ``OptimizeResult``, with trees for vectors."""
+    """A result of a solver of SciPy's: its ``OptimizeResult``, with trees for vectors."""
 
     x: Tree
-    jac: Any
-    fun: Any
     success: bool
     status: int
     message: str
     nfev: int
     nit: int
 
+    def __getattr__(self, name: str, /) -> Any:
+        """Any other field, such as ``fun`` and ``jac``."""
+
     def __getitem__(self, name: str, /) -> Any: ...
-    def get(self, name: str, default: Any = None, /) -> Any:
-        """A field that not all solvers have."""
 
 
 Limits: TypeAlias = "tuple[Vector, Vector]"
