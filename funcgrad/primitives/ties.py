@@ -35,7 +35,16 @@ from funcgrad.primitives.singular_values import is_zero, svd
 from funcgrad.shape import Spec
 from funcgrad.trace import Value
 
-__all__ = ["Frame", "at_ties", "clusters", "frame_of", "turned", "turned_eigh", "turned_svd"]
+__all__ = [
+    "Frame",
+    "at_ties",
+    "clusters",
+    "frame_of",
+    "known_to_be_smooth",
+    "turned",
+    "turned_eigh",
+    "turned_svd",
+]
 
 Frame: TypeAlias = tuple[Value, Value, Value]
 """U, the values and V^H."""

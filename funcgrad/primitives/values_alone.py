@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +40,17 @@ from funcgrad.primitives.value_slopes import (
 from funcgrad.shape import Spec
 from funcgrad.trace import RAW, Value
 
-__all__ = ["eigh", "eigvalsh", "least_singular_value", "svd", "svdvals"]
+__all__ = [
+    "eigenvalues_told",
+    "eigh",
+    "eigh_told",
+    "eigvalsh",
+    "least_singular_value",
+    "singular_values_told",
+    "svd",
+    "svd_told",
+    "svdvals",
+]
 
 
 def _evaluated(outs: tuple[Any, ...], values: Array, x: Array) -> Any:
@@ -128,7 +138,7 @@ def _hermitian_samples() -> Iterator[Sample]:
     yield Sample((np.eye(2),), {"lower": True}, smooth=False)
 
 
-_SINGULAR_VALUES: Final = failing(
+singular_values_told: Primitive = failing(
     Primitive(
         "svdvals",
         _values_alone(
@@ -143,7 +153,7 @@ _SINGULAR_VALUES: Final = failing(
     )
 )
 
-_EIGENVALUES: Final = failing(
+eigenvalues_told: Primitive = failing(
     Primitive(
         "eigvalsh",
         _values_alone(
@@ -237,30 +247,30 @@ def _with_told(base: Primitive, at: int) -> Primitive:
     )
 
 
-_SVD: Final = _with_told(singular_values.svd, 1)
-_EIGH: Final = _with_told(eigen.eigh, 0)
+svd_told: Primitive = _with_told(singular_values.svd, 1)
+eigh_told: Primitive = _with_told(eigen.eigh, 0)
 
 
 def svd(x: Value, full_matrices: bool, failed: str = "raise") -> tuple[Value, ...]:
     """U, the singular values in descending order, and V^H; full ones or the first columns."""
-    u, s, vh, *_ = _SVD(x, full_matrices=full_matrices, failed=failed)
+    u, s, vh, *_ = svd_told(x, full_matrices=full_matrices, failed=failed)
     return u, s, vh
 
 
 def eigh(x: Value, lower: bool, failed: str = "raise") -> tuple[Value, ...]:
     """The eigenvalues, in order, and the eigenvectors of Hermitian matrices."""
-    w, v, *_ = _EIGH(x, lower=lower, failed=failed)
+    w, v, *_ = eigh_told(x, lower=lower, failed=failed)
     return w, v
 
 
 def svdvals(x: Value, failed: str = "raise") -> Value:
     """Singular values in descending order; those that are zero have the least subgradient, 0."""
-    return _SINGULAR_VALUES(x, failed=failed)[0]
+    return singular_values_told(x, failed=failed)[0]
 
 
 def eigvalsh(x: Value, lower: bool, failed: str = "raise") -> Value:
     """The eigenvalues alone, in order, which have derivatives by any choice of eigenvectors."""
-    return _EIGENVALUES(x, lower=lower, failed=failed)[0]
+    return eigenvalues_told(x, lower=lower, failed=failed)[0]
 
 
 def least_singular_value(x: Value, **_: Hashable) -> Value:

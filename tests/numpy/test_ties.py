@@ -311,3 +311,14 @@ def test_planes_in_space_share_a_line(near: bool) -> None:
 
     f = lambda x: fnp.sum(subspace_angles(a, x))  # noqa: E731
     check(f, exact, b, ORDERS[:1])
+
+
+@pytest.mark.parametrize("name", ["svdvals", "eigvalsh", "svd", "eigh"])
+def test_programs_of_decompositions_can_be_saved(name: str) -> None:
+    x = with_eigenvalues([1.0, 2.0, 2.0])
+    f = lambda x: fg.tree.leaves(getattr(fnp.linalg, name)(x))  # noqa: E731
+    g = lambda x: fg.hvp(lambda x: fnp.sum(fnp.linalg.svdvals(x) ** 3), (x,), (x,))  # noqa: E731
+    for staged in (fg.program(f)(x), fg.program(g)(x)):
+        loaded = fg.Program.from_json(staged.to_json())
+        for ours, theirs in zip(fg.tree.leaves(loaded(x)), fg.tree.leaves(staged(x)), strict=True):
+            assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)

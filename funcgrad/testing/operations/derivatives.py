@@ -308,6 +308,7 @@ def _pull_is_the_transpose(case: Case) -> None:
     pulled = differential.pull(ct, outs, *args, **params)
     pulled = [g() if callable(g) else g for g in pulled]
     sides = pushed if isinstance(outs, tuple) else (pushed,)
+    sides = [t() if callable(t) else t for t in sides]
     pairs = [(drawn[k], sides[k]) for k in case.followed if sides[k] is not None]
     forward = sum(inner(seed, side) for seed, side in pairs)
     reverse = sum(inner(t, g) for t, g in zip(tangents, pulled, strict=True) if g is not None)
