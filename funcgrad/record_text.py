@@ -14,12 +14,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import numpy as np
-    from _typeshed import DataclassInstance
 
 _WIDTH: Final = 88
 
@@ -28,7 +27,7 @@ _INDENT: Final = "  "
 
 def record_text(record: object) -> str:
     """A record with its fields, on one line if they fit, else on a line each."""
-    return _record(record, "", "")  # type: ignore[arg-type]  # a dataclass
+    return _record(record, "", "")
 
 
 def call_text(name: str, arguments: Sequence[tuple[str, object]]) -> str:
@@ -47,7 +46,7 @@ def spec_text(dtype: np.dtype[np.generic], shape: Sequence[int]) -> str:
     return f"{name}[{','.join(map(str, shape))}]"
 
 
-def _record(record: DataclassInstance, before: str, indent: str) -> str:
+def _record(record: Any, before: str, indent: str) -> str:
     names = [field.name for field in fields(record) if field.repr]
     shown = [(name, getattr(record, name, None)) for name in names]
     return _wrapped(f"{type(record).__qualname__}(", ")", shown, before, indent)
@@ -58,8 +57,7 @@ def _text(value: object, before: str, indent: str) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and shape and dtype is not None and hasattr(dtype, "itemsize"):
         return spec_text(dtype, shape)
-    kind = type(value)
-    if is_dataclass(value) and not isinstance(value, type) and kind.__repr__ is REPR:
+    if type(value).__repr__ is REPR:
         return _record(value, before, indent)
     if type(value) is dict:
         keyed = [("", _KeyedValue(key, child)) for key, child in value.items()]

@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
     upper: Any = None
 
     @classmethod
-    def read(cls, name: str, bounds: object) -> Bounds:
+    def read(cls, name: str, bounds: Any) -> Bounds:
         """Check that bounds are a pair, or SciPy's object.
 
         Raises
@@ -110,7 +110,7 @@ def _slack(bound: Ends) -> Ends:
     return _SLACK * (1.0 + np.where(np.isfinite(bound), np.abs(bound), 0.0))
 
 
-def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: object) -> list[Value]:
+def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: Any) -> list[Value]:
     """The sides of a solution, by the bounds that the user gives and by the solver's result."""
     at, told = _sides_at(bounds, unknown, x), _sides_told(result, unknown)
     if told is None:
@@ -118,7 +118,7 @@ def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: objec
     return [concrete(fnp.where(a != 0.0, a, b)) for a, b in zip(map(wrap, at), told, strict=True)]
 
 
-def _sides_told(result: object, unknown: Unknown) -> list[Value] | None:
+def _sides_told(result: Any, unknown: Unknown) -> list[Value] | None:
     """The sides that SciPy's result object tells, if any.
 
     ``least_squares`` and ``lsq_linear`` have an ``active_mask``. Its ``optimality`` is the greatest
@@ -132,12 +132,12 @@ def _sides_told(result: object, unknown: Unknown) -> list[Value] | None:
         sides = np.array(mask, float).ravel()
         slope, most = getattr(result, "grad", None), getattr(result, "optimality", None)
         if most is not None and slope is not None:
-            slopes, x = _vector(slope), _vector(result.x)  # type: ignore[attr-defined]
+            slopes, x = _vector(slope), _vector(result.x)
             near = np.abs(slopes) * _SLACK * (1.0 + np.abs(x)) > most
             sides = np.where((sides == 0.0) & near, -np.sign(slopes), sides)
     elif hasattr(result, "barrier_parameter") and hasattr(result, "v"):
         sides = np.zeros(count)
-        for multipliers, jacobian in zip(result.v, result.jac, strict=True):  # type: ignore[attr-defined]
+        for multipliers, jacobian in zip(result.v, result.jac, strict=True):
             if np.shape(jacobian) == (count, count) and _is_unit(jacobian):
                 held = np.abs(multipliers) > np.sqrt(result.barrier_parameter)
                 sides = np.where(held, np.sign(multipliers), sides)

@@ -214,7 +214,7 @@ def _of_one(
         is_moved = np.max(np.abs(beside)) > nothing
         if is_moved and np.ptp(g[run]) > nothing_bound(g) * np.max(np.abs(g)):
             _refuse(s, run, _ROUGH)
-        moved = np.diag(block).real
+        moved = np.real(np.diag(block))
         moved, slope = moved - np.mean(moved), dg[run] - np.mean(dg[run])
         k = _quotient(s, run, moved if is_moved else moved * 0, slope, dg, count)
         out += u[:, run] @ (k * beside) @ vh[run]
@@ -222,7 +222,7 @@ def _of_one(
         first, second = np.delete(u, zero, 1), np.delete(v, zero, 1)
         block = d - first @ (np.conj(first.T) @ d)
         block = block - (block @ second) @ np.conj(second.T)
-        moved = np.diag(inner)[zero].real
+        moved = np.real(np.diag(inner)[zero])
         is_moved = np.max(np.abs(block)) > nothing
         k = _quotient(s, zero, moved if is_moved else moved * 0, dg[zero], dg, count)
         if k:

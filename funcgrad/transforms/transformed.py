@@ -154,7 +154,7 @@ class LinearMap(Watched[..., Any]):
         def push(*tangents: object) -> Any:
             return pull(tangents)
 
-        self._call = push if several else pull
+        self._call: Callable[..., Any] = push if several else pull
         self._call.__name__ = operation
         update_wrapper(self, self._call)
         self.__qualname__ = operation

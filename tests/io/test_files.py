@@ -159,7 +159,7 @@ def test_classes_come_back_by_like_only(path: Path) -> None:
         "ordered": OrderedDict(z=1.0, a=2.0),
     }
     io.save(path, model)
-    loaded = io.load(path, like=model)
+    loaded: Any = io.load(path, like=model)
     assert type(loaded["layers"][1]) is Affine
     assert loaded["layers"][1].activation is np.tanh
     assert type(loaded["moments"]) is Moments
@@ -229,7 +229,8 @@ def test_a_run_s_whole_state_comes_back(path: Path) -> None:
 
 def test_like_may_be_specs(path: Path) -> None:
     io.save(path, {"x": np.ones(3, np.float32)})
-    assert io.load(path, like={"x": Spec((3,), np.dtype("float32"))})["x"].tolist() == [1, 1, 1]
+    like: Any = {"x": Spec((3,), np.dtype("float32"))}
+    assert io.load(path, like=like)["x"].tolist() == [1, 1, 1]
     with pytest.raises(TreeError, match=r"float32\[3\] in the file, float32\[2\] in like"):
         io.load(path, like={"x": Spec((2,), np.dtype("float32"))})
 

@@ -356,7 +356,7 @@ def test_a_file_of_pytorch(tmp_path: Path) -> None:
         io.load(tmp_path / "module.safetensors", like=model)
     for wrong in ("pytorch", "torch"):
         with pytest.raises(ArgumentError, match="layout is 'torch', with a model"):
-            io.load(tmp_path / "module.safetensors", layout=wrong)  # type: ignore[arg-type]
+            io.load(tmp_path / "module.safetensors", layout=wrong)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["linear", "rnn"])

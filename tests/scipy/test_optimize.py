@@ -27,7 +27,7 @@ METHODS = [
     *["Nelder-Mead", "Powell", "CG", "BFGS", "L-BFGS-B", "TNC", "COBYLA", "COBYQA", "SLSQP"],
     *["Newton-CG", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr", "dogleg"],
 ]
-START = {"a": np.array([[0.5, -0.3]]), "b": (2.0, np.float32(0.5))}
+START: Any = {"a": np.array([[0.5, -0.3]]), "b": (2.0, np.float32(0.5))}
 
 
 INSIDE = {"a": np.array([[0.5, 0.3]]), "b": (0.4, 0.5)}
@@ -171,7 +171,7 @@ def misfit(p: Any) -> Any:
 def test_least_squares_of_trees(method: str, loss: str) -> None:
     if method == "lm":
         loss = "linear"  # the only one that it has
-    start = {"scale": 2.0, "rates": np.array([0.5, 3.0])}
+    start: Any = {"scale": 2.0, "rates": np.array([0.5, 3.0])}
     found = least_squares(misfit, start, method=method, loss=loss)
     assert float(found.x["scale"]) == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_allclose(found.x["rates"], 1.0, atol=1e-5)
@@ -181,7 +181,7 @@ def test_least_squares_of_trees(method: str, loss: str) -> None:
 
 
 def test_least_squares_within_bounds_and_with_more_variables_than_residuals() -> None:
-    start = {"scale": 0.5, "rates": np.array([0.5, 0.9])}
+    start: Any = {"scale": 0.5, "rates": np.array([0.5, 0.9])}
     found = least_squares(misfit, start, bounds={"scale": (0.0, 0.8), "rates": None})
     assert float(found.x["scale"]) == pytest.approx(0.8, abs=1e-6)
     wide = least_squares(lambda x, c, d: (x - c).sum() * d, np.zeros(5), (2.0,), {"d": 3.0})

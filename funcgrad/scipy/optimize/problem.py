@@ -112,6 +112,7 @@ class Found(Protocol[Tree]):
         """Any other field, such as ``fun`` and ``jac``."""
 
     def __getitem__(self, name: str, /) -> Any: ...
+    def __contains__(self, name: object, /) -> bool: ...
 
 
 Limits: TypeAlias = "tuple[Vector, Vector]"
