@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,8 +46,8 @@ def spec_text(dtype: np.dtype[np.generic], shape: Sequence[int]) -> str:
     return f"{name}[{','.join(map(str, shape))}]"
 
 
-def _record(record: Any, before: str, indent: str) -> str:
-    names = [field.name for field in fields(record) if field.repr]
+def _record(record: object, before: str, indent: str) -> str:
+    names = [field.name for field in fields(record) if field.repr]  # type: ignore[arg-type]  # a dataclass
     shown = [(name, getattr(record, name, None)) for name in names]
     return _wrapped(f"{type(record).__qualname__}(", ")", shown, before, indent)
 

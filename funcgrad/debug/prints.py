@@ -56,6 +56,8 @@ def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
     --------
     >>> import funcgrad as fg
     >>> import funcgrad.debug as debug
+    >>> debug.print("{} and {x:.2f}", 1, x=0.5)
+    1 and 0.50
     >>> def add(total, x):
     ...     debug.print("total {}", total)
     ...     return total + x, None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
     upper: Any = None
 
     @classmethod
-    def read(cls, name: str, bounds: Any) -> Bounds:
+    def read(cls, name: str, bounds: object) -> Bounds:
         """Check that bounds are a pair, or SciPy's object.
 
         Raises
@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
             They are neither.
         """
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
-            return cls(bounds.lb, bounds.ub)
+            return cls(*attrgetter("lb", "ub")(bounds))
         if bounds is None:
             return cls()
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
@@ -110,7 +110,7 @@ def _slack(bound: Ends) -> Ends:
     return _SLACK * (1.0 + np.where(np.isfinite(bound), np.abs(bound), 0.0))
 
 
-def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: Any) -> list[Value]:
+def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: object) -> list[Value]:
     """The sides of a solution, by the bounds that the user gives and by the solver's result."""
     at, told = _sides_at(bounds, unknown, x), _sides_told(result, unknown)
     if told is None:
@@ -118,7 +118,7 @@ def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: Any) 
     return [concrete(fnp.where(a != 0.0, a, b)) for a, b in zip(map(wrap, at), told, strict=True)]
 
 
-def _sides_told(result: Any, unknown: Unknown) -> list[Value] | None:
+def _sides_told(result: object, unknown: Unknown) -> list[Value] | None:
     """The sides that SciPy's result object tells, if any.
 
     ``least_squares`` and ``lsq_linear`` have an ``active_mask``. Its ``optimality`` is the greatest
@@ -132,14 +132,15 @@ def _sides_told(result: Any, unknown: Unknown) -> list[Value] | None:
         sides = np.array(mask, float).ravel()
         slope, most = getattr(result, "grad", None), getattr(result, "optimality", None)
         if most is not None and slope is not None:
-            slopes, x = _vector(slope), _vector(result.x)
+            slopes, x = _vector(slope), _vector(attrgetter("x")(result))
             near = np.abs(slopes) * _SLACK * (1.0 + np.abs(x)) > most
             sides = np.where((sides == 0.0) & near, -np.sign(slopes), sides)
     elif hasattr(result, "barrier_parameter") and hasattr(result, "v"):
         sides = np.zeros(count)
-        for multipliers, jacobian in zip(result.v, result.jac, strict=True):
+        v, jac, least = attrgetter("v", "jac", "barrier_parameter")(result)
+        for multipliers, jacobian in zip(v, jac, strict=True):
             if np.shape(jacobian) == (count, count) and _is_unit(jacobian):
-                held = np.abs(multipliers) > np.sqrt(result.barrier_parameter)
+                held = np.abs(multipliers) > np.sqrt(least)
                 sides = np.where(held, np.sign(multipliers), sides)
     else:
         return None

@@ -3,7 +3,7 @@
 >>> x, rng = generator(0).normal((3,))
 >>> y, rng = rng.integers(2, 0, 10)
 >>> rng
-Generator(key=Tensor([0, 0], dtype=uint64), count=Tensor(2))
+Generator(key=u64[2], count=Tensor(2))
 
 The draw of number k has the key ``fold_in(key, k)``, so a generator is a key and a count: a pytree,
 which loops carry and files hold. Methods take the arguments of the function behind the key.

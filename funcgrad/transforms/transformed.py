@@ -29,6 +29,7 @@ from funcgrad.tensor import wrap
 from funcgrad.trace import Value, concrete
 from funcgrad.transforms.arguments import like
 from funcgrad.trees import Structure
+from funcgrad.users_line import shorten
 
 if TYPE_CHECKING:
     from funcgrad.programs.program import Program
@@ -109,10 +110,14 @@ class Watched(Transformed[P, R]):
     __slots__ = ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not WATCHING.begun or (watch := WATCH.get()) is None:
-            return self._call(*args, **kwargs)
-        result: R = watch.called(self._operation, self._call, args, kwargs)
-        return result
+        try:
+            if not WATCHING.begun or (watch := WATCH.get()) is None:
+                return self._call(*args, **kwargs)
+            result: R = watch.called(self._operation, self._call, args, kwargs)
+            return result
+        except Exception as error:
+            shorten(error)
+            raise
 
 
 class LinearMap(Watched[..., Any]):

@@ -21,6 +21,7 @@ APART: Final = frozenset(
     dropout lecun_normal lecun_uniform orthogonal sinusoidal_positions truncated_normal
     variance_scaling
     Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell GroupNorm
+    from_torch to_torch
     KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell Residual Sequential
     bidirectional build dense recipe run sequential summary""".split()
 )

@@ -160,7 +160,6 @@ def minimize(
     name = _method(method, limits is not None, is_free)
     second = name == "trust-constr"
     vector_constraints = list(_constraints(constraints, variables, solvers, with_hessians=second))
-
     latest = [np.nan]
 
     def value(vector: Vector) -> Any:
