@@ -198,11 +198,15 @@ class ExecutorEngine:
 
 
 def _runs_here(executor: object) -> bool:
-    """Whether this thread is a worker of the executor, which may have no other.
+    """Whether this thread or process is a worker of the executor, which may have no other.
 
     Tasks run in it then: if all workers waited for tasks, nobody would run these. A thread has the
-    executor's name before the executor lists it.
+    executor's name before the executor lists it. A forked process has a copy of the executor, whose
+    queue knows the process that made it.
     """
+    queue = getattr(executor, "_call_queue", None)
+    if getattr(queue, "_opid", os.getpid()) != os.getpid():
+        return True
     prefix = getattr(executor, "_thread_name_prefix", None)
     return isinstance(prefix, str) and current_thread().name.startswith(f"{prefix}_")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -104,6 +107,39 @@ def test_a_worker_may_use_its_own_pool():
         assert actual.tolist() == [3.0, 5.0]
         nested = executor.submit(lambda: [float(x) for x in inner([1.0, 2.0])])
         assert nested.result(30) == [2.0, 4.0]
+
+
+FORKED = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+import numpy as np
+import funcgrad as fg
+
+pool = ProcessPoolExecutor(1, mp_context=get_context("fork"))
+
+def twice(x):
+    return x * 2.0
+
+def more(x):
+    return x + 1.0
+
+inner = fg.parallel.map(twice, pool, timeout=20)
+outer = fg.parallel.map(more, pool, timeout=40)
+
+def load():
+    return np.array([*map(float, inner([1.0, 2.0]))])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_forked_worker_may_use_its_copy_of_the_pool(tmp_path):
+    (tmp_path / "pools.py").write_text(FORKED)
+    text = f"import sys; sys.path.append({str(tmp_path)!r}); import pools"
+    text += "; print([out.tolist() for out in pools.outer([pools.load])])"
+    command = [sys.executable, "-W", "ignore", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "[[3.0, 5.0]]\n", done.stderr
 
 
 def test_a_chunk_that_raises_has_its_index_and_the_users_traceback(threads):
