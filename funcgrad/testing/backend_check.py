@@ -412,7 +412,7 @@ def _error_of(f: Function, *args: ArrayLike) -> type[Exception] | None:
 def _check_warnings(backend: Backend) -> bool:
     """Check that NumPy's default warnings do not reach users of compiled functions."""
     staged: Any = jit(lambda x: (fnp.exp(x) * x, 1.0 / (x - x), fnp.log(x)), backend=backend)
-    with np.errstate(all="warn"):
+    with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
         for _ in range(_CALLS):
             _without_warnings(staged, (np.array([1e308, -1.0, 0.0]),))
     return True
