@@ -1,6 +1,5 @@
 """What becomes loop nests: parts of numbers, truth values, sums of products, pieces that meet."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -44,10 +43,15 @@ def test_arguments_that_are_numbers_of_python_give_way(char: str, number: Any) -
 
 def test_truth_values_of_python_count_as_in_python() -> None:
     x = np.array([1.5, -2.0])
-    for f in (lambda x, b: (b + b) * x, lambda x, b: (~b) * x, lambda x, b: (b & b) * x):
-        with warnings.catch_warnings():  # newer versions of Python warn of ~True
-            warnings.simplefilter("ignore", DeprecationWarning)
-            assert_array_equal(fg.jit(f, backend="native")(x, True), f(x, True))
+    for f in (lambda x, b: (b + b) * x, lambda x, b: (b & b) * x, lambda x, b: (b ^ b) * x):
+        assert_array_equal(fg.jit(f, backend="native")(x, True), f(x, True))
+
+
+def test_truth_values_of_python_stay_truth_values_under_inversion() -> None:
+    x = np.array([1.5, -2.0])
+    for b in (True, False):  # of which Python makes the integers -2 and -1
+        assert_array_equal(run_natively(lambda x, b: (~b) * x, x, b), (not b) * x)
+        assert run_natively(lambda b: ~b, b).dtype == bool
 
 
 def test_sums_of_products_that_read_each_number_once() -> None:
