@@ -13,9 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitives.cumulative import cumulative_prod, product_of_others
+from funcgrad.primitives.cumulative import product_of_others
 from funcgrad.primitives.recurrence import recurrence
-from tests.conformance import every_primitive
 
 WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
     "grad": fg.grad,
@@ -277,29 +276,3 @@ def test_long_products_differentiate_twice() -> None:
         expected = (fg.grad(f)(x + step * v) - fg.grad(f)(x - step * v)) / (2 * step)
         found = fg.hvp(f, (x,), (v,))
         assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(np.asarray(expected)).max())
-
-
-TRANSPOSED = [primitive for primitive in every_primitive() if primitive.form == "transposed"]
-
-
-def test_there_are_operations_with_a_transpose_of_their_own() -> None:
-    assert {recurrence, cumulative_prod} <= {*TRANSPOSED}
-
-
-@pytest.mark.parametrize("primitive", TRANSPOSED, ids=str)
-def test_a_transpose_is_that_of_the_pushforward(primitive: Any) -> None:
-    for sample in primitive.samples():
-        args = [np.asarray(arg) for arg in sample.args]
-        if any(arg.dtype.kind not in "fc" for arg in args) or not sample.smooth:
-            continue
-        rng = np.random.default_rng(4)
-        out = primitive.evaluate(*args, **sample.params)
-        tangents = [rng.standard_normal(arg.shape).astype(arg.dtype) for arg in args]
-        turn = 1 + 0.5j if out.dtype.kind == "c" else 1
-        ct = (rng.standard_normal(out.shape) * turn).astype(out.dtype)
-        pushed = primitive.differential.push(tuple(tangents), out, *args, **sample.params)
-        pulled = primitive.differential.pull(ct, out, *args, **sample.params)
-        pulled = [g() if callable(g) else g for g in pulled]
-        forward = np.sum((pushed * np.conj(ct)).real)
-        reverse = sum(np.sum((t * np.conj(g)).real) for t, g in zip(tangents, pulled, strict=True))
-        assert_allclose(reverse, forward, rtol=1e-10, atol=1e-10)
