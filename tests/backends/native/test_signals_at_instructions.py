@@ -8,6 +8,7 @@ that a test asks for.
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import sys
 import threading
@@ -75,6 +76,9 @@ class Signals:
         self._kept: list[object] = []
 
     def __enter__(self) -> Signals:
+        # The collector ends no Toolchain of other tests here, which would have the main thread take
+        # llvmlite's lock: an interrupt leaves that lock taken. funcgrad has one Toolchain for good.
+        gc.freeze()
         api, tools = ctypes.pythonapi, Toolchain()
         symbols = {
             name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
@@ -91,6 +95,7 @@ class Signals:
         trace, handler = self._before
         sys.settrace(trace)
         signal.signal(signal.SIGALRM, handler)
+        gc.unfreeze()
 
     def _interrupt(self, *_: object) -> None:
         if self._is_armed:
