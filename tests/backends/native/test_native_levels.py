@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Thread
-from threading import enumerate as enumerate_threads
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,6 @@ from funcgrad.backends.native.native_module import NativeModule
 from funcgrad.backends.native.processor import Toolchain
 
 Run = Callable[[], Sequence[Any]]
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_improved_meanwhile() -> None:
-    """Wait for the programs of earlier tests: these tests change how LLVM is called."""
-    for thread in enumerate_threads():
-        if thread.name == "funcgrad compiles":
-            thread.join()
 
 
 def compiled(backend: NativeBackend, program: Program, values: Sequence[Any]) -> Run:

@@ -76,8 +76,8 @@ class Signals:
         self._kept: list[object] = []
 
     def __enter__(self) -> Signals:
-        # The collector ends no Toolchain of other tests here, which would have the main thread take
-        # llvmlite's lock: an interrupt leaves that lock taken. funcgrad has one Toolchain for good.
+        # The collector ends no Toolchain of an earlier test here, which would have this thread take
+        # llvmlite's lock: an interrupt leaves that lock taken. The library's own Toolchain stays.
         gc.freeze()
         api, tools = ctypes.pythonapi, Toolchain()
         symbols = {
@@ -95,7 +95,6 @@ class Signals:
         trace, handler = self._before
         sys.settrace(trace)
         signal.signal(signal.SIGALRM, handler)
-        gc.unfreeze()
 
     def _interrupt(self, *_: object) -> None:
         if self._is_armed:
