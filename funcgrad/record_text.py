@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,14 +25,18 @@ _WIDTH: Final = 88
 _INDENT: Final = "  "
 
 
+Parts: TypeAlias = "tuple[str, list[tuple[str, object]], str]"
+"""What stands around some values, and the values with what stands before each."""
+
+
 def record_text(record: object) -> str:
     """A record with its fields, on one line if they fit, else on a line each."""
-    return _record(record, "", "")
+    return _wrapped(_record(record), "", "")
 
 
 def call_text(name: str, arguments: Sequence[tuple[str, object]]) -> str:
     """A call with its arguments; those without a name are given by position."""
-    return _wrapped(f"{name}(", ")", arguments, "", "")
+    return _wrapped(_call(name, arguments), "", "")
 
 
 def spec_text(dtype: np.dtype[np.generic], shape: Sequence[int]) -> str:
@@ -46,55 +50,48 @@ def spec_text(dtype: np.dtype[np.generic], shape: Sequence[int]) -> str:
     return f"{name}[{','.join(map(str, shape))}]"
 
 
-def _record(record: object, before: str, indent: str) -> str:
+def _record(record: object) -> Parts:
     names = [field.name for field in fields(record) if field.repr]  # type: ignore[arg-type]  # a dataclass
-    shown = [(name, getattr(record, name, None)) for name in names]
-    return _wrapped(f"{type(record).__qualname__}(", ")", shown, before, indent)
+    return _call(type(record).__qualname__, [(name, getattr(record, name, None)) for name in names])
 
 
-def _text(value: object, before: str, indent: str) -> str:
-    """A value that stands behind some text on its line."""
+def _call(name: str, arguments: Sequence[tuple[str, object]]) -> Parts:
+    return f"{name}(", [(f"{key}=" if key else "", value) for key, value in arguments], ")"
+
+
+def _parts(value: object) -> Parts | str:
+    """The parts of a value, or its text if it has none."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and shape and dtype is not None and hasattr(dtype, "itemsize"):
         return spec_text(dtype, shape)
     if type(value).__repr__ is REPR:
-        return _record(value, before, indent)
-    if type(value) is dict:
-        keyed = [("", _KeyedValue(key, child)) for key, child in value.items()]
-        return _wrapped("{", "}", keyed, before, indent)
-    if type(value) is list:
-        return _wrapped("[", "]", [("", child) for child in value], before, indent)
-    if type(value) is tuple:
-        last = ",)" if len(value) == 1 else ")"
-        return _wrapped("(", last, [("", child) for child in value], before, indent)
-    if type(value) is _KeyedValue:
-        key = f"{value.key!r}: "
-        return key + _text(value.value, before + key, indent)
+        return _record(value)
+    if isinstance(value, dict) and type(value) is dict:
+        return "{", [(f"{key!r}: ", child) for key, child in value.items()], "}"
+    if isinstance(value, list) and type(value) is list:
+        return "[", [("", child) for child in value], "]"
+    if isinstance(value, tuple) and type(value) is tuple:
+        return "(", [("", child) for child in value], ",)" if len(value) == 1 else ")"
     name = getattr(value, "__name__", None)
     return name if callable(value) and isinstance(name, str) else repr(value)
 
 
-class _KeyedValue:
-    """An item of a dict."""
-
-    __slots__ = ("key", "value")
-
-    def __init__(self, key: object, value: object) -> None:
-        self.key = key
-        self.value = value
+def _on_a_line(parts: Parts | str) -> str:
+    if isinstance(parts, str):
+        return parts
+    first, items, last = parts
+    return first + ", ".join([label + _on_a_line(_parts(child)) for label, child in items]) + last
 
 
-def _wrapped(
-    first: str, last: str, items: Sequence[tuple[str, object]], before: str, indent: str
-) -> str:
-    """Items between two texts."""
-    named = [(f"{name}=" if name else "", value) for name, value in items]
-    line = first + ", ".join([name + _text(value, "", "") for name, value in named]) + last
-    if len(before) + len(indent) + len(line) <= _WIDTH and "\n" not in line:
+def _wrapped(parts: Parts | str, before: str, indent: str) -> str:
+    """A value that stands behind some text on its line."""
+    line = _on_a_line(parts)
+    if isinstance(parts, str) or (len(before + indent + line) <= _WIDTH and "\n" not in line):
         return line
+    first, items, last = parts
     deeper = indent + _INDENT
-    lines = [f"{deeper}{name}{_text(value, name, deeper)}" for name, value in named]
-    return "\n".join([first, *[f"{text}," for text in lines], indent + last.removeprefix(",")])
+    lines = [f"{deeper}{label}{_wrapped(_parts(x), label, deeper)}," for label, x in items]
+    return "\n".join([first, *lines, indent + last.removeprefix(",")])
 
 
 def _repr_of_records(self: object) -> str:

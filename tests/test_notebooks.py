@@ -265,3 +265,17 @@ def test_a_long_program_is_cut_off() -> None:
     text = fg.program(f)(0.0)._repr_html_()
     assert text.count("\n") == 200
     assert f"... {1003 - 200} more lines" in text
+
+
+@fg.pytree
+class Layered:
+    """A record of anything."""
+
+    layers: Any
+
+
+def test_the_time_to_print_grows_with_a_record_not_with_its_depth() -> None:
+    deep: Any = [1.5]
+    for _ in range(60):  # 2**60 texts if a level made those of the next one twice
+        deep = [deep, "a text that takes some room on its line"]
+    assert repr(optim.sgd(0.1)) in repr(Layered((optim.sgd(0.1), deep)))

@@ -114,8 +114,8 @@ def test_some_bounded_problems_have_the_derivatives_of_their_solutions(name: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
-def test_200_bounded_problems_have_the_derivatives_of_their_solutions(name: str) -> None:
-    held = [is_differentiated_as_by_differences(name, seed) for seed in range(200)]
+def test_a_hundred_bounded_problems_have_the_derivatives_of_their_solutions(name: str) -> None:
+    held = [is_differentiated_as_by_differences(name, seed) for seed in range(100)]
     assert {0, 1, 2} <= set(held)
     assert held.count(-1) < 20
 
