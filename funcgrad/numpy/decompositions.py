@@ -416,7 +416,7 @@ def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
     In reverse mode the derivative of a zero singular value is 0, the least of its subgradients.
     In forward mode, and in second derivatives, it may become negative: so the second derivatives
     of even functions, as of sums of squares, are right at every rank. A function that is not even
-    has a kink there; ``norm(x, "nuc")`` has the least subgradient in both modes.
+    has a kink there; ``norm`` has the least subgradient in both modes.
 
     Examples
     --------

@@ -304,22 +304,25 @@ def _of_matrices(
         return _length(x, axes, keepdims)
     moved = moveaxis(x, axes, (-2, -1))
     if ord == "nuc":
-        # In forward mode too what a zero adds has the slope 0, the least.
-        s = svdvals(moved, failed=failed)
-        counted = positive(s, size=max(shape_of(moved)[-2:])) > 0
-        out = sum_of(where(counted, s, unfollowed(s)), axis=-1)
+        out = sum_of(_singular_values(moved, failed), axis=-1)
     elif isinstance(ord, str) or ord is None or ord not in (1, -1, 2, -2, np.inf, -np.inf):
         raise ArgumentError(
             f"{operation}: {ord!r} is no norm of matrices; ord is 'fro', 'nuc', 1, -1, 2, -2, inf"
             " or -inf."
         )
     else:
-        of_values = ord in (2, -2)
-        sizes = svdvals(moved, failed=failed) if of_values else absolute(moved)
-        if not of_values:
-            sizes = sum_of(sizes, axis=-2 if abs(ord) == 1 else -1)
+        if ord in (2, -2):
+            sizes = _singular_values(moved, failed)
+        else:
+            sizes = sum_of(absolute(moved), axis=-2 if abs(ord) == 1 else -1)
         out = _greatest(sizes, -1) if ord > 0 else min_of(sizes, axis=-1)
     return wrap(reshape(out, shape=reduced_shape(shape_of(x), axes, True))) if keepdims else out
+
+
+def _singular_values(x: Tensor, failed: str) -> Tensor:
+    """Singular values, where in forward mode too a zero has the slope 0, the least."""
+    s = svdvals(x, failed=failed)
+    return where(positive(s, size=max(shape_of(x)[-2:])) > 0, s, unfollowed(s))
 
 
 # ------------------------------------------------------------------------------------ condition
