@@ -362,7 +362,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     if 0 in shape_of(value)[-2:]:
         raise MatrixShapeError("cond: empty matrices have no condition number.")
     if p is None or (not isinstance(p, str) and p in (2, -2)):
-        s = svdvals(value, failed=failed)
+        s = _singular_values(value, failed)
         greatest, least = max_of(s, axis=-1), min_of(s, axis=-1)  # equal ones share
         return _ratio(least, greatest) if p == -2 else _ratio(greatest, least)
     value = wrap(square(x, "cond", "x"))
@@ -377,7 +377,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
 
 
 def _ratio(first: Tensor, second: Tensor) -> Tensor:
-    """A quotient, with x / 0 = inf and 0 / 0 = 0."""
+    """A quotient, which is inf where the second number is 0."""
     zero = second == 0
     result: Tensor = where(zero, np.inf, first / where(zero, 1.0, second))
     return result

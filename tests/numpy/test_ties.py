@@ -275,10 +275,12 @@ def test_zeros_have_the_least_subgradient(x: Any) -> None:
     ):
         assert_allclose(fg.grad(f)(x), expected, atol=1e-12)
     e = drawn(4, x.shape)
-    for order in ("nuc", 2, -2):
-        norm = lambda x, order=order: fnp.linalg.norm(x, order)  # noqa: E731
-        pushed = fg.jvp(norm, (x,), (e,))[1]
-        assert_allclose(pushed, inner(fg.grad(norm)(x), e), atol=1e-12)
+    for f in (
+        *[lambda x, p=order: fnp.linalg.norm(x, p) for order in ("nuc", 2, -2)],
+        lambda x: fnp.linalg.cond(x, -2),
+    ):
+        pushed = fg.jvp(f, (x,), (e,))[1]
+        assert_allclose(pushed, inner(fg.grad(f)(x), e), atol=1e-12)
 
 
 @pytest.mark.parametrize("matrix", ["diag(1, 0, 0)", "the identity", "ties, and zeros"])
