@@ -180,8 +180,6 @@ def _texts(program: Program, alone: Iterable[int], kinds: Sequence[str]) -> dict
         operands = tuple([kinds[operand] for operand in equation.operands])
         if "" in operands or equation.params or not operands:
             continue
-        if "bool" in operands and equation.results[0].dtype.kind == "i":
-            continue  # formulas mean truth values: ``~True`` is ``False``, where Python's is -2
         divides = bool(constants.get(equation.operands[-1]))
         key = equation.operation, operands, divides
         if key not in written_once:
