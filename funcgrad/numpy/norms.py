@@ -322,7 +322,9 @@ def _of_matrices(
 def _singular_values(x: Tensor, failed: str) -> Tensor:
     """Singular values, where in forward mode too a zero has the slope 0, the least."""
     s = svdvals(x, failed=failed)
-    return where(positive(s, size=max(shape_of(x)[-2:])) > 0, s, unfollowed(s))
+    counted = positive(s, size=max(shape_of(x)[-2:])) > 0
+    result: Tensor = where(counted, s, unfollowed(s))
+    return result
 
 
 # ------------------------------------------------------------------------------------ condition
