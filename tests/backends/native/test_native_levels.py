@@ -19,6 +19,7 @@ from tests.subjects import bits
 
 pytest.importorskip("llvmlite")
 
+from funcgrad.backends.native import native_code
 from funcgrad.backends.native.native_backend import NATIVE, NativeBackend
 from funcgrad.backends.native.native_code import BEST, FIRST
 from funcgrad.backends.native.native_module import NativeModule
@@ -50,7 +51,7 @@ def in_a_thread(call: Run) -> Sequence[Any]:
 
 def begin_with_the_best(patch: pytest.MonkeyPatch) -> None:
     """Have the first code of a program be the best: with all that it calls, at level 2."""
-    patch.setattr("funcgrad.backends.native.native_code.FIRST", BEST)
+    patch.setattr(native_code, "FIRST", BEST)
     patch.setattr(NativeModule, "short_text", NativeModule.text)
 
 
@@ -59,6 +60,7 @@ def assert_one_result(
 ) -> None:
     """Check code of both levels, code from the disk, and code that runs in another thread."""
     program, values = fg.program(f)(*args), [concrete(leaf) for leaf in fg.tree.leaves(args)]
+    monkeypatch.setattr(native_code, "begin_thread", lambda *_, **__: None)  # which would improve
     first = compiled(NATIVE, program, values)
     expected = [bits(output) for output in first()]
     assert [bits(output) for output in in_a_thread(first)] == expected
