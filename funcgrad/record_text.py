@@ -26,7 +26,7 @@ _INDENT: Final = "  "
 
 
 Parts: TypeAlias = "tuple[str, list[tuple[str, object]], str]"
-"""What stands around some values, and the values with what stands before each."""
+"""The opening text, the values, each with its label, and the closing text."""
 
 
 def record_text(record: object) -> str:
