@@ -98,6 +98,7 @@ def test_every_module_is_imported_once() -> None:
     assert doubled == []
 
 
+@pytest.mark.slow
 def test_examples_and_tests_share_their_modules() -> None:
     once = f"{__file__}::{test_every_module_is_imported_once.__name__}"
     files = ["funcgrad/errors.py", "funcgrad/tensor.py", "funcgrad/random/keys.py", once]

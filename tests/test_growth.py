@@ -35,6 +35,7 @@ def test_what_operations_touch_grows_linearly(name: str, way: str) -> None:
     assert added(lambda length: bytes_touched(name, way, length)) < MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LINEAR)
 def test_calls_grow_linearly(name: str, way: str) -> None:

@@ -249,6 +249,7 @@ def branches(x):
     return abs(x)
 
 
+@pytest.mark.slow
 def test_branches_are_visited():
     seen = set()
 

@@ -99,6 +99,7 @@ def _same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(np.asarray(own), np.asarray(other), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -102,6 +102,7 @@ MODES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["loop", "stacked", "callable"])
 @pytest.mark.parametrize("rules", RULES)
 def test_every_mode(rules: str, batch: str) -> None:

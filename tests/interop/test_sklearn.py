@@ -48,6 +48,7 @@ def small_net(key: Any, n_features: int, n_outputs: int) -> Any:
     return nn.build(recipe, key, (1, n_features))
 
 
+@pytest.mark.slow
 @parametrize_with_checks([Regressor(), Classifier(), Estimator()])
 def test_scikit_learn_s_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -90,6 +91,7 @@ def test_the_linear_model_is_scikit_learn_s() -> None:
     )
 
 
+@pytest.mark.slow
 def test_pipelines_searches_and_copies() -> None:
     x, y = load_breast_cancer(return_X_y=True)
     names = np.array(["benign", "malignant"])[y]

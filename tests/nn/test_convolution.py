@@ -155,6 +155,7 @@ def slow_pool(x, window, stride, padding, filler, f):
     return f(views[(..., *steps, *whole)], tuple(range(-rank, 0)))
 
 
+@pytest.mark.slow
 @given(st.integers(1, 2), st.data(), st.integers(0, 99))
 def test_pooling_is_what_loops_compute(rank: int, data: st.DataObject, seed: int) -> None:
     window, stride = (tuple(data.draw(st.integers(1, 3)) for _ in range(rank)) for _ in range(2))
@@ -243,6 +244,7 @@ def test_what_no_window_reaches_is_absent() -> None:
         assert slopes[0, 0, 2] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "count"), [*product([1, 4, 5, 7], [1, 2, 3, 4])])
 def test_adaptive_pooling(size: int, count: int) -> None:
     x = np.random.default_rng(size).standard_normal((2, size, 3))

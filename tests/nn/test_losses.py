@@ -53,6 +53,7 @@ def spoiled(x: Any, mask: Any, value: float) -> Any:
     return np.where(wide, x, value)
 
 
+@pytest.mark.slow
 @cases
 @together("value", [nan, inf, -inf])
 def test_what_is_masked_contributes_nothing(loss, arrays, mask, value):

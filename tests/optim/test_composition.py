@@ -78,6 +78,7 @@ def test_every_optimizer_is_a_subject():
     assert {"muon", "adafactor"} <= set(RULES)
 
 
+@pytest.mark.slow
 @every
 def test_steps_are_one_in_every_mode(name):
     optimizer = SUBJECTS[name]

@@ -99,6 +99,7 @@ def test_the_options_are_found():
     assert {"adam b1", "muon beta", "schedule_free b1", "sam rho", "noise eta"} <= set(PAIRS)
 
 
+@pytest.mark.slow
 @every_option
 def test_an_option_is_batched(name, option, value):
     values = [value, value * 0.7 + 0.01]

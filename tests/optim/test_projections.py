@@ -81,6 +81,7 @@ def test_spheres(name, xs, scale):
     assert np.linalg.norm(x - y) <= np.linalg.norm(x - other) + 1e-12
 
 
+@pytest.mark.slow
 @every
 @pytest.mark.parametrize("scale", [0.83, 2.5, 20.0])
 def test_every_mode(name, scale):

@@ -221,6 +221,7 @@ def test_values_are_scipys(name: str, number: int) -> None:
         assert np.asarray(own).dtype.kind == np.asarray(peer).dtype.kind or name in NARROWER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), ALL)
 def test_derivatives_in_every_mode(name: str, number: int) -> None:
     args, options = CALLS[name][number]

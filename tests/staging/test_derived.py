@@ -220,6 +220,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "way"), PAIRS)
 def test_a_jitted_function_is_transformed_as_the_function_is(name: str, way: str) -> None:
     f, args = CASES[name]
@@ -261,6 +262,7 @@ def test_random_functions_at_infinities_and_nans(chosen: list[Any], given_args: 
                 assert_same(way(jitted, args), way(f, args), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("form", [*PRODUCTS, *SUMS])
 def test_products_of_a_function_are_not_merged_with_those_of_its_derivative(

@@ -440,6 +440,7 @@ def test_a_dropped_function_takes_everything_along():
         gc.enable()
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_bounded():
     staged = fg.jit(lambda x, n: x + n, static_argnums=1)
     for n in range(600):

@@ -149,6 +149,7 @@ def test_a_rule_that_reads_what_changes_is_noticed(
     assert_noticed(operations(READS["global"])[name], way)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("read", READS)
 def test_a_rule_may_read_in_any_way(read: str, name: str) -> None:

@@ -134,6 +134,7 @@ print(find(hst.builds(Model), lambda m: m.shift is not None))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_entry_point", [True, False])
 def test_hypothesis_resolves_tensors_and_dataclasses_of_them(by_entry_point):
     if by_entry_point and not is_registered("hypothesis"):

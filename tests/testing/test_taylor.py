@@ -130,6 +130,7 @@ WRONG_COMPLEX = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG_COMPLEX)
 def test_wrong_rules_of_complex_functions_are_found_at_every_size(name):
     value, slope = WRONG_COMPLEX[name]

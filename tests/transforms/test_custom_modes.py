@@ -128,6 +128,7 @@ def test_a_linear_function_with_a_rule_is_transposed(
     assert_same(fg.linear_transpose(with_rule(f), X)(T), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", modes())
 @together("kind", ["custom_jvp", "custom_vjp"])
 @together("name", KINKED)

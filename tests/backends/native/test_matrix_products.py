@@ -89,6 +89,7 @@ def test_products_of_many_numbers(letters: str, dtype: Any) -> None:
 KINDS = [*product((13, 33), (np.float32, np.float64))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", OTHERS, ids=lambda machine: machine.cpu)
 def test_products_on_other_processors(machine: Processor) -> None:
     """Two sizes and two dtypes take turns over letters."""

@@ -114,6 +114,7 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         begin_with_the_best(monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", SCATTERS)
 @pytest.mark.parametrize("count", [40, 41])
 def test_scatters_in_loops_are_evaluations(f: Callable[[Any], Any], count: int) -> None:

@@ -192,6 +192,7 @@ def test_pieces_are_joined_padded_and_added(char: str) -> None:
         assert_same(added, x)
 
 
+@pytest.mark.slow
 @given(st.sampled_from("?bHiqQefd"), st.integers(0, 40), st.sampled_from(["left", "right"]))
 def test_places_in_sorted_tables_are_found_by_bisection(char: str, size: int, side: Any) -> None:
     draw = np.random.default_rng(size)

@@ -70,6 +70,7 @@ LOOPS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_other_threads_run_meanwhile(name: str) -> None:
     loop, n = LOOPS[name]
@@ -91,6 +92,7 @@ class InterruptError(Exception):
     """What a signal raises."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals")
 def test_a_long_row_of_steps_can_be_interrupted() -> None:
     def f(x: Any) -> Any:
@@ -176,6 +178,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "begin", ["f(1.0)", "threading.Thread(target=f, args=(1.0,), daemon=True)"]
 )

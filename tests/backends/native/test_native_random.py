@@ -21,6 +21,7 @@ KEY = np.array([123456789, 2**63 + 987], np.uint64)
 KEYS = np.arange(12, dtype=np.uint64).reshape(2, 3, 2) * np.uint64(2**61 + 12345)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [BITS, SPLIT])
 @pytest.mark.parametrize(
     "shape", [(), (1,), (2, 2), (5,), (8,), (9,), (31,), (32,), (33,), (3, 50), (0,)], ids=str

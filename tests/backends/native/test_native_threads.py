@@ -71,6 +71,7 @@ def numbers(shape: tuple[int, ...], dtype: str = "float64") -> Any:
     return (values + 0.5j * values[::-1] if dtype.startswith("c") else values).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("turn", [0, 1])
@@ -112,6 +113,7 @@ def test_nests_of_several_loops(name: str) -> None:
         agree(BROADCASTS[name], numbers(shape), numbers(shape[1:]), least=least)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager", "own_products")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_products_by_stacks_panels_and_rows(dtype: str) -> None:
@@ -220,6 +222,7 @@ class SharedInterruptError(Exception):
     """What a signal raises."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals")
 def test_a_signal_ends_a_row_of_shared_work() -> None:
     def interrupt(*_: Any) -> None:
@@ -348,6 +351,7 @@ def runs(text: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 def test_a_child_has_a_pool_of_its_own() -> None:
     runs(FORKS)
@@ -357,6 +361,7 @@ def test_python_ends_while_threads_share_work() -> None:
     runs(ENDS)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir(TASKS), reason="threads cannot be counted")
 def test_threads_begin_once() -> None:
     runs(STAYS)

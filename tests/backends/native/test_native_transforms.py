@@ -27,6 +27,7 @@ def run_natively(f: Any, *args: Any) -> Any:
     return jitted(*args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("char", "fdFD")
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms_along_every_axis(name: str, char: str) -> None:
