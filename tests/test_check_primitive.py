@@ -32,7 +32,8 @@ OF_STRANGERS = (*strangers(), *strangers(several=True))
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OF_STRANGERS, ids=lambda each: each.name)
 def test_operations_of_strangers_pass(operation: extend.Primitive) -> None:
-    check_primitive(operation)
+    excused = ["evaluate leaves nothing"] if operation.name == "keeping" else []  # what it is for
+    check_primitive(operation, without=excused)
 
 
 def broken(operation: extend.Primitive, without: Collection[str] = ()) -> dict[str, str]:

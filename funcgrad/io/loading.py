@@ -208,7 +208,8 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
     different (1): bias: float64[] in the file, a Python int in like
     Correct like=, or load what fits with strict=False.
     """
-    if layout not in (None, "funcgrad", "torch") or (layout == "torch" and like is None):
+    is_known = layout is None or (isinstance(layout, str) and layout in ("funcgrad", "torch"))
+    if not is_known or (layout == "torch" and like is None):
         raise ArgumentError(
             f"load: layout is 'torch', with a model as like=, or 'funcgrad', got {layout!r} and"
             f" like={like!r:.60}."

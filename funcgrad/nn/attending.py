@@ -14,7 +14,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.foreign_names import answering
-from funcgrad.nn.dropping import UNSAID, Key, dropout, said_key
+from funcgrad.nn.dropping import UNSAID, Key, checked_rate, dropout, said_key
 from funcgrad.numpy.options import integer, is_integer, pair, real_number
 from funcgrad.primitives.logits import masked_probabilities
 from funcgrad.scipy.precision import real_numbers
@@ -106,8 +106,9 @@ def attention(
     allowed = _allowed(logits.shape, mask, causal, window, offset)
     if bias is not None:
         logits = logits + _bias(bias, logits)
-    dropped = said_key(dropout_key, dropout_rate, "attention", "dropout_key")
-    weights = dropout(_weights(logits, allowed), dropout_rate, dropped)
+    rate = checked_rate(dropout_rate, "attention")
+    dropped = said_key(dropout_key, rate, "attention", "dropout_key")
+    weights = dropout(_weights(logits, allowed), rate, dropped)
     return _merged(_split(weights, groups) @ _shared(values, groups), groups)
 
 

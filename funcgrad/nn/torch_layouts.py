@@ -172,6 +172,10 @@ def to_torch(
     >>> {name: array.shape for name, array in nn.to_torch(cell).items()}
     {'weight_ih': (9, 2), 'weight_hh': (9, 3), 'bias_ih': (9,), 'bias_hh': (9,)}
     """
+    if like is not None and not isinstance(like, Mapping):
+        raise ArgumentError(
+            f"to_torch: like= is a dict of arrays, as a state_dict, not {like!r:.60}."
+        )
     leaves = _leaves(model, state)
     arrays: dict[str, Array] = {}
     for parameter in _parameters("to_torch", model, state, None if like is None else like.keys()):

@@ -89,6 +89,8 @@ def holds(
     testers, pytest = _packages()
     st = hypothesis_for("holds")
     chosen = testers.settings(deadline=None) if settings is None else settings
+    if not isinstance(chosen, testers.settings):
+        raise ArgumentError(f"holds: settings are hypothesis.settings(...), not {settings!r:.60}.")
     phases = [phase for phase in chosen.phases if phase is not testers.Phase.explain]
     chosen = testers.settings(chosen, phases=phases)
 

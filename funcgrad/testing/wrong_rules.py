@@ -27,7 +27,7 @@ from funcgrad.shape import dtype_of, is_inexact, shape_of
 from funcgrad.structure import OPAQUE
 from funcgrad.trace import Value
 from funcgrad.transforms.flat_functions import run_pulled, run_pushed
-from funcgrad.transforms.masked import Cotangent
+from funcgrad.transforms.masked import Cotangent, Masked
 
 Tangents = Sequence[Value]
 
@@ -139,7 +139,7 @@ def _swapped(tangents: Tangents, args: Sequence[Value]) -> list[Value]:
 
 def _pulled(
     operation: Primitive, ct: Value, out: Value, *args: Value, **params: Hashable
-) -> list[Value]:
+) -> list[Cotangent]:
     """Pull cotangents back as the operation does, and halve them."""
     followed = [is_inexact(dtype_of(x)) for x in args]
     cts = list(ct) if isinstance(out, tuple) else [ct]
@@ -149,6 +149,8 @@ def _pulled(
     return [None if g is None else _halved_whole(g) for g in pulled]
 
 
-def _halved_whole(ct: Cotangent) -> Value:
+def _halved_whole(ct: Cotangent) -> Cotangent:
     settled = ct.settle() if hasattr(ct, "settle") else ct
+    if isinstance(settled, Masked):
+        return Masked(_halved(settled.value), settled.mask)
     return _halved(settled)

@@ -144,7 +144,8 @@ OF_EQUAL_SHAPES = frozenset(
 
 
 def network_calls() -> Iterator[Call]:
-    for name in sorted(set(nn.__all__) - set(IN_SINGLE_PRECISION)):
+    of_trees = {"from_torch", "to_torch"}
+    for name in sorted(set(nn.__all__) - set(IN_SINGLE_PRECISION) - of_trees):
         function = getattr(nn, name)
         every = [p for p in inspect.signature(function).parameters.values() if p.kind in (0, 1)]
         values = ARGUMENTS[0][: len([p for p in every if type(p.default) is not bool])]

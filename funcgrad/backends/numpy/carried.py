@@ -32,6 +32,7 @@ from funcgrad.floating_errors import ignoring
 from funcgrad.interpreters import names_read
 from funcgrad.primitive import Primitive
 from funcgrad.trace import TracedValue
+from funcgrad.users_values import runs_apart
 
 IMPORTED: Final = frozenset({"numpy", "scipy", *sys.stdlib_module_names} - {"builtins"})
 """Packages that the text may import."""
@@ -168,6 +169,9 @@ class Carried:
             return f"{self.expression(value.__self__)}.{value.__name__}"
         if isinstance(value, Primitive):
             space = self.named(types.SimpleNamespace, "SimpleNamespace")
+            if runs_apart(value.evaluate):
+                apart = self.expression(value.evaluate.apart)  # type: ignore[attr-defined]
+                return f"{space}(evaluate={space}(apart={apart}))"
             return f"{space}(evaluate={self.expression(value.evaluate)})"
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return f"{self.expression(kind)}({', '.join(map(self.expression, value))})"
