@@ -26,6 +26,7 @@ from funcgrad.implicit.unknowns import Tree, Unknown
 from funcgrad.shape import Spec
 from funcgrad.tensor import Tensor, wrap
 from funcgrad.trace import Value, concrete
+from funcgrad.users_values import operand
 
 Ends: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """A bound of each number of a leaf."""
@@ -82,7 +83,7 @@ def _ends(unknown: Unknown, bound: Tree, sign: float) -> list[Ends]:
     )
     ends = []
     for leaf, spec in zip(leaves, unknown.specs, strict=True):
-        end = np.asarray(sign * np.inf if leaf is None else leaf, float)
+        end = np.asarray(concrete(operand(sign * np.inf if leaf is None else leaf, name)), float)
         try:
             ends.append(np.broadcast_to(end, spec.shape))
         except ValueError:

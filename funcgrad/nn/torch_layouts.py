@@ -209,7 +209,10 @@ def loaded(
     }
     if state is None:
         _check_statistics(operation, like, arrays)
-    leaves = _leaves(like, state)
+    leaves = {
+        name: x if _is_spec(x) else operand(x, f"{operation}: like")
+        for name, x in _leaves(like, state).items()
+    }
     parameters = [*_parameters(operation, like, state, arrays)]
     expected: dict[str, Spec] = {}
     for parameter in parameters:
