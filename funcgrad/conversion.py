@@ -121,9 +121,9 @@ class Conversions(ForeignAttributes):
     def as_integer_ratio(self) -> NoReturn:
         """Refuse to be a fraction, as which ``statistics`` takes numbers."""
         raise TracerError(
-            "t.as_integer_ratio(): a tensor is no exact fraction. In the place of the module"
-            " statistics write fnp.mean(x), fnp.median(x), fnp.var(x, ddof=1), fnp.std(x, ddof=1);"
-            " in that of Fraction(t), float(t)."
+            "t.as_integer_ratio(): a tensor cannot be a fraction. Instead of the module"
+            " statistics, write fnp.mean(x), fnp.median(x), fnp.var(x, ddof=1), fnp.std(x, ddof=1);"
+            " instead of Fraction(t), write float(t)."
         )
 
     def item(self, *args: SupportsIndex) -> Any:
