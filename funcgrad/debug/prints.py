@@ -43,7 +43,7 @@ def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
     Raises
     ------
     ArgumentError
-        ``text`` is not a string, or its places in braces do not fit the values.
+        The first argument is not a string, or its places in braces do not fit the values.
 
     Notes
     -----
@@ -67,13 +67,13 @@ def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
     Tensor(3.0)
     """
     if not isinstance(text, str):
-        raise ArgumentError(f"print: the first argument has to be a string, got {text!r}.")
+        raise ArgumentError(f"print: the first argument has to be a text, got {text!r}.")
     shown = [operand(value, "print") for value in (*values, *named.values())]
     try:
         text.format(*[0] * len(values), **dict.fromkeys(named, 0))
     except (IndexError, KeyError) as error:
         raise ArgumentError(
-            f"print: the text {text!r} asks for the value {error}, which was not passed."
+            f"print: the text {text!r} has a place without a value: {error}."
         ) from None
     except (ValueError, TypeError, AttributeError):  # a format of other values than numbers
         pass
