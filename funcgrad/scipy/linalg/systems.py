@@ -382,8 +382,8 @@ def solve_circulant(
     MatrixError
         A matrix is singular.
     TracerError
-        It is called in ``fg.vmap`` with ``singular="raise"`` and without ``failed="nan"``: only
-        some examples may be singular.
+        It is called in ``fg.vmap``, or in a branch or loop under ``jit``, with
+        ``singular="raise"`` and without ``failed="nan"``: only some matrices may be singular.
 
     Examples
     --------
@@ -427,7 +427,8 @@ def _any(flags: Tensor) -> bool:
     except TracerError:
         raise TracerError(
             "solve_circulant: whether a matrix is singular may differ between the examples of"
-            " fg.vmap. Pass failed='nan' for NaN, or singular='lstsq'."
+            " fg.vmap, and is not known before a branch or loop runs. Pass failed='nan' for NaN, or"
+            " singular='lstsq'."
         ) from None
 
 
