@@ -6,7 +6,8 @@ import builtins
 import keyword
 import re
 import sys
-from itertools import count
+from collections.abc import Iterator
+from itertools import chain, count
 from typing import Any, Final
 
 import numpy as np
@@ -177,10 +178,16 @@ class Scope:
 def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
     """The module of funcgrad and the public name to import a value from; empty if there is none."""
     origin = getattr(function, "__module__", "")
-    for module in (origin, *[name for name in sys.modules if prefix and name.startswith(prefix)]):
+    for module in chain((origin,), _loaded(prefix)):
         if not module.startswith("funcgrad."):
             continue
         for name, candidate in vars(sys.modules[module]).items():
             if candidate is value and not name.startswith("_"):
                 return module, name
     return "", ""
+
+
+def _loaded(prefix: str) -> Iterator[str]:
+    """The names of loaded modules that begin so, of which there may be thousands to look at."""
+    if prefix:
+        yield from [name for name in sys.modules if name.startswith(prefix)]
