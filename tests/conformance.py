@@ -121,17 +121,13 @@ SLOW = frozenset(
         "cotangents of every form",
         "saved",
         "second order",
+        "special numbers",
     )
 )
 """Properties that take some 50 milliseconds for an operation."""
 
-JITTED = frozenset(("pushes are transposed",))
-"""Others that depend on the default backend of ``jit``, so that a run on another tries them again;
-see ``tests/jitting.py``."""
-
-COMBINED = SLOW | JITTED | {"compiled"}
-"""Properties that combine what others try at all samples; they are tried at half of the ``telling``
-ones.
+COMBINED = (SLOW - {"special numbers"}) | {"compiled", "pushes are transposed"}
+"""Properties that combine what others try at all samples; they are tried at two ``telling`` ones.
 
 ``tests/backends/numpy/test_backend`` compiles every operation at the other samples, too.
 """
@@ -150,15 +146,14 @@ def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property
     """A test for each operation, with the properties that apply to it.
 
     Those that take half of the total time are a test of their own, marked as slow: they seldom
-    fail where the others pass. Those that depend on the backend are one, too.
+    fail where the others pass.
     """
     subjects = []
     for primitive in primitives:
-        groups: dict[str, list[Property]] = {"": [], "-jitted": [], "-slow": []}
+        groups: dict[str, list[Property]] = {"": [], "-slow": []}
         for tried in properties:
             if tried.applies(primitive):
-                kind = "-slow" if tried.name in SLOW else "-jitted" if tried.name in JITTED else ""
-                groups[kind].append(tried)
+                groups["-slow" if tried.name in SLOW else ""].append(tried)
         for kind, chosen in groups.items():
             marks = [pytest.mark.slow] * (kind == "-slow" or primitive.name in INTEGRATED)
             name = f"{primitive.name}{kind}"
@@ -178,8 +173,7 @@ def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> N
 
 def _enough(tried: Property, cases: list[Case]) -> list[Case]:
     if tried.name in COMBINED and isinstance(tried.tries, AtSamples):
-        chosen = telling(filter(tried.tries.wants, cases))
-        return [*chosen[:2], *chosen[2::2]]
+        return telling(filter(tried.tries.wants, cases))[:2]
     return cases
 
 

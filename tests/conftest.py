@@ -13,8 +13,6 @@ Functions that are jitted without naming a backend have the default one, or the 
 
     python -m pytest --backend numpy
 
-``tests/jitting.py`` finds the tests for which that makes a difference.
-
 The library can be tried as on an interpreter that is newer than those that it knows::
 
     python -m pytest --unknown-interpreter
@@ -41,7 +39,6 @@ import funcgrad
 from funcgrad import interpreters
 from funcgrad.backends import choice
 from funcgrad.staging.jit import JitWarning
-from tests.jitting import Jitting
 
 # No deadlines: the first call of a function may be slow, and machines differ.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -59,11 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the slow tests, too")
     parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
     parser.addoption(
-        "--jitting",
-        action="store_true",
-        help="leave out the tests that passed before without jit's default backend",
-    )
-    parser.addoption(
         "--unknown-interpreter",
         action="store_true",
         help="run as on an interpreter whose byte code the library does not know",
@@ -73,7 +65,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out slow tests if nothing was chosen. Make the backend that the option names the
     default; raise if this machine lacks it."""
-    config.pluginmanager.register(Jitting(config))
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
         config.option.markexpr = "not slow"
     if config.getoption("unknown_interpreter"):

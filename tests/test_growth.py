@@ -113,6 +113,7 @@ TRANSFORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", [chain_of_choices, chain_of_calls])
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_programs_staged_grow_linearly_with_what_stands_in_one_another(

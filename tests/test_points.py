@@ -280,12 +280,14 @@ def is_caught(args):
     return False
 
 
+@pytest.mark.slow
 def test_a_shrunk_example_is_a_counterexample():
     (x,) = find(points(lambda x: fnp.sum(wrong(x)), Like((2,))), is_caught)
     assert x.tolist() == [0.5, 1.25]
     assert is_caught((x,))
 
 
+@pytest.mark.slow
 def test_examples_are_where_draws_shrink_to():
     args = find(points(lambda x, n: abs(x) * n, 3.0, 2), lambda args: True)
     assert args == (3.0, 2)

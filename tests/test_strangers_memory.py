@@ -173,6 +173,7 @@ def keeping(keeper: Keeper, kind: str) -> Function:
     return lambda x: extend.apply(kept_cosine, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["operation", "foreign"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_operands_that_an_operation_keeps_stay_as_they_were(form: Any, kind: str) -> None:

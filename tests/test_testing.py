@@ -317,6 +317,7 @@ HARD: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 def test_hard_points_raise_no_alarm_and_hide_no_mistake(name):
     f, args = HARD[name]

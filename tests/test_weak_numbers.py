@@ -155,6 +155,7 @@ def test_an_array_made_of_a_number_is_as_strong_as_numpy_s(name: str, v: Any) ->
         assert {way: own for way, own in found.items() if own != expected} == {}, dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BESIDE)
 @together("v", NUMBERS, ids=lambda v: type(v).__name__)
 @together("dtype", [np.int8, np.float16, np.float32, np.complex64])

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 8, 13])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def choices(program: Program) -> Iterator[list[bool]]:
     yield inexact
 
 
+@pytest.mark.slow
 @together("primitive", OPERATIONS, ids=lambda each: each.name)
 def test_operations(primitive: Primitive) -> None:
     for sample in list(primitive.samples())[:2]:

@@ -214,6 +214,7 @@ LOOPS_AROUND["a linear rule in loops in a loop"] = in_a_loop(in_a_loop(sine))
 LOOPS_AROUND.update({f"{name} in a loop": in_a_loop(inner) for name, inner in WITHIN.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS_AROUND)
 def test_a_rule_that_is_not_linear_is_applied_at_every_step(name: str) -> None:
     """Also where its arguments are the same at all steps: it sees the cotangent of each."""

@@ -59,6 +59,7 @@ def test_derivatives_of_every_order_in_a_program(order: str, checkpoints: Any) -
     np.testing.assert_allclose(run(0.7), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_each_example_stops_at_its_own_count(order: str) -> None:
     xs = fg.tensor([0.7, 2000.0, 30.0])  # of which the second needs no step

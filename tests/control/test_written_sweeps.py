@@ -56,6 +56,7 @@ ORDERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_written_out_are_what_sweeps_are(name: str, order: str) -> None:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 
 import funcgrad.numpy as fnp
 from funcgrad.debug.elements import relation
@@ -31,6 +32,7 @@ def poisoned(x: Any, place: int) -> Any:
     return array[()]
 
 
+@pytest.mark.slow
 @together("primitive", every_primitive(), ids=lambda primitive: primitive.name)
 def test_a_nan_goes_where_the_structure_says(primitive: Primitive) -> None:
     rng = np.random.default_rng(5)

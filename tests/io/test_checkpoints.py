@@ -405,6 +405,7 @@ io.Checkpoints(sys.argv[1]).save(1, {"x": np.ones(4 * 10**6), "y": np.ones(4 * 1
     io.verify(step_file(tmp_path, 1))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_ends_with_the_bits_of_one_that_is_not(tmp_path: Path) -> None:
     expected = train(str(tmp_path / "whole"), 20)
     count, _, digest = killed(tmp_path / "killed", 20, kills=3, longest=0.02)

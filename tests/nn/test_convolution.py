@@ -80,6 +80,7 @@ def test_transposed_convolutions_are_derivatives_of_convolutions(case: Any) -> N
     np.testing.assert_allclose(found, pullback(out)[0], rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(convolutions())
 def test_every_mode_of_convolutions(case: Any) -> None:
     x, kernel, options = case

@@ -97,6 +97,7 @@ def test_greatest_gradients_give_no_nan(make, options, dtype):
     assert not any(np.isnan(np.asarray(update)).any() for update in found)
 
 
+@pytest.mark.slow
 @every_pair
 def test_staged_steps_are_the_same(make, options, dtype):
     params, grads = fg.tensor(np.linspace(-1, 1, 14).astype(dtype)), fg.tensor(gradients(dtype))

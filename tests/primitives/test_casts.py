@@ -71,6 +71,7 @@ WAYS: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("way", WAYS)
 def test_floats_beyond_an_integer_dtype(way: str, source: type[Any]) -> None:

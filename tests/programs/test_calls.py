@@ -173,6 +173,7 @@ def test_what_a_rule_looks_at_is_a_guard_of_derivatives(kind: str) -> None:
         fg.grad(staged)(-1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [fg.jit, fg.checkpoint, lambda f: fg.jit(fg.checkpoint(f))])
 @pytest.mark.parametrize("first", ["value", "gradient"])
 @pytest.mark.parametrize("kind", ["jvp", "vjp", "cotangent"])

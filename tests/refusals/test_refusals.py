@@ -71,6 +71,7 @@ def as_of_funcgrad(function: Any) -> Any:
     return type(function)(code, globals(), function.__name__, function.__defaults__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "words"),
     [

@@ -144,6 +144,7 @@ def test_triangular_systems(trans: Any, lower: bool, unit_diagonal: bool) -> Non
     fg.testing.check_grads(lambda a, b: linalg.solve_triangular(a, b, **options), (X, E), order=2)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(0, 2**31))
 @settings(max_examples=15, deadline=None)
 def test_large_triangular_systems_that_are_nearly_singular(n: int, seed: int) -> None:

@@ -304,6 +304,7 @@ AROUND: dict[str, Callable[[Function, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", AROUND)
 def test_a_jitted_function_may_be_called_on_what_is_closed_over(place: str) -> None:
     x = np.array([0.3, 0.5, 0.7])

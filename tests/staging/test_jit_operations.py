@@ -141,6 +141,7 @@ def assert_noticed(operation: extend.Primitive, way: Callable[[Function], Any]) 
         change(2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rule_that_reads_what_changes_is_noticed(

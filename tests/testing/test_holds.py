@@ -171,6 +171,7 @@ def test_a_mistake_of_another_scale_is_found():
         test(laws.grad_is_numerical)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [laws.grad_is_numerical, laws.pure, laws.subgradient])
 def test_an_overflow_far_away_is_no_mistake(law: Any):
     def energy(x):

@@ -37,6 +37,7 @@ def test_tensors_have_the_dtype_the_shape_and_the_range(x):
     assert np.all((parts >= -2) & (parts <= 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16", "complex64"])
 def test_a_few_tensors_are_of_other_scales(dtype: str):
     sizes = []

@@ -77,6 +77,7 @@ def wrong_in_second(f: Any, factor: float) -> Any:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sin", "exp", "tanh", "cube", "square", "reciprocal", "log"])
 @pytest.mark.parametrize("factor", [-1, 2, 1.01, 1.0001, 1 + 1e-6])
 def test_a_first_derivative_that_is_off_by_little_is_found(name, factor):

@@ -75,6 +75,7 @@ DERIVATIVES: dict[str, Callable[[Function], Function]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("way", DERIVATIVES)

@@ -761,6 +761,7 @@ MODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("inside", [fixed, summed, repeated, chosen])
 def test_a_checkpoint_may_hold_a_loop_or_a_solution_that_holds_a_checkpoint(

@@ -88,6 +88,7 @@ def test_shifts_powers_and_bits_of_integers(char: str) -> None:
     assert_numpys(lambda x, y: x >> y, *all_pairs(x, np.arange(12).astype(char)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", "bhil")
 @pytest.mark.parametrize("unsigned", "BHIL")
 def test_integers_with_and_without_sign_are_compared_exactly(signed: str, unsigned: str) -> None:

@@ -206,6 +206,7 @@ def test_products_with_identity_matrices_are_copies(number: float) -> None:
 SPECIAL = (0.0, -0.0, 1e-310, 1e-200, 1e200, np.inf, -np.inf, np.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SPECIAL)
 @pytest.mark.parametrize("name", sorted(USES))
 def test_special_numbers(name: str, number: float) -> None:

@@ -68,6 +68,7 @@ def assert_same(
         np.testing.assert_allclose(actual, expected, tolerance, tolerance * float(size))
 
 
+@pytest.mark.slow
 def test_every_kind_of_program_runs() -> None:
     fg.testing.check_backend(NATIVE)
 
@@ -98,6 +99,7 @@ SHAPES = st.lists(st.integers(1, 5), max_size=3).map(tuple)
 DTYPES = st.sampled_from([np.dtype(char) for char in "?bBhilLfd"])
 
 
+@pytest.mark.slow
 @given(SHAPES, DTYPES, st.data())
 def test_reductions_are_numpys(shape: tuple[int, ...], dtype: np.dtype[Any], data: Any) -> None:
     seed = data.draw(st.integers(0, 9))

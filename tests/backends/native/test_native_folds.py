@@ -64,6 +64,7 @@ def test_places_of_extrema_are_the_first_ones(
     assert_same(f, x, exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [31, 32, 33, 100, 1001])
 @pytest.mark.parametrize("char", "fdbl?")
 def test_ties_between_pieces_of_long_rows(length: int, char: str) -> None:
@@ -145,6 +146,7 @@ def test_folds_of_a_strangers_with_exponentials(shape: tuple[int, ...], char: st
             np.testing.assert_allclose(result, f(x), rtol=1e-5 if char == "f" else 1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("char", "efdFD")
 @pytest.mark.parametrize("shape", [(1,), (9,), (9000,), (3, 4), (3, 33), (40, 5), (1, 5), (5, 1)])
 def test_sums_of_negative_zeros_have_the_sign_of_numpys(char: str, shape: tuple[int, ...]) -> None:

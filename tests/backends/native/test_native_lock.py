@@ -156,6 +156,7 @@ print("ends")
 """
 
 
+@pytest.mark.slow
 def test_python_ends_while_a_thread_runs_a_program() -> None:
     command = [sys.executable, "-c", ENDING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -102,6 +102,7 @@ BROADCASTS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("name", BROADCASTS)
 def test_nests_of_several_loops(name: str) -> None:
@@ -251,6 +252,7 @@ def test_a_signal_ends_a_row_of_shared_work() -> None:
     assert bits(jitted(x)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_many_threads_of_pythons_call_at_once() -> None:
     f = fg.jit(lambda x: (fnp.sin(x) * x, fnp.sum(x @ x)), backend="native", threads=3)

@@ -40,6 +40,7 @@ def test_the_coefficients_are_those_that_are_fitted() -> None:
     assert fits.words_of_two_over_pi() == TWO_OVER_PI
 
 
+@pytest.mark.slow
 @extended
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("ufunc", FUNCTIONS, ids=lambda ufunc: ufunc.__name__)

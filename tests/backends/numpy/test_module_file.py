@@ -261,6 +261,7 @@ def test_a_wrong_result_fails_the_self_test(path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "result: WRONG\nThe self-test failed.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", "example exp np self_test lambda _leaf len set dict type isinstance print".split()
 )

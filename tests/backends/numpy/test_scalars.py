@@ -486,6 +486,7 @@ def walk(chosen: Sequence[Any], *inputs: Any) -> list[Any]:
     return values
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     steps,
