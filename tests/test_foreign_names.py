@@ -55,11 +55,13 @@ def pairs(rows: Any) -> list[tuple[str, str, str]]:
     ]
 
 
+PUBLIC = [(module, frozenset(dir(module))) for module in MODULES]
+
+
 def functions(name: str) -> Iterator[Callable[..., Any]]:
     """The public functions of a name that have an answer."""
-    for module in MODULES:
-        value = getattr(module, name, None)
-        if callable(value):
+    for module, names in PUBLIC:
+        if name in names and callable(value := getattr(module, name)):
             yield value
     if name == "norm":
         yield fnp.linalg.norm

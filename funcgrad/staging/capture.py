@@ -434,7 +434,7 @@ def _generator(module: object) -> Any:
     return getattr(getattr(module, "random", None), "__self__", None)
 
 
-def _state(generator: Any) -> bytes:
+def _state(generator: object) -> bytes:
     """The numbers from which a generator draws the next ones."""
     get_state = getattr(generator, "get_state", None)  # takes a third of the time of pickling
     return dumps(generator if get_state is None else get_state(legacy=False))
