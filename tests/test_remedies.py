@@ -125,6 +125,9 @@ def test_traced_shifts_have_a_remedy_that_works() -> None:
         ("from funcgrad.optim import Adam", "fg.optim.adam(learning_rate)"),
         ("from funcgrad.compat.autograd.core import JVPNode", "by funcgrad.compat.autograd.extend"),
         ("from funcgrad.compat.autograd.tracer import trace_stack", "autograd's interior"),
+        ("from funcgrad.compat.autograd.util import toposort", "autograd's interior"),
+        ("from funcgrad.compat.autograd.numpy.numpy_vjps import untake", "autograd's interior"),
+        ("from funcgrad.compat.autograd.numpy.numpy_boxes import SparseArray", "interior"),
     ],
 )
 def test_statements_of_import_give_the_advice(statement: str, words: str) -> None:

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from funcgrad.foreign_names import missing_from as _missing_from
 
 
 def subvals(x: Sequence[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
@@ -21,3 +23,7 @@ def subvals(x: Sequence[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]
 def subval(x: Sequence[Any], i: int, v: object) -> tuple[Any, ...]:
     """Replace one item."""
     return subvals(x, [(i, v)])
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)

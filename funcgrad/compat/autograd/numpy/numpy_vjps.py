@@ -8,11 +8,12 @@ array([12., 12.])
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from funcgrad.compat.autograd.arrays import plain
+from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.shape import shape_of
 from funcgrad.tensor import ArrayLike
 
@@ -37,3 +38,7 @@ def unbroadcast(x: ArrayLike, target: ArrayLike) -> Any:
 def unbroadcast_f(target: ArrayLike, f: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function whose results are summed to the shape of an argument."""
     return lambda g: unbroadcast(f(g), target)
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
