@@ -296,7 +296,8 @@ class _Maker:
             text = self.argument(arg, free, sample.smooth)
             reads += [text] if text in self.values else []
             pieces.append("{}" if text in self.values else text)
-        pieces += [f"{key}={parameter_text(value)}" for key, value in sample.params.items()]
+        params = [f"{key}={parameter_text(value)}" for key, value in sample.params.items()]
+        pieces += [each.replace("{", "{{").replace("}", "}}") for each in params]
         text = f"run.{name}({', '.join(pieces)})"
         return self.tried(Step(self.name("v"), text, tuple(reads), (name,)))
 
