@@ -191,10 +191,14 @@ class _Run:
 
 
 def _is_short(array: Any) -> Any:
-    """Where the lower half of the digits is zero; also where a number is not finite."""
+    """Where the lower half of the digits is zero; also where a number is not finite.
+
+    Numbers below the least normal one have few digits because they were rounded.
+    """
     if array.dtype.kind == "c":
         return _is_short(array.real) & _is_short(array.imag)
-    digits = np.finfo(array.dtype).nmant // 2
+    limits = np.finfo(array.dtype)
     mantissa, _ = np.frexp(array)
-    scaled = mantissa * 2.0**digits
-    return (scaled == np.rint(scaled)) | ~np.isfinite(array)
+    scaled = mantissa * 2.0 ** (limits.nmant // 2)
+    is_normal = (array == 0) | (np.abs(array) >= limits.smallest_normal)
+    return (scaled == np.rint(scaled)) & is_normal | ~np.isfinite(array)
