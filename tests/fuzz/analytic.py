@@ -89,5 +89,7 @@ def _run(program: fg.Program, values: list[Any]) -> list[Any]:
     known = [*values, *[constant.value for constant in program.constants]]
     for equation in program.equations:
         operands = [known[variable] for variable in equation.operands]
+        if any(map(np.iscomplexobj, operands)):  # real arrays would not take complex updates
+            operands = [x + 0j if np.asarray(x).dtype.kind == "f" else x for x in operands]
         known.append(equation.operation.evaluate(*operands, **dict(equation.params)))
     return [known[variable] for variable in program.outputs]
