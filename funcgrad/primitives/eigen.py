@@ -90,8 +90,15 @@ def equal_share(w: Array) -> float:
 
 
 def near(w: Array) -> Any:
-    """Whether eigenvalues are equal but for rounding; with itself each one is."""
-    return np.abs(w[..., None, :] - w[..., :, None]) <= equal_bound(w)[..., None, None]
+    """Whether eigenvalues are equal but for rounding; with itself each one is.
+
+    Real ones, which are in order, are also equal by others that lie between them.
+    """
+    if w.dtype.kind == "c":
+        return np.abs(w[..., None, :] - w[..., :, None]) <= equal_bound(w)[..., None, None]
+    run = np.zeros(w.shape, int)
+    np.cumsum(~(np.abs(np.diff(w)) <= equal_bound(w)[..., None]), -1, out=run[..., 1:])
+    return (run[..., None, :] == run[..., :, None]) & ~np.isnan(w)[..., None]
 
 
 def nothing_bound(x: Array) -> Any:

@@ -28,7 +28,7 @@ import numpy as np
 
 from funcgrad.errors import DegenerateError
 from funcgrad.primitive import Linearized, Primitive, Sample
-from funcgrad.primitives.eigen import eigh, equal_bound, equal_share, nothing_bound
+from funcgrad.primitives.eigen import eigh, equal_bound, equal_share, near, nothing_bound
 from funcgrad.primitives.failures import failing
 from funcgrad.primitives.matrices import Array, adjoint, batch_matrices, of_stacks
 from funcgrad.primitives.singular_values import is_zero, svd
@@ -56,10 +56,11 @@ Run: TypeAlias = "Sequence[int] | Array"
 # ---------------------------------------------------------------------------------- turned bases
 
 
-def clusters(s: Array) -> list[list[int]]:
-    """The numbers of equal values, of one matrix, where there are several."""
-    runs: list[list[int]] = [[0]] if s.size else []
-    for i, j in pairwise(range(s.size)):
+def clusters(s: Array, zeros: int = 0) -> list[list[int]]:
+    """The numbers of equal values, of one matrix, where there are several; without the last ones
+    if these are zeros."""
+    runs: list[list[int]] = [[0]] if s.size > zeros else []
+    for i, j in pairwise(range(s.size - zeros)):
         if abs(s[i] - s[j]) <= equal_bound(s):
             runs[-1].append(j)
         else:
@@ -94,9 +95,7 @@ def _completed(u: Array, zero: Array) -> Array:
 def _turned(u: Array, s: Array, vh: Array, hermitian: bool, g: Array | None) -> tuple[Array, Array]:
     """Vectors of equal values turned at random, of one matrix."""
     zero = np.zeros(0, int) if hermitian else _zeros(s, (u.shape[0], vh.shape[1]))
-    for run in clusters(s):
-        if len(zero) and run[-1] >= zero[0]:
-            continue
+    for run in clusters(s, len(zero)):
         if g is not None and np.ptp(g[run]) <= nothing_bound(g) * np.max(np.abs(g)):
             continue
         q = np.linalg.qr(_numbers(u, len(run), len(run)))[0]
@@ -143,7 +142,7 @@ def turned(
 def _svd(x: Array, **params: Hashable) -> Any:
     u, s, vh = svd.evaluate(x, **params)
     u, vh = turned(u, s, vh, hermitian=False)
-    return u, s, vh
+    return u, np.where(is_zero(s, max(x.shape[-2:])), 0, s), vh
 
 
 def _eigh(x: Array, **params: Hashable) -> Any:
@@ -184,17 +183,23 @@ _SEVERAL: Final = (
 )
 
 
-def _quotient(s: Array, run: Run, moved: Array, dg: Array, whole: Array, count: float) -> float:
+def _quotient(
+    s: Array, run: Run, moved: Array, dg: Array, known: bool, greatest: float, noise: float
+) -> float:
     """The k for which ``dg = k * moved``, or an error if there is none."""
-    greatest = np.max(np.abs(whole), initial=0)
-    if np.max(np.abs(dg)) <= nothing_bound(whole) * greatest:
+    size = float(np.max(np.abs(dg)))
+    if size <= nothing_bound(s) * greatest:
         return 0.0
-    if count > 1.5 or not np.any(moved):
-        _refuse(s, run, _SEVERAL)
-    k = np.sum(moved * dg) / np.sum(moved * moved)
-    if not np.max(np.abs(dg - k * moved)) <= 8 * np.finfo(dg.dtype).eps ** 0.5 * greatest:
+    reach = float(np.max(np.abs(moved)))
+    if not (known and reach):
+        if size > noise:
+            _refuse(s, run, _SEVERAL)
+        return 0.0
+    moved = moved / reach  # whose squares are in range
+    k = float(np.sum(moved * (dg / size)) / np.sum(moved * moved)) * size
+    if not np.max(np.abs(dg - k * moved)) <= 8 * np.finfo(s.dtype).eps ** 0.5 * greatest + noise:
         _refuse(s, run, _ROUGH)
-    return float(k)
+    return k / reach
 
 
 def _of_one(
@@ -203,11 +208,15 @@ def _of_one(
     out = np.zeros_like(d)
     v = np.conj(vh.T)
     inner = np.conj(u.T) @ d @ v
-    nothing = nothing_bound(d) * np.max(np.abs(d), initial=0)
+    size, slope = np.max(np.abs(d), initial=0), np.max(np.abs(np.diag(inner).real), initial=0)
+    nothing, known = nothing_bound(d) * size, count <= 1.5
+    greatest = np.max(np.abs(dg), initial=0)
+    # What is left of greater numbers where slopes cancel, or what they are multiplied by does.
+    noise = greatest * (size / slope) if slope else 0.0
+    noise = nothing_bound(s) * max(noise, np.max(np.abs(g)) * size / max(1.0, np.max(np.abs(s))))
+    noise = noise if known else 0.0
     zero = np.zeros(0, int) if hermitian else _zeros(s, d.shape)
-    for run in clusters(s):
-        if len(zero) and run[-1] >= zero[0]:
-            continue
+    for run in clusters(s, len(zero)):
         block = inner[np.ix_(run, run)]
         block = (block + np.conj(block.T)) / 2
         beside = block - np.diag(np.diag(block))
@@ -215,16 +224,21 @@ def _of_one(
         if is_moved and np.ptp(g[run]) > nothing_bound(g) * np.max(np.abs(g)):
             _refuse(s, run, _ROUGH)
         moved = np.real(np.diag(block))
-        moved, slope = moved - np.mean(moved), dg[run] - np.mean(dg[run])
-        k = _quotient(s, run, moved if is_moved else moved * 0, slope, dg, count)
+        moved, change = moved - np.mean(moved), dg[run] - np.mean(dg[run])
+        k = _quotient(s, run, moved, change, known and is_moved, greatest, noise)
         out += u[:, run] @ (k * beside) @ vh[run]
+    if len(zero):  # between zeros and what counts as equal to them the quotient is g / s
+        some, none = slice(zero[0]), slice(zero[0], None)
+        straight = (inner[some, none] + np.conj(inner[none, some].T)) / 2
+        pairs = np.where(near(s)[some, none], straight * (g[some] / s[some])[:, None], 0)
+        out += u[:, some] @ pairs @ vh[none] + u[:, none] @ np.conj(pairs.T) @ vh[some]
     if len(zero) and (d.shape != (len(s),) * 2 or len(zero) > 1 or d.dtype.kind == "c"):
         first, second = np.delete(u, zero, 1), np.delete(v, zero, 1)
         block = d - first @ (np.conj(first.T) @ d)
         block = block - (block @ second) @ np.conj(second.T)
         moved = np.real(np.diag(inner)[zero])
         is_moved = np.max(np.abs(block)) > nothing
-        k = _quotient(s, zero, moved if is_moved else moved * 0, dg[zero], dg, count)
+        k = _quotient(s, zero, moved, dg[zero], known and is_moved, greatest, noise)
         if k:
             out += k * block - u[:, zero] * dg[zero] @ vh[zero]
     return out
