@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DegenerateError
+from funcgrad.primitives.determinants import cofactors, det
+from funcgrad.primitives.value_slopes import slopes, weighted
 from funcgrad.scipy.linalg import subspace_angles
 from tests.together import together
 
@@ -170,11 +172,52 @@ def test_an_even_function_of_singular_values(matrix: str) -> None:
     check(f, lambda a: exact(squares(a)), MATRICES[matrix], ORDERS[:1])
 
 
-@pytest.mark.parametrize("x", [np.diag([1.0, 0.0]), np.zeros((2, 3)), np.eye(3)], ids=len)
-def test_the_squares_have_a_constant_hessian(x: Any) -> None:
+SQUARED: dict[str, Any] = {
+    "diag(1, 0)": np.diag([1.0, 0.0]),
+    "zeros": np.zeros((2, 3)),
+    "the identity": np.eye(3),
+    "directions that leave slopes at rounding": np.eye(3, 4) * [1, 1, 0, 1],
+    "one that rounds to zero": np.diag([1.0, 1e-17, 0.0]),
+    "one that is near to zeros": with_values([1.0, 5e-15], (4, 4)),
+    "two that are near to zeros": with_values([1.0, 5e-15, 6e-15], (5, 4)),
+    "a zero, oblong": with_values([1.0, 1e-15], (2, 12)),
+    "a chain": np.diag(1 + 1.7e-14 * np.arange(4)),
+}
+
+
+@pytest.mark.parametrize("matrix", SQUARED)
+def test_the_squares_have_a_constant_hessian(matrix: str) -> None:
+    x = SQUARED[matrix]
     for values in (fnp.linalg.svdvals, lambda x: fnp.linalg.svd(x, compute_uv=False)):
         found = fg.hessian(lambda x, values=values: fnp.sum(values(x) ** 2))(x)
-        assert_allclose(found.reshape(x.size, x.size), 2 * np.eye(x.size), atol=1e-13)
+        assert_allclose(found.reshape(x.size, x.size), 2 * np.eye(x.size), atol=1e-12)
+
+
+def test_eigenvalues_that_are_equal_by_others_between_them() -> None:
+    x = np.diag(1 + 1.7e-14 * np.arange(4))
+    d = drawn(7, (4, 4))
+    found = fg.hvp(lambda x: fnp.sum(fnp.linalg.eigvalsh(x) ** 2), (x,), (d,))
+    assert_allclose(found, d + d.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_second_derivatives_of_tiny_and_huge_matrices(scale: float) -> None:
+    x, d, e = with_eigenvalues([2, 2, 1]), drawn(8, (3, 3)), drawn(9, (3, 3))
+    f = lambda x: fnp.sum(fnp.exp(fnp.linalg.svdvals(x) ** 2))  # noqa: E731
+    expected = in_every_order(f, x, d, e)["forward over reverse"]()
+    ways = in_every_order(lambda x: f(x / scale), x * scale, d * scale, e * scale)
+    for order in ORDERS[1:]:
+        assert_allclose(ways[order](), expected, rtol=1e-9)
+
+
+def test_curvature_that_cancels_is_no_kink() -> None:
+    def f(x: Any) -> Any:  # where all are equal, the Hessian in them is a multiple of ones
+        w = fnp.linalg.eigvalsh(x)
+        return fnp.sum(fnp.exp(w)) * fnp.sum(fnp.cos(w))
+
+    ones = np.eye(3).ravel()
+    found = fg.hessian(f)(np.eye(3)).reshape(9, 9)
+    assert_allclose(found, -2 * np.e * np.sin(1) * np.outer(ones, ones), atol=1e-12)
 
 
 def ascending(a: Any) -> list[Any]:
@@ -187,6 +230,11 @@ SPECTRAL: dict[str, tuple[Function, Function, list[Any]]] = {
         lambda x: fnp.sum(fnp.exp(fnp.linalg.eigvalsh(x))),
         lambda a: sum(map(mpmath.exp, ascending(a))),
         [np.eye(2), with_eigenvalues([1, 1, 3]), with_eigenvalues([0, 0, 0, 1], 1j)],
+    ),
+    "logarithms, with vectors": (
+        lambda x: fnp.sum(fnp.log(fnp.linalg.eigh(x)[0])),
+        lambda a: sum(map(mpmath.log, ascending(a))),
+        [np.eye(2), with_eigenvalues([1, 1, 3], 1j)],
     ),
     "log det": (
         lambda x: fnp.sum(fnp.log(fnp.linalg.eigvalsh(x))),
@@ -226,6 +274,36 @@ def test_functions_of_equal_eigenvalues(name: str) -> None:
     f, exact, matrices = SPECTRAL[name]
     for x in matrices:
         check(f, exact, x, ORDERS[:1], hermitian=x.shape[0] == x.shape[1])
+
+
+def test_first_derivatives_at_equal_eigenvalues() -> None:
+    x, d = with_eigenvalues([1, 1, 3], 1j), drawn(6, (3, 3), 1j)
+    w, v = np.linalg.eigh(x)
+    gradient = v * np.exp(w) @ np.conj(v.T)
+    for f in (
+        lambda x: fnp.sum(fnp.exp(fnp.linalg.eigh(x)[0])),
+        lambda x: fnp.sum(fnp.exp(fnp.linalg.eigvalsh(x))),
+    ):
+        for g in (f, fg.jit(f), fg.jit(f, backend="numpy"), lambda x, f=f: fg.vmap(f)(x[None])[0]):
+            assert_allclose(fg.grad(g)(x), gradient, atol=1e-12)
+            assert_allclose(fg.jvp(g, (x,), (d,))[1], inner(gradient, d), atol=1e-12)
+
+
+@pytest.mark.parametrize("hermitian", [True, False])
+def test_rules_of_slopes_and_of_weighted_vectors(hermitian: bool) -> None:
+    x, told, d = (drawn(n, (3, 3)) for n in (31, 32, 33))
+    how = {"hermitian": hermitian, "lower": True}
+    count = np.zeros(())
+    fg.testing.check_grads(lambda *x: slopes(x[0], x[1], count, x[2], **how), (x, told, d), order=1)
+    how["least"] = False
+    rule = lambda *x: weighted(x[0], x[1], count, x[2], **how)  # noqa: E731
+    fg.testing.check_grads(rule, (x, told, d[0]), order=1)
+
+
+@pytest.mark.parametrize("turn", [0, 1j])
+def test_rules_of_cofactors(turn: complex) -> None:
+    x = drawn(34, (3, 3), turn)
+    fg.testing.check_grads(lambda x: cofactors(x, det(x)), (x,), order=1)
 
 
 def test_what_cannot_be_known_is_refused() -> None:
