@@ -203,9 +203,12 @@ def test_eigenvalues_that_are_equal_by_others_between_them() -> None:
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_second_derivatives_of_tiny_and_huge_matrices(scale: float) -> None:
     x, d, e = with_eigenvalues([2, 2, 1]), drawn(8, (3, 3)), drawn(9, (3, 3))
-    f = lambda x: fnp.sum(fnp.exp(fnp.linalg.svdvals(x) ** 2))  # noqa: E731
-    expected = in_every_order(f, x, d, e)["forward over reverse"]()
-    ways = in_every_order(lambda x: f(x / scale), x * scale, d, e)
+
+    def function(size: float) -> Function:
+        return lambda x: fnp.sum(fnp.exp((fnp.linalg.svdvals(x) / size) ** 2))
+
+    expected = in_every_order(function(1.0), x, d, e)["forward over reverse"]()
+    ways = in_every_order(function(scale), x * scale, d, e)
     for order in ORDERS[1:]:
         assert_allclose(ways[order]() * scale * scale, expected, rtol=1e-9)
 
