@@ -10,7 +10,7 @@ derivatives of F (Lewis and Sendov, "Twice differentiable spectral functions", 2
 are zero, all quotients are k = H_ii: a smooth F is even there. Only dg is known, which is H times
 the diagonal of D. But F is symmetric in equal values, so that dg_i - dg_j = k (D_ii - D_jj), and at
 zeros it is even, so that dg_i = k D_ii. In bases that are turned at random, where these differ from
-0, k follows.
+0, k follows. Between a zero and a value that counts as equal to it, but is none, k is g / s.
 
 >>> clusters(np.array([3.0, 2.0, 2.0, 1.0]))
 [[1, 2]]
@@ -212,7 +212,7 @@ def _of_one(
     nothing, known = nothing_bound(d) * size, count <= 1.5
     greatest = np.max(np.abs(dg), initial=0)
     # What is left of greater numbers where slopes cancel, or what they are multiplied by does.
-    noise = greatest * (size / slope) if slope else 0.0
+    noise = greatest / slope * size if slope else 0.0
     noise = nothing_bound(s) * max(noise, np.max(np.abs(g)) * size / max(1.0, np.max(np.abs(s))))
     noise = noise if known else 0.0
     zero = np.zeros(0, int) if hermitian else _zeros(s, d.shape)
@@ -290,6 +290,9 @@ known_to_be_smooth: Primitive = failing(
 
 
 def _push_ties(tangents: tuple[Value, ...], out: Value, *args: Value, **params: Hashable) -> Value:
+    if all(tangent is None for tangent in tangents[:4]):  # the direction alone moves
+        d, dg = (args[k] * 0 if tangents[k] is None else tangents[k] for k in (4, 5))
+        return at_ties(*args[:4], d, dg, args[6], **params)
     return known_to_be_smooth(args[1], out, **params)
 
 

@@ -328,6 +328,14 @@ def test_what_cannot_be_known_is_refused() -> None:
         fg.grad(both)(x)
 
 
+def test_the_direction_of_a_second_derivative_may_move() -> None:
+    f = lambda x: fnp.sum(fnp.exp(fnp.linalg.eigvalsh(x)))  # noqa: E731
+    x, d, e = with_eigenvalues([1, 1, 3]), drawn(6, (3, 3)), drawn(7, (3, 3))
+    along = lambda d: fg.hvp(f, (x,), (d,))  # noqa: E731
+    assert_allclose(fg.jvp(along, (d,), (e,))[1], along(e), atol=1e-12)
+    assert_allclose(fg.jacfwd(along)(d), fg.hessian(f)(x), atol=1e-12)
+
+
 def test_a_third_derivative_at_a_tie_is_refused() -> None:
     f = lambda x: fnp.sum(fnp.exp(fnp.linalg.eigvalsh(x)))  # noqa: E731
     d = np.array([[1.0, 2.0], [2.0, -1.0]])
