@@ -181,9 +181,9 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") ->
     equal eigenvalues are taken to enter alike, since nobody can see it; a function that tells one
     from the other is refused where its first derivatives show that. ``DegenerateError`` says what
     is not known: forward over forward mode does not know the function when it needs it; nor does
-    reverse over forward mode where all first derivatives by the eigenvalues are 0; both kinds of
-    reverse over another mode may refuse where second derivatives cancel up to rounding; third
-    derivatives are not there. For close eigenvalues digits are lost, in proportion to 1 /
+    reverse over forward mode where all first derivatives by the eigenvalues are 0; it and reverse
+    over reverse mode may refuse where second derivatives cancel up to rounding; third derivatives
+    are not there. For close eigenvalues digits are lost, in proportion to 1 /
     difference (Lewis and Sendov, "Twice differentiable spectral functions", 2001).
 
     Examples
