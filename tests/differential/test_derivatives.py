@@ -62,13 +62,15 @@ class Apart(Draw):
 
 
 class Case:
-    """A call of a function, as a function of the inexact arrays among its arguments."""
+    """A call of a function, as a function of the inexact arrays among its arguments.
 
-    def __init__(self, name: str, number: int) -> None:
-        self.own, self.peer = pair_of(name)
-        generator = generator_of(name)
-        assert generator is not None
-        self.args, self.kwargs = generator(Apart(zlib.crc32(name.encode()), 11, number))
+    It knows nothing of the draws: ``jit`` follows all that the methods of its class may read.
+    """
+
+    def __init__(
+        self, own: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> None:
+        self.own, self.args, self.kwargs = own, args, kwargs
         self.leaves: list[np.ndarray[Any, Any]] = []
         self._exchanged((self.args, self.kwargs), self._collected)
 
@@ -91,24 +93,32 @@ class Case:
         args, kwargs = self._exchanged((self.args, self.kwargs), lambda _: next(following))
         return [part for part in fg.tree.leaves(self.own(*args, **kwargs)) if is_array(part)]
 
-    def works(self) -> bool:
-        """Whether NumPy takes it, with finite results."""
-        arrays = [as_arrays(arg) for arg in self.args]
-        expected = called(self.peer, arrays, {k: as_arrays(v) for k, v in self.kwargs.items()})
-        parts = called(self, self.leaves, {}).value or []
-        finite = all(np.isfinite(np.asarray(part)).all() for part in parts)
-        return bool(expected.error is None and self.leaves and parts and finite)
 
-    def is_smooth(self) -> bool:
-        """Whether results are inexact, and are of the same shapes and dtypes close by."""
-        steps = [1e-5 * np.linspace(-1, 1.1, x.size).reshape(x.shape) for x in self.leaves]
-        shifts = [
-            [x + side * step for x, step in zip(self.leaves, steps, strict=True)]
-            for side in (1, -1)
-        ]
-        here = kinds(self(*self.leaves))
-        near = [kinds(called(self, shift, {}).value or []) for shift in shifts]
-        return near == [here, here] and any(kind in "fc" for _, kind in here)
+def drawn(name: str, draw: Draw) -> Case:
+    """A call of a function with drawn arguments."""
+    generator = generator_of(name)
+    assert generator is not None
+    return Case(pair_of(name)[0], *generator(draw))
+
+
+def works(case: Case, peer: Callable[..., Any]) -> bool:
+    """Whether NumPy takes it, with finite results."""
+    arrays = [as_arrays(arg) for arg in case.args]
+    expected = called(peer, arrays, {k: as_arrays(v) for k, v in case.kwargs.items()})
+    parts = called(case, case.leaves, {}).value or []
+    finite = all(np.isfinite(np.asarray(part)).all() for part in parts)
+    return bool(expected.error is None and case.leaves and parts and finite)
+
+
+def is_smooth(case: Case) -> bool:
+    """Whether results are inexact, and are of the same shapes and dtypes close by."""
+    steps = [1e-5 * np.linspace(-1, 1.1, x.size).reshape(x.shape) for x in case.leaves]
+    shifts = [
+        [x + side * step for x, step in zip(case.leaves, steps, strict=True)] for side in (1, -1)
+    ]
+    here = kinds(case(*case.leaves))
+    near = [kinds(called(case, shift, {}).value or []) for shift in shifts]
+    return near == [here, here] and any(kind in "fc" for _, kind in here)
 
 
 def kinds(parts: Sequence[Any]) -> list[tuple[Any, str]]:
@@ -122,8 +132,9 @@ def is_array(x: Any) -> bool:
 @cache
 def cases(name: str) -> list[Case]:
     """Calls that work; there are none of functions that take no inexact arrays."""
-    found = (case for number in range(4 * CALLS) if (case := Case(name, number)).works())
-    return list(islice(found, CALLS))
+    seed, peer = zlib.crc32(name.encode()), pair_of(name)[1]
+    calls = (drawn(name, Apart(seed, 11, number)) for number in range(4 * CALLS))
+    return list(islice((case for case in calls if works(case, peer)), CALLS))
 
 
 def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -170,7 +181,7 @@ def batched(case: Case) -> tuple[Outcome, Outcome]:
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_are_those_of_the_values_and_a_batch_is_a_loop(name: str) -> None:
     for case in cases(name):
-        if name not in OF_ANY_BASIS and case.is_smooth():
+        if name not in OF_ANY_BASIS and is_smooth(case):
             try:
                 fg.testing.check_grads(case, case.leaves, order=1)
             except CheckError as error:
