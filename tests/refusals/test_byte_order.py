@@ -50,16 +50,26 @@ def differs(path: str, mode: str) -> str:
     with np.errstate(all="ignore"):
         try:
             wanted = called(mode, function, call, traced)
-            again = called(mode, function, call, traced)
-            assert_bits(again, wanted)
-        except Exception:  # it has no such mode, no result of arrays, or another one each time
+        except Exception:  # it has no such mode
             return ""
         try:
             found = called(mode, function, other, traced)
             assert_bits(found, wanted)
         except Exception as error:
+            again = called(mode, function, call, traced)
+            if not has_bits(again, wanted):  # another result each time, or none of arrays
+                return ""
             return f"{path}, {mode}: {type(error).__name__}: {str(error)[:300]}"
     return ""
+
+
+def has_bits(found: Any, wanted: Any) -> bool:
+    """Whether results are arrays with the same bits."""
+    try:
+        assert_bits(found, wanted)
+    except Exception:
+        return False
+    return True
 
 
 UNREAD = frozenset({"fg.parallel.slices"})
@@ -76,7 +86,10 @@ def test_arrays_of_the_other_order_are_read_by_a_share_of_the_functions() -> Non
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", MODES)
 def test_arrays_of_the_other_order_are_read_by_every_function(mode: str) -> None:
-    paths = [path for path in functions() if path not in UNREAD]
+    """Compiling takes longest: ``jit``, which reads all arguments in one place, has a share."""
+    share = 4 if mode == "jit" else 1
+    every = [path for path in functions() if path not in UNREAD]
+    paths = [path for path in every if zlib.crc32(path.encode()) % share == 0]
     assert [text for path in paths if (text := differs(path, mode))] == []
 
 

@@ -60,7 +60,7 @@ class VectorFunction:
         return out[:count]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)  # as many as a test compares at each of several operands
 def _compiled(function: VectorFunction) -> tuple[Callable[..., None], Code]:
     ufunc, dtype, machine = function.ufunc, function.dtype, function.machine
     width = function.width or machine.bits // 8 // dtype.itemsize
