@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -61,8 +60,15 @@ def _operation(primitive: Any) -> Callable[..., Any]:
     return lambda *args, **params: apply(primitive, *args, **params)
 
 
-run: Final = SimpleNamespace(
-    **{each.name: _operation(each) for each in (*every_primitive(), *strangers())}
+class _Operations:
+    """Operations as attributes: ``jit`` follows those alone that a program names."""
+
+    def __init__(self, operations: dict[str, Callable[..., Any]]) -> None:
+        vars(self).update(operations)
+
+
+run: Final[Any] = _Operations(
+    {each.name: _operation(each) for each in (*every_primitive(), *strangers())}
 )
 """Every primitive with one result by its name, strangers' too: ``run.sin(x)``."""
 
