@@ -115,9 +115,11 @@ def test_some_bounded_problems_have_the_derivatives_of_their_solutions(name: str
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_hundred_bounded_problems_have_the_derivatives_of_their_solutions(name: str) -> None:
-    held = [is_differentiated_as_by_differences(name, seed) for seed in range(100)]
+    """Each solver has a fourth of them."""
+    seeds = range([*SOLVERS].index(name) % 4, 100, 4)
+    held = [is_differentiated_as_by_differences(name, seed) for seed in seeds]
     assert {0, 1, 2} <= set(held)
-    assert held.count(-1) < 20
+    assert held.count(-1) < 5
 
 
 # ------------------------------------------------------------------------------- in closed form
