@@ -160,7 +160,7 @@ def test_operators_of_one_number(name: str) -> None:
 @pytest.mark.parametrize("name", BINARY)
 def test_operators_of_two_numbers(name: str) -> None:
     tried = [
-        check((name, (first,), (second,)), turn, 6)
+        check((name, (first,), (second,)), turn, len(WAYS))
         for turn, (first, second) in enumerate(
             product(["s", "t", "n", "b", "z", 2, 0.5], repeat=2), list(BINARY).index(name)
         )

@@ -8,6 +8,7 @@ staged.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,12 @@ ORDERS: dict[str, Callable[[Body], Body]] = {
 }
 
 
+@cache
+def in_python(rule: str, order: str) -> np.ndarray[Any, Any]:
+    """What a loop of Python's comes to."""
+    return np.asarray(ORDERS[order](of(python_loop, RULES[rule]))(X))
+
+
 def of(loop: Callable[[Body, Any], Any], rule: Body) -> Body:
     """A function of an array to a number, whose steps read the array too."""
 
@@ -81,17 +88,18 @@ def of(loop: Callable[[Body, Any], Any], rule: Body) -> Body:
 def test_a_rule_that_is_no_derivative_means_the_same_in_every_loop(
     rule: str, loop: str, order: str
 ) -> None:
-    """Staged in one of three ways, which take turns: each meets every rule, loop and order."""
+    """Every other one is staged, in one of three ways in turn: each meets every rule and loop."""
     transform = ORDERS[order]
     f = of(LOOPS[loop], RULES[rule])
-    expected = np.asarray(transform(of(python_loop, RULES[rule]))(X))
+    expected = in_python(rule, order)
     staged: dict[str, Body] = {
         "jit": fg.jit(transform(f)),
         "of jit": transform(fg.jit(f)),
         "vmap": lambda x: fg.jit(fg.vmap(transform(f)))(fnp.stack([x, 0.5 * x]))[0],
     }
     turn = [*RULES].index(rule) + [*LOOPS].index(loop) + [*ORDERS].index(order)
-    for name, way in [("eager", transform(f)), *in_turn([*staged.items()], turn, 1)]:
+    chosen = in_turn([*staged.items()], turn // 2, 1) if turn % 2 else []
+    for name, way in [("eager", transform(f)), *chosen]:
         error = np.max(abs(np.asarray(way(X)) - expected)) / np.max(abs(expected))
         assert error < 1e-10, name
 
@@ -121,7 +129,8 @@ def test_third_derivatives_of_a_loop_with_such_a_rule(checkpoints: int | None, o
 
     f = of(lambda body, x: counted(body, x, checkpoints=checkpoints), body)
     expected = np.asarray(THIRD[order](of(python_loop, body))(X))
-    for way in (THIRD[order](f), fg.jit(THIRD[order](f))):
+    staged = (checkpoints is None) == (order == "forward over reverse over forward")
+    for way in (THIRD[order](f), fg.jit(THIRD[order](f)))[: 1 + staged]:
         np.testing.assert_allclose(way(X), expected, rtol=1e-10, atol=1e-12)
 
 

@@ -69,11 +69,15 @@ class Found:
 
     def others(self) -> dict[str, tuple[Array, Array]]:
         """Values and slopes of the staged and the batched function, each with the expected ones."""
-        found = {}
-        for name, own in {"value": self.function, "slope": pulled(self.function, 0)}.items():
-            expected = np.asarray(own(*self.operands))
-            found[f"jit of {name}"] = np.asarray(fg.jit(own)(*self.operands)), expected
-            found[f"vmap of {name}"] = np.asarray(fg.vmap(own)(*self.operands)), expected
+        function, slope = self.function, pulled(self.function, 0)
+
+        def both(*x: Any) -> dict[str, Any]:
+            return {"value": function(*x), "slope": slope(*x)}
+
+        found, expected = {}, both(*self.operands)
+        for way, other in {"jit": fg.jit(both), "vmap": fg.vmap(both)}.items():
+            for name, own in other(*self.operands).items():
+                found[f"{way} of {name}"] = np.asarray(own), np.asarray(expected[name])
         return found
 
     def _computed(self, ways: dict[str, Function]) -> dict[str, Array]:

@@ -28,8 +28,8 @@ def bounds(function: Callable[[Any], Any], x: float) -> tuple[float, float] | No
     steps = unit * np.outer([1.0, -1.0], STEPS)
     near = x + steps
     with np.errstate(all="ignore"):
-        here = float(np.asarray(function(np.array([x])))[0])
-        rise = np.asarray(function(near.ravel()), float).reshape(near.shape) - here
+        found = np.asarray(function(np.array([x, *near.ravel()])), float)
+        here, rise = float(found[0]), found[1:].reshape(near.shape) - found[0]
         sides = [
             _limit(r / (n - x), np.abs(r), here, n - x) for r, n in zip(rise, near, strict=True)
         ]

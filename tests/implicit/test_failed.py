@@ -221,9 +221,15 @@ MODES: Mapping[str, Callable[[Function], Function]] = MappingProxyType(
 )
 
 TRIED: Mapping[str, Sequence[str]] = MappingProxyType(
-    {"value": tuple(MODES), "grad of grad": ("one by one",)}
+    {
+        "value": tuple(MODES),
+        "grad": ("one by one", "jit"),
+        "jvp": ("one by one",),
+        "grad of grad": ("one by one",),
+        "jvp of grad": ("jit",),
+    }
 )
-"""Where not one by one and in a program: the two second derivatives are programs of one kind."""
+"""Where derivatives are taken: both first ones are programs of one kind, and both second ones."""
 
 
 @pytest.mark.slow
@@ -235,7 +241,7 @@ def test_nan_is_for_the_bad_example_alone_in_every_mode(function: Any, number: i
         expected = np.array([f(GOOD), np.nan if is_lost else 0.0, f(3.0)])
         assert np.isfinite(expected[::2]).all()
         for mode, in_mode in MODES.items():
-            if mode in TRIED.get(name, ("one by one", "jit")):
+            if mode in TRIED[name]:
                 assert_allclose(in_mode(f)(STACK), expected, rtol=1e-6, atol=1e-9, err_msg=mode)
 
 
