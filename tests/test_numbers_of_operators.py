@@ -185,10 +185,10 @@ def trees() -> st.SearchStrategy[Tree]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(trees(), st.integers(0, 2))
+@given(trees(), st.integers(0, 5))
 def test_expressions(tree: Tree, turn: int) -> None:
     with np.errstate(all="ignore"):
-        assume(check(tree, turn, 3))
+        assume(check(tree, turn, 6))
 
 
 def test_what_is_computed_from_numbers_alone_stays_one_outside() -> None:

@@ -58,15 +58,15 @@ def test_scikit_learn_s_checks(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize(
     ("estimator", "expected"),
     [
-        (Classifier(small_net), {}),
-        *[(Regressor(optimizer=make(0.01)), {}) for make in (optim.adamw, optim.lion)],
+        (Classifier(small_net, optimizer=optim.adamw(0.01)), {}),
+        (Regressor(optimizer=optim.lion(0.01)), {}),
         # Adam's last digits decide when training stops; rows of weight 0 are drawn for validation
         (
             Regressor(early_stopping=True, validation_fraction=0.3, batch_size=7),
             {"check_sample_weight_equivalence_on_dense_data": "the order of random rows differs"},
         ),
     ],
-    ids=["a net", "adamw", "lion", "early stopping"],
+    ids=["a net by adamw", "lion", "early stopping"],
 )
 def test_scikit_learn_s_checks_with_options(estimator: Any, expected: dict[str, str]) -> None:
     check_estimator(estimator, expected_failed_checks=expected, on_skip=None, on_fail="raise")

@@ -278,6 +278,16 @@ EVEN_AT_ZERO = frozenset("binom iv ive jv kv kve yv".split())
 PLACES = (1e-6, 0.04, 0.31, 0.5, 0.77, 0.999)
 
 
+def mixed(*choices: Sequence[float]) -> list[Point]:
+    """Every other combination: of two choices each meets every other one of a third."""
+    places = product(*[range(len(each)) for each in choices])
+    return [
+        tuple([each[k] for each, k in zip(choices, place, strict=True)])
+        for place in places
+        if sum(place) % 2 == 0
+    ]
+
+
 def points(name: str, arity: int) -> list[Point]:
     """Points: magnitudes of both signs, or combinations of parameters and arguments."""
     if arity == 1:
@@ -287,13 +297,13 @@ def points(name: str, arity: int) -> list[Point]:
     if arity == 3 and name.endswith("inv"):
         return [*product((0.61, 2.3, 64.1), (0.7, 1.9), LEVELS[1:5])]
     if arity == 3:
-        return [*product((0.03, 0.61, 2.3, 64.1), (0.05, 0.7, 1.9, 71.3), PLACES)]
+        return mixed((0.03, 0.61, 2.3, 64.1), (0.05, 0.7, 1.9, 71.3), PLACES)
     if name.endswith("inv"):
         return [*product(SHAPES[2:], LEVELS)]
     close = ((1 + 1e-9, 1.0), (64.0, 64.1), (430.0, 431.5), (1e6, 1e-3), (1e-3, 1e6))
     if name in EVEN_AT_ZERO:
         return [*product(SHAPES[1:6], [1.0731 * x for x in SHAPES[1:]])]
-    return [*close, *product(SHAPES, [1.0731 * x for x in SHAPES])]
+    return [*close, *mixed(SHAPES, [1.0731 * x for x in SHAPES])]
 
 
 def derivatives_of(twin: Twin, point: Point) -> list[Any]:
