@@ -84,7 +84,7 @@ def test_every_primitive_is_evaluation_s(primitive: Primitive) -> None:
             for form in (case, case.in_single_precision())[: 1 + (number % 2 == 0)]:
                 plain = moves or (exact and has_plain_instructions(form.function(), *form.args))
                 assert_same(form.function(), *form.args, exact=plain)
-                if exact or (isinstance(structure, Elementwise) and form is case):
+                if not number and (exact or (isinstance(structure, Elementwise) and form is case)):
                     assert_same(form.function(), *form.args, exact=True, backend=EXACT)
 
 
