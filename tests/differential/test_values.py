@@ -21,7 +21,7 @@ from tests.differential.calls import GENERATORS, generator_of
 from tests.differential.compare import as_arrays, as_tensors, called, described, difference
 from tests.differential.draw import Draw
 
-CALLS = 100
+CALLS = 64
 
 WITHOUT_PEER = {
     "at": "NumPy writes in place instead",

@@ -135,7 +135,7 @@ WRONG_COMPLEX = {
 @pytest.mark.parametrize("name", WRONG_COMPLEX)
 def test_wrong_rules_of_complex_functions_are_found_at_every_size(name):
     value, slope = WRONG_COMPLEX[name]
-    for size in range(1, 10):
+    for size in (1, 2, 3, 5, 9):
         rng = np.random.default_rng(size)
         for z in (np.zeros(size, complex), rng.normal(size=size) + 1j * rng.normal(size=size)):
             with pytest.raises(CheckError, match="is wrong"):
