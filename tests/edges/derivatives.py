@@ -75,7 +75,8 @@ class Found:
             return {"value": function(*x), "slope": slope(*x)}
 
         found, expected = {}, both(*self.operands)
-        for way, other in {"jit": fg.jit(both), "vmap": fg.vmap(both)}.items():
+        ways: dict[str, Any] = {"jit": fg.jit(both), "vmap": fg.vmap(both)}
+        for way, other in ways.items():
             for name, own in other(*self.operands).items():
                 found[f"{way} of {name}"] = np.asarray(own), np.asarray(expected[name])
         return found
