@@ -208,7 +208,7 @@ def _of_one(
     out = np.zeros_like(d)
     v = np.conj(vh.T)
     inner = np.conj(u.T) @ d @ v
-    size, slope = np.max(np.abs(d), initial=0), np.max(np.abs(np.diag(inner).real), initial=0)
+    size, slope = np.max(np.abs(d), initial=0), np.max(np.abs(np.real(np.diag(inner))), initial=0)
     nothing, known = nothing_bound(d) * size, count <= 1.5
     greatest = np.max(np.abs(dg), initial=0)
     # What is left of greater numbers where slopes cancel, or what they are multiplied by does.
