@@ -98,12 +98,8 @@ LIBRARIES: dict[str, dict[str, Use]] = {
 }
 
 
-def check_every_mode(module: Any, use: Use) -> None:
-    """Check that tensors and tracers have the results of arrays, and numerical derivatives.
-
-    Except for ``jit`` with xarray, which leads to all modules that are loaded: ``jit`` takes
-    seconds to find that these are more than it can watch.
-    """
+def check_every_mode(module: Any, use: Use, stages: bool) -> None:
+    """Check that tensors and tracers have the results of arrays, and numerical derivatives."""
 
     def f(x: Any) -> Any:
         return use(module, x)
@@ -113,7 +109,7 @@ def check_every_mode(module: Any, use: Use) -> None:
     np.testing.assert_allclose(result, np.asarray(use(module, X)), rtol=1e-12)
     fg.testing.check_grads(f, (X,), order=1)
     laws.vmap_is_loop(f, (X,))
-    if module.__name__ != "xarray":
+    if stages:
         with warnings.catch_warnings():  # libraries that look for Dask lead to all of its modules
             warnings.simplefilter("ignore", JitWarning)
             laws.jit_is_eager(f, (X,))

@@ -75,7 +75,7 @@ class Found:
             return {"value": function(*x), "slope": slope(*x)}
 
         found, expected = {}, both(*self.operands)
-        ways: dict[str, Any] = {"jit": fg.jit(both), "vmap": fg.vmap(both)}
+        ways: dict[str, Function] = {"jit": fg.jit(both), "vmap": fg.vmap(both)}
         for way, other in ways.items():
             for name, own in other(*self.operands).items():
                 found[f"{way} of {name}"] = np.asarray(own), np.asarray(expected[name])

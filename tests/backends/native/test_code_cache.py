@@ -161,7 +161,7 @@ while True:
 @pytest.mark.slow
 def test_processes_that_write_at_once_and_are_killed_do_no_harm(folder: Path) -> None:
     command = [sys.executable, "-c", WRITER, NAME, "300000"]
-    for _ in range(5):
+    for _ in range(3):
         writers = [
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             for _ in range(2)
