@@ -201,6 +201,9 @@ def native_code_of(
             words[1] = 1
 
         def improve() -> None:
+            if tools.has_much_to_do:  # else threads, and programs that are gone, would pile up
+                words[1] = _PATIENCE
+                return
             work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
             with suppress(RuntimeError):  # no thread begins any more when Python ends
                 begin_thread(work, "funcgrad compiles", daemon=True)

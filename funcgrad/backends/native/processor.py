@@ -45,6 +45,9 @@ _QUIET: Final = 0.01
 _LONGEST_WAIT: Final = 1.0
 """Seconds after which it goes on in any case."""
 
+_MOST_WAITING: Final = 8
+"""Threads that work in the background, one at a time; programs beyond ask again later."""
+
 _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""
 
@@ -204,6 +207,11 @@ class Toolchain:
             finally:
                 self._in_background = 0
                 del self._forks[claim]
+
+    @property
+    def has_much_to_do(self) -> bool:
+        """Whether enough threads wait to work in the background."""
+        return len(self._forks) >= _MOST_WAITING
 
     def _piece(self, work: Callable[[], T]) -> T:
         end = monotonic() + _LONGEST_WAIT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -17,6 +18,7 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
+from funcgrad.backends.native import native_code
 from funcgrad.backends.native.native_backend import NATIVE
 from funcgrad.backends.native.native_code import BEST
 from funcgrad.backends.native.processor import Toolchain
@@ -54,6 +56,29 @@ def test_a_piece_that_would_begin_while_python_ends_is_abandoned() -> None:
     thread.start()
     thread.join()
     assert len(made) == 1
+
+
+def test_programs_beyond_a_few_ask_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that makes programs all the time had a waiting thread for each, gone or not."""
+    asked, begin = list[Callable[[], object]](), native_code.begin_thread
+
+    def begun(work: Callable[[], object], *args: Any, **options: Any) -> Thread:
+        asked.append(work)
+        return begin(work, *args, **options)
+
+    monkeypatch.setattr(native_code, "begin_thread", begun)
+    monkeypatch.setattr(native_code, "_PATIENCE", 1)
+    x = np.ones(5)
+    functions = [fg.jit(lambda x, k=k: fnp.sum(fnp.tanh(x) * k), backend=NATIVE) for k in range(40)]
+    with NATIVE._tools._background:
+        for f in functions * 3:
+            f(x)
+        assert 4 < len(asked) < 20
+    deadline = time.monotonic() + 60
+    while len(asked) < 40 and time.monotonic() < deadline:
+        for f in functions:
+            f(x)
+    assert len(asked) == 40
 
 
 SCRIPT = """
