@@ -135,8 +135,10 @@ class Libraries:
         """Whether the module of this name belongs to a library."""
         top = _top(module)
         if top not in self._known:
-            standard, loaded = _is_standard(top), [*sys.modules.items()]
-            files = [_file(value) for name, value in loaded if not standard and _top(name) == top]
+            standard = _is_standard(top)
+            loaded = {} if standard else sys.modules.copy()
+            near = [name for name in loaded if name.startswith(top)]
+            files = [_file(loaded[name]) for name in near if _top(name) == top]
             foreign = any(file.endswith(_COMPILED) for file in files)
             self._known[top], self.met_foreign = standard or foreign, self.met_foreign or foreign
         return self._known[top]
