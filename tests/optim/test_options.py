@@ -101,21 +101,16 @@ def test_the_options_are_found():
 
 @pytest.mark.slow
 @every_option
-def test_an_option_is_batched(name, option, value):
-    values = [value, value * 0.7 + 0.01]
-    rows = fg.jit(fg.vmap(lambda v: result(name, option, v)))(fg.tensor(values))
-    assert_allclose(rows[0], result(name, option, value), rtol=1e-10)
-    assert_allclose(rows[1], result(name, option, values[1]), rtol=1e-10)
-
-
-@pytest.mark.slow
-@every_option
-def test_a_run_is_differentiated_in_an_option(name, option, value):
+def test_a_run_is_batched_and_differentiated_in_an_option(name, option, value):
     value = 0.95 * value + 1e-3  # beside a place where it decides
-    slope = fg.jit(fg.grad(lambda v: result(name, option, v)))(value)
-    step = 1e-6
-    difference = result(name, option, value + step) - result(name, option, value - step)
-    assert_allclose(slope, difference / (2 * step), rtol=1e-4, atol=1e-6)
+    values = np.array([value, value * 0.7 + 0.01])
+    batched = fg.jit(fg.vmap(fg.value_and_grad(lambda v: result(name, option, v))))
+    rows, slopes = batched(fg.tensor(values))
+    one, other, above, below = [
+        result(name, option, v) for v in (*values, value + 1e-6, value - 1e-6)
+    ]
+    assert_allclose(rows, [one, other], rtol=1e-10)
+    assert_allclose(slopes[0], (above - below) / 2e-6, rtol=1e-4, atol=1e-6)
 
 
 @every_option
