@@ -287,11 +287,12 @@ def _pull_slopes(
 
 
 def _weighted_spec(x: Spec, told: Spec, count: Spec, g: Spec, **_: Hashable) -> Spec:
-    return Spec(x.shape, np.result_type(linalg_dtype("svd", x.dtype), g.dtype))
+    return Spec(x.shape, np.result_type(linalg_dtype("svd", x.dtype), told.dtype, g.dtype))
 
 
 def _slopes_spec(x: Spec, told: Spec, count: Spec, d: Spec, **_: Hashable) -> Spec:
-    return Spec((*x.shape[:-2], min(x.shape[-2:])), real_dtype(linalg_dtype("svd", x.dtype)))
+    dtype = np.result_type(linalg_dtype("svd", x.dtype), told.dtype, d.dtype)
+    return Spec((*x.shape[:-2], min(x.shape[-2:])), real_dtype(dtype))
 
 
 def _subjects(of_slopes: bool) -> Iterator[Sample]:
