@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.primitives.elementwise import batch_elementwise
+from funcgrad.shape import spec_of
 from funcgrad.tensor import apply, apply2
 from tests.conformance import (
     Case,
@@ -25,6 +26,7 @@ from tests.conformance import (
     in_turn,
     representatives,
 )
+from tests.together import together
 
 PRIMITIVES = tuple(every_primitive())
 BYTE = np.dtype(np.int8)
@@ -34,6 +36,31 @@ BYTE = np.dtype(np.int8)
 def _quiet():
     with np.errstate(all="ignore"):
         yield
+
+
+# ------------------------------------------------------------------------------ two precisions
+
+
+OTHER = {"e": "f", "f": "d", "d": "f", "F": "D", "D": "F"}
+
+
+@together("primitive", [*PRIMITIVES, *every_primitive(several=True)])
+def test_a_result_has_the_dtype_that_is_said_where_one_argument_has_another(primitive: Any) -> None:
+    for case in islice(every_case([primitive]), 3):
+        inexact = [k for k, x in enumerate(case.args) if getattr(x, "dtype", BYTE).kind in "fc"]
+        for k in inexact if len(inexact) > 1 else ():
+            args = list(case.args)
+            args[k] = args[k].astype(OTHER[args[k].dtype.char])
+            try:
+                found = primitive.evaluate(*args, **case.sample.params)
+            except (TypeError, ValueError):  # not defined for these dtypes
+                continue
+            told = primitive.result(*map(spec_of, args), **case.sample.params)
+            dtypes = [
+                [x.dtype for x in (each if isinstance(each, tuple) else (each,))]
+                for each in (found, told)
+            ]
+            assert dtypes[0] == dtypes[1], (primitive, k, *dtypes)
 
 
 # ---------------------------------------------------------------------------------- every dtype
