@@ -113,6 +113,7 @@ def test_some_bounded_problems_have_the_derivatives_of_their_solutions(name: str
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # of SLSQP in older SciPys
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_hundred_bounded_problems_have_the_derivatives_of_their_solutions(name: str) -> None:
     """Each solver has a fourth of them."""
