@@ -22,6 +22,7 @@ from funcgrad.backends.native import native_code
 from funcgrad.backends.native.native_backend import NATIVE
 from funcgrad.backends.native.native_code import BEST
 from funcgrad.backends.native.processor import Toolchain
+from funcgrad.process_locks import begin_thread
 
 
 def sines(count: int) -> Callable[[Any], Any]:
@@ -60,7 +61,7 @@ def test_a_piece_that_would_begin_while_python_ends_is_abandoned() -> None:
 
 def test_programs_beyond_a_few_ask_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that makes programs all the time had a waiting thread for each, gone or not."""
-    asked, begin = list[Callable[[], object]](), native_code.begin_thread
+    asked, begin = list[Callable[[], object]](), begin_thread
 
     def begun(work: Callable[[], object], *args: Any, **options: Any) -> Thread:
         asked.append(work)
