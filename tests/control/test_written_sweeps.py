@@ -141,7 +141,8 @@ def test_states_take_little_more_memory_than_they_have() -> None:
     gradient = fg.jit(fg.grad(f))
     for count in (92, 93):  # before an array of states gets longer, and after
         gradient(x, count)
-        assert peak(partial(gradient, x, count)) < 1.5 * count * x.nbytes + 20 * x.nbytes
+        # With NumPy from 2.5 on, there are the shorter array and the longer one for a moment.
+        assert peak(partial(gradient, x, count)) < 1.75 * count * x.nbytes + 20 * x.nbytes
 
 
 def test_a_way_back_that_reads_no_state_takes_as_many_steps() -> None:

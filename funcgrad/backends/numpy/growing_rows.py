@@ -34,6 +34,7 @@ def first_rows(spec: Spec) -> int:
 def lengthen(stack: np.ndarray[Any, Any]) -> None:
     """Make room for half as many more rows, in place.
 
-    The memory may move, so no other array may use it. Large stacks move without a copy.
+    The memory may move, so no other array may use it. Large stacks move without a copy, but for
+    NumPy from 2.5 on.
     """
     stack.resize((len(stack) * 3 // 2, *stack.shape[1:]), refcheck=False)
