@@ -92,7 +92,7 @@ def equal_share(w: Array) -> float:
 def near(w: Array) -> Any:
     """Whether eigenvalues are equal but for rounding; with itself each one is.
 
-    Real ones, which are in order, are also equal by others that lie between them.
+    Real eigenvalues are in order: two are also equal if each one is equal to the next between them.
     """
     if w.dtype.kind == "c":
         return np.abs(w[..., None, :] - w[..., :, None]) <= equal_bound(w)[..., None, None]

@@ -211,7 +211,7 @@ def _of_one(
     size, slope = np.max(np.abs(d), initial=0), np.max(np.abs(np.real(np.diag(inner))), initial=0)
     nothing, known = nothing_bound(d) * size, count <= 1.5
     greatest = np.max(np.abs(dg), initial=0)
-    # What is left of greater numbers where slopes cancel, or what they are multiplied by does.
+    # Rounding errors of large numbers remain where slopes, or the factors of slopes, cancel.
     noise = greatest / slope * size if slope else 0.0
     noise = nothing_bound(s) * max(noise, np.max(np.abs(g)) * size / max(1.0, np.max(np.abs(s))))
     noise = noise if known else 0.0

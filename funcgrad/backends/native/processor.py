@@ -46,7 +46,7 @@ _LONGEST_WAIT: Final = 1.0
 """Seconds after which it goes on in any case."""
 
 _MOST_WAITING: Final = 8
-"""Threads that work in the background, one at a time; programs beyond ask again later."""
+"""The most threads that work, or wait to work, in the background; other programs ask again."""
 
 _LIBRARIES: Final = 32
 """Modules of one linker, which keeps some memory of each until all of them are gone."""

@@ -188,6 +188,6 @@ def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
 
 
 def _loaded(prefix: str) -> Iterator[str]:
-    """The names of loaded modules that begin so, of which there may be thousands to look at."""
+    """Find the loaded modules whose names begin with a prefix; thousands may be loaded."""
     if prefix:
         yield from [name for name in sys.modules if name.startswith(prefix)]
