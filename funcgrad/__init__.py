@@ -12,18 +12,19 @@ The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's 
 ``fg.random``, ``fg.testing``, ``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees), ``fg.extend``
 (operations of your own) and ``fg.interop`` (other libraries).
 
-The modules behind ``fg.pytree`` and ``fg.program`` are called ``trees`` and ``programs``: importing
-a submodule of the same name would replace the function in the package.
+Packages whose names begin with an underscore are internal.
 """
 
-from typing import TYPE_CHECKING
+import sys as _sys
+import typing as _typing
 
 from funcgrad import errors
-from funcgrad.freed_memory import keep_freed_memory as _keep_freed_memory
-from funcgrad.late_names import LateNames as _LateNames
-from funcgrad.tensor import Tensor, tensor
+from funcgrad._base.allocator import keep_freed_memory as _keep_freed_memory
+from funcgrad._hints.former_modules import FormerModules as _FormerModules
+from funcgrad._hints.lazy_names import LateNames as _LateNames
+from funcgrad.tensor.tensor import Tensor, tensor
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from funcgrad import (
         debug,
         extend,
@@ -39,27 +40,27 @@ if TYPE_CHECKING:
         testing,
         tree,
     )
-    from funcgrad.control.associative import associative_scan
-    from funcgrad.control.choices import cond, switch
-    from funcgrad.control.scans import map, scan
-    from funcgrad.control.whiles import fori_loop, while_loop
+    from funcgrad._control.associative import associative_scan
+    from funcgrad._control.choices import cond, switch
+    from funcgrad._control.scans import map, scan
+    from funcgrad._control.whiles import fori_loop, while_loop
+    from funcgrad._core.pytrees import pytree, static_field
+    from funcgrad._programs.program import Program
+    from funcgrad._staging.jit import jit
+    from funcgrad._transforms.batch import vmap
+    from funcgrad._transforms.checkpoint import checkpoint
+    from funcgrad._transforms.custom import custom_jvp, custom_vjp
+    from funcgrad._transforms.forward import jvp
+    from funcgrad._transforms.jacobian import hessian, hvp, jacfwd, jacrev
+    from funcgrad._transforms.linear import linear_transpose, linearize
+    from funcgrad._transforms.probe import probe
+    from funcgrad._transforms.reverse import grad, value_and_grad, vjp
+    from funcgrad._transforms.stage import program
+    from funcgrad._transforms.stop import stop_gradient
     from funcgrad.implicit.fixed_points import fixed_point
     from funcgrad.implicit.linear_solves import custom_linear_solve
     from funcgrad.implicit.roots import custom_root
     from funcgrad.integrate.odeint import odeint
-    from funcgrad.programs.program import Program
-    from funcgrad.staging.jit import jit
-    from funcgrad.transforms.batch import vmap
-    from funcgrad.transforms.checkpoint import checkpoint
-    from funcgrad.transforms.custom import custom_jvp, custom_vjp
-    from funcgrad.transforms.forward import jvp
-    from funcgrad.transforms.jacobian import hessian, hvp, jacfwd, jacrev
-    from funcgrad.transforms.linear import linear_transpose, linearize
-    from funcgrad.transforms.probe import probe
-    from funcgrad.transforms.reverse import grad, value_and_grad, vjp
-    from funcgrad.transforms.stage import program
-    from funcgrad.transforms.stop import stop_gradient
-    from funcgrad.trees import pytree, static_field
 
 __all__ = [
     "Program",
@@ -118,33 +119,34 @@ _LATE = _LateNames(
     __name__,
     {
         "": "debug extend implicit interop io nn numpy optim parallel random scipy testing tree",
-        "control.associative": "associative_scan",
-        "control.choices": "cond switch",
-        "control.scans": "map scan",
-        "control.whiles": "fori_loop while_loop",
+        "_control.associative": "associative_scan",
+        "_control.choices": "cond switch",
+        "_control.scans": "map scan",
+        "_control.whiles": "fori_loop while_loop",
         "implicit.fixed_points": "fixed_point",
         "implicit.linear_solves": "custom_linear_solve",
         "implicit.roots": "custom_root",
         "integrate.odeint": "odeint",
-        "programs.program": "Program",
-        "staging.jit": "jit",
-        "transforms.batch": "vmap",
-        "transforms.checkpoint": "checkpoint",
-        "transforms.custom": "custom_jvp custom_vjp",
-        "transforms.forward": "jvp",
-        "transforms.jacobian": "hessian hvp jacfwd jacrev",
-        "transforms.linear": "linear_transpose linearize",
-        "transforms.probe": "probe",
-        "transforms.reverse": "grad value_and_grad vjp",
-        "transforms.stage": "program",
-        "transforms.stop": "stop_gradient",
-        "trees": "pytree static_field",
+        "_programs.program": "Program",
+        "_staging.jit": "jit",
+        "_transforms.batch": "vmap",
+        "_transforms.checkpoint": "checkpoint",
+        "_transforms.custom": "custom_jvp custom_vjp",
+        "_transforms.forward": "jvp",
+        "_transforms.jacobian": "hessian hvp jacfwd jacrev",
+        "_transforms.linear": "linear_transpose linearize",
+        "_transforms.probe": "probe",
+        "_transforms.reverse": "grad value_and_grad vjp",
+        "_transforms.stage": "program",
+        "_transforms.stop": "stop_gradient",
+        "_core.pytrees": "pytree static_field",
     },
 )
 
 _keep_freed_memory()
+_sys.meta_path.append(_FormerModules())
 
-if not TYPE_CHECKING:  # which see the names above, and report others
+if not _typing.TYPE_CHECKING:  # which see the names above, and report others
     __getattr__ = _LATE.load
 
 

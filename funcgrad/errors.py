@@ -55,7 +55,7 @@ from typing import Any, Self
 
 from numpy.linalg import LinAlgError
 
-from funcgrad.users_line import libraries_calls, users_line
+from funcgrad._base.users_line import libraries_calls, users_line
 
 __all__ = [
     "ArgumentError",
@@ -259,7 +259,7 @@ def _remedy(calls: Sequence[tuple[str, str]]) -> str:
     """Find what to write in place of the first of these functions that has a known replacement."""
     if not calls:
         return ""
-    from funcgrad.answers import advice_of_call
+    from funcgrad._hints.names import advice_of_call
 
     return next((advice for call in calls if (advice := advice_of_call(*call))), "")
 

@@ -20,7 +20,7 @@ without another line of code. Rules are written with the functions of ``funcgrad
 ``fg.testing.check_primitive(gudermannian)`` checks all of its rules at all of its samples.
 
 A transformation of your own is a ``Trace``, which interprets operations on its tracers; the page
-``funcgrad/transforms/README.md`` has an example.
+``funcgrad/_transforms/README.md`` has an example.
 
 A saved program names an operation by its module and its name there, so define an operation that is
 to be saved at the top of a module.
@@ -34,13 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from funcgrad import folds
-from funcgrad.factorizations import Factorization, Factors, FromFactors
-from funcgrad.folds import Fold
-from funcgrad.foreign.foreign_function import ForeignFunction, foreign
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.places import IndexArray, Places, chosen_places
-from funcgrad.primitive import (
+from funcgrad._core.primitive import (
     DISCRETE,
     OPPOSITE,
     SAME,
@@ -52,22 +46,12 @@ from funcgrad.primitive import (
     Sample,
     Selection,
 )
-from funcgrad.primitives.elementwise import (
-    batch_elementwise,
-    combined,
-    complexes,
-    edges,
-    elementwise,
-    elementwise_result,
-    reals,
-)
-from funcgrad.primitives.movement import movement
-from funcgrad.primitives.recurrence import batch_along_axis
-from funcgrad.primitives.reduction import batch_reduction, numbers
-from funcgrad.primitives.reduction import reduction as _reduction
-from funcgrad.programs.origins import operations_line
-from funcgrad.shape import Spec, check_axes
-from funcgrad.structure import (
+from funcgrad._core.specs import Spec, check_axes
+from funcgrad._core.structure import folds
+from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.index_maps import IndexArray, Places, chosen_places
+from funcgrad._core.structure.structures import (
     COMMUTATIVE,
     CONVERTS,
     JUMPS,
@@ -93,10 +77,26 @@ from funcgrad.structure import (
     Structure,
     Trait,
 )
-from funcgrad.tensor import Tensor, apply, wrap
-from funcgrad.trace import Raw, Trace, begin_level, bind
-from funcgrad.transforms.tracer import Tracer
-from funcgrad.users_values import ArrayLike
+from funcgrad._core.trace import Raw, Trace, begin_level, bind
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._external.foreign_function import ForeignFunction, foreign
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad._primitives.elementwise import (
+    batch_elementwise,
+    combined,
+    complexes,
+    edges,
+    elementwise,
+    elementwise_result,
+    reals,
+)
+from funcgrad._primitives.movement import movement
+from funcgrad._primitives.recurrence import batch_along_axis
+from funcgrad._primitives.reduction import batch_reduction, numbers
+from funcgrad._primitives.reduction import reduction as _reduction
+from funcgrad._programs.origins import operations_line
+from funcgrad._transforms.tracer import Tracer
+from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 __all__ = [
     "COMMUTATIVE",

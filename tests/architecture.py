@@ -19,7 +19,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
-from funcgrad.primitive import Primitive
+from funcgrad._core.primitive import Primitive
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MAX_FILE_LINES = 500
@@ -29,24 +29,24 @@ MAX_FUNCTION_LINES = 60
 DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Operators reach the operations through `Tensor.__array_namespace__`, and NumPy's functions
     # theirs through what NumPy asks a tensor.
-    "funcgrad.tensor": frozenset(
-        {"funcgrad.dispatch", "funcgrad.numpy", "funcgrad.option_answers"}
+    "funcgrad.tensor.tensor": frozenset(
+        {"funcgrad.tensor.numpy_protocols", "funcgrad.numpy", "funcgrad._hints.options"}
     ),
     # Needed by those alone who use SciPy.
-    "funcgrad.dispatch": frozenset({"funcgrad.scipy.special"}),
+    "funcgrad.tensor.numpy_protocols": frozenset({"funcgrad.scipy.special"}),
     # Pictures, which notebooks ask for.
-    "funcgrad.conversion": frozenset({"funcgrad.html_text"}),
-    "funcgrad.frozen_dataclasses": frozenset({"funcgrad.html_text"}),
-    "funcgrad.staging.jit": frozenset({"funcgrad.html_text"}),
-    "funcgrad.passes.costs": frozenset({"funcgrad.html_text"}),
-    "funcgrad.optim.base": frozenset({"funcgrad.html_text"}),
+    "funcgrad.tensor.conversion": frozenset({"funcgrad._base.html"}),
+    "funcgrad._core.pytree_class": frozenset({"funcgrad._base.html"}),
+    "funcgrad._staging.jit": frozenset({"funcgrad._base.html"}),
+    "funcgrad._passes.costs": frozenset({"funcgrad._base.html"}),
+    "funcgrad.optim.base": frozenset({"funcgrad._base.html"}),
     # Machine code, which needs a package of its own.
-    "funcgrad.backends.choice": frozenset(
-        {"funcgrad.backends.native.cpython", "funcgrad.backends.native.native_backend"}
+    "funcgrad._backends.choice": frozenset(
+        {"funcgrad._backends.native.cpython", "funcgrad._backends.native.native_backend"}
     ),
     # Answers to mistakes, which a script without any need not load.
-    "funcgrad.errors": frozenset({"funcgrad.answers"}),
-    "funcgrad.foreign_names": frozenset({"funcgrad.answers", "funcgrad.option_answers"}),
+    "funcgrad.errors": frozenset({"funcgrad._hints.names"}),
+    "funcgrad._hints.lookup": frozenset({"funcgrad._hints.names", "funcgrad._hints.options"}),
     # Checks of labels that are traced, which eager code does not need.
     "funcgrad.nn.loss_parts": frozenset({"funcgrad.debug.checks"}),
     # Clusters, which need a package of their own, and files of one format.
@@ -55,30 +55,30 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Layers, for files of other libraries.
     "funcgrad.io.loading": frozenset({"funcgrad.nn.torch_layouts"}),
     # A pullback is pickled as its program.
-    "funcgrad.transforms.transformed": frozenset({"funcgrad.transforms.stage"}),
+    "funcgrad._transforms.transformed": frozenset({"funcgrad._transforms.stage"}),
     # A program's forms are functions of it, which its methods offer.
-    "funcgrad.programs.program": frozenset(
+    "funcgrad._programs.program": frozenset(
         {
-            "funcgrad.backends.numpy.module_file",
-            "funcgrad.backends.numpy.writer",
-            "funcgrad.forms.json_text",
-            "funcgrad.forms.graph",
-            "funcgrad.forms.listing",
-            "funcgrad.html_text",
+            "funcgrad._backends.numpy.module_file",
+            "funcgrad._backends.numpy.writer",
+            "funcgrad._forms.json_text",
+            "funcgrad._forms.graph",
+            "funcgrad._forms.listing",
+            "funcgrad._base.html",
             "funcgrad.interop.onnx.model_writer",
-            "funcgrad.transforms.saved",
+            "funcgrad._transforms.saved",
         }
     ),
 }
 
 # It imports modules by their names, and packages say which: `late_names` compares that with imports
 # that linters read.
-LOADER = "funcgrad.late_names"
+LOADER = "funcgrad._hints.lazy_names"
 
 # They may use the decorator of the standard library, which takes four times as long: the first is
 # written with it, the others are about classes of users.
 USERS_DATACLASSES = frozenset(
-    {"funcgrad.quick_dataclasses", "funcgrad.frozen_dataclasses", "funcgrad.trees"}
+    {"funcgrad._base.fast_dataclass", "funcgrad._core.pytree_class", "funcgrad._core.pytrees"}
 )
 
 # What `import funcgrad` may load of NumPy beyond what `import numpy` does.
@@ -410,7 +410,7 @@ def late_names(source: Source) -> Iterator[str]:
 
 
 def slow_dataclasses(source: Source) -> Iterator[str]:
-    """Imports of the standard library's decorator, see `funcgrad.quick_dataclasses`."""
+    """Imports of the standard library's decorator, see `funcgrad._base.fast_dataclass`."""
     for node in source.nodes:
         imports = isinstance(node, ast.Import) and node.names[0].name == "dataclasses"
         if isinstance(node, ast.ImportFrom) and node.module == "dataclasses":
@@ -465,13 +465,13 @@ def is_foreign(name: str) -> bool:
 # ---------------------------------------------------------------------------- one name, one meaning
 
 MIRRORS: Mapping[str, frozenset[str]] = {
-    "funcgrad.primitives": frozenset(
+    "funcgrad._primitives": frozenset(
         {"funcgrad.numpy", "funcgrad.nn", "funcgrad.scipy", "funcgrad.scipy.linalg"}
     ),
     "funcgrad.numpy": frozenset(
         {"funcgrad.scipy", "funcgrad.scipy.linalg", "funcgrad.scipy.sparse"}
     ),
-    "funcgrad.primitives.special_functions": frozenset({"funcgrad.scipy.special"}),
+    "funcgrad._primitives.special_functions": frozenset({"funcgrad.scipy.special"}),
 }
 """Where a file may have the name of another: a family of operations and its public functions, and
 what NumPy and SciPy both have under a name, such as ``fft``."""
@@ -588,7 +588,7 @@ EMPTY_WORDS = frozenset("own found given rest kept part each".split())
 """They would fit everything: a name is to say what a thing is, in the words of the field."""
 
 JAX_NAMES: Mapping[str, frozenset[str]] = {
-    "funcgrad.trees": frozenset({"rest"}),  # tree.map(f, tree, *rest)
+    "funcgrad._core.pytrees": frozenset({"rest"}),  # tree.map(f, tree, *rest)
 }
 
 
@@ -637,8 +637,8 @@ LAWS = frozenset(
     {
         "funcgrad.interop.onnx.operator_writer",
         "funcgrad.interop.onnx.replacements",
-        "funcgrad.passes.relax",
-        "funcgrad.passes.simplify",
+        "funcgrad._passes.relax",
+        "funcgrad._passes.simplify",
     }
 )
 """Algebraic laws relate particular operations; ONNX has operators for some without structure."""
@@ -646,7 +646,7 @@ LAWS = frozenset(
 
 def operations_by_name(source: Source) -> Iterator[str]:
     """Comparisons with a particular primitive, and tables that have primitives for keys."""
-    if source.name.startswith(("funcgrad.primitives", "funcgrad.numpy")) or source.name in LAWS:
+    if source.name.startswith(("funcgrad._primitives", "funcgrad.numpy")) or source.name in LAWS:
         return
     names, modules = primitives_in(source)
 
@@ -686,7 +686,7 @@ def primitives_in(source: Source) -> tuple[set[str], set[str]]:
     return names, modules
 
 
-PRIMITIVES = "funcgrad.primitives"
+PRIMITIVES = "funcgrad._primitives"
 
 
 # --------------------------------------------------------------------------- types that say nothing
@@ -695,17 +695,17 @@ KNOWN_ANY: Mapping[str, int] = {
     # The user's: pytrees and their leaves, functions' arguments and results, keys in brackets,
     # options that are checked. The rest is to get a type.
     "funcgrad": 65,
-    "funcgrad.backends": 1,
+    "funcgrad._backends": 1,
     "funcgrad.compat.autograd": 24,
     "funcgrad.compat.autograd.misc": 16,
     "funcgrad.compat.autograd.scipy": 3,
-    "funcgrad.backends.native": 5,
-    "funcgrad.backends.numpy": 10,
-    "funcgrad.control": 43,
+    "funcgrad._backends.native": 5,
+    "funcgrad._backends.numpy": 10,
+    "funcgrad._control": 43,
     "funcgrad.debug": 2,
     "funcgrad.nn": 23,
-    "funcgrad.foreign": 30,
-    "funcgrad.forms": 4,
+    "funcgrad._external": 30,
+    "funcgrad._forms": 4,
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,
     "funcgrad.interop": 90,  # arrays of other libraries
@@ -714,14 +714,14 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.parallel": 6,
-    "funcgrad.primitives": 12,
-    "funcgrad.programs": 5,
+    "funcgrad._primitives": 12,
+    "funcgrad._programs": 5,
     "funcgrad.random": 1,
     "funcgrad.tree": 3,
     "funcgrad.scipy.optimize": 19,  # also in overloads, by which results have types
-    "funcgrad.staging": 16,
+    "funcgrad._staging": 16,
     "funcgrad.testing": 5,
-    "funcgrad.transforms": 70,
+    "funcgrad._transforms": 70,
 }
 """How many parameters of a package's functions may be anything. These numbers may only fall."""
 

@@ -17,7 +17,8 @@ import pytest
 
 import funcgrad
 import tests.strangers
-from funcgrad.primitive import Primitive, Sample
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._transforms.flat_functions import CallPrimitive
 from funcgrad.testing.operations import agreement
 from funcgrad.testing.operations.agreement import (
     batch_of,
@@ -32,7 +33,6 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import Case, cases_of, representatives, subsets
 from funcgrad.testing.operations.conformance import raise_failures
 from funcgrad.testing.operations.properties import AtSamples, Property
-from funcgrad.transforms.flat_functions import CallPrimitive
 
 Way = TypeVar("Way")
 
@@ -85,7 +85,7 @@ def _discovered() -> list[Primitive]:
 
 def special_functions() -> list[Primitive]:
     """The primitives behind ``funcgrad.scipy.special``, which are tested by themselves too."""
-    home = import_module("funcgrad.primitives.special_functions")
+    home = import_module("funcgrad._primitives.special_functions")
     modules = pkgutil.iter_modules(home.__path__, f"{home.__name__}.")
     listed = [
         getattr(module, name)

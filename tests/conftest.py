@@ -36,9 +36,9 @@ import pytest
 from hypothesis import settings
 
 import funcgrad
-from funcgrad import interpreters
-from funcgrad.backends import choice
-from funcgrad.staging.jit import JitWarning
+from funcgrad._backends import choice
+from funcgrad._base import interpreters
+from funcgrad._staging.jit import JitWarning
 
 # No deadlines: the first call of a function may be slow, and machines differ.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)

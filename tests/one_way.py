@@ -1,7 +1,7 @@
 """A contract for the linter of imports: files of a package are layers, each file is in one.
 
 Three classes have methods from higher layers: a tensor the array functions, a program its forms, a
-linear map its program, in which it is pickled.
+linear map its program, in which it is pickled. An error asks for a hint when it is raised.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -12,14 +12,18 @@ from typing import Any, Final
 from importlinter.contracts.layers import LayersContract
 
 OF_METHODS: Final = (
-    "funcgrad.tensor -> funcgrad.dispatch",
-    "funcgrad.tensor -> funcgrad.numpy",
-    "funcgrad.programs.program -> funcgrad.forms.*",
-    "funcgrad.programs.program -> funcgrad.backends.numpy.module_file",
-    "funcgrad.programs.program -> funcgrad.backends.numpy.writer",
-    "funcgrad.programs.program -> funcgrad.transforms.saved",
-    "funcgrad.programs.program -> funcgrad.interop.onnx.model_writer",
-    "funcgrad.transforms.transformed -> funcgrad.transforms.stage",
+    "funcgrad.errors -> funcgrad._hints.names",
+    "funcgrad.tensor.numpy_protocols -> funcgrad.numpy",
+    "funcgrad.tensor.numpy_protocols -> funcgrad.numpy.ufunc_methods",
+    "funcgrad.tensor.numpy_protocols -> funcgrad.scipy.special",
+    "funcgrad.tensor.tensor -> funcgrad.tensor.numpy_protocols",
+    "funcgrad.tensor.tensor -> funcgrad.numpy",
+    "funcgrad._programs.program -> funcgrad._forms.*",
+    "funcgrad._programs.program -> funcgrad._backends.numpy.module_file",
+    "funcgrad._programs.program -> funcgrad._backends.numpy.writer",
+    "funcgrad._programs.program -> funcgrad._transforms.saved",
+    "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
+    "funcgrad._transforms.transformed -> funcgrad._transforms.stage",
 )
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.backends.numpy.source import MAKER, Source
-from funcgrad.programs.equation import Constant
+from funcgrad._backends.numpy.source import MAKER, Source
+from funcgrad._core import pytrees
+from funcgrad._programs.equation import Constant
 from tests.transforms.support import complex_numbers, numbers
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 3e38, 1.4e-45, 5e-324, np.inf, -np.inf, np.nan)
@@ -34,8 +34,8 @@ def bits(x: Any) -> tuple[Any, ...]:
 
 def assert_bits(actual: Any, expected: Any) -> None:
     """Check two trees of arrays: structure, shapes, dtypes, and every bit."""
-    assert trees.structure(actual) == trees.structure(expected)
-    for own, other in zip(trees.leaves(actual), trees.leaves(expected), strict=True):
+    assert pytrees.structure(actual) == pytrees.structure(expected)
+    for own, other in zip(pytrees.leaves(actual), pytrees.leaves(expected), strict=True):
         if bits(own) != bits(other):
             raise AssertionError(f"{np.asarray(own)!r} is not {np.asarray(other)!r}")
 
@@ -250,7 +250,7 @@ def fixed(program: fg.Program, args: tuple[Any, ...], free: int = 0) -> fg.Progr
         inputs=program.inputs[:free],
         names=program.names[:free],
         constants=(*[Constant(value) for value in values], *program.constants),
-        arguments=trees.structure((args[:free], {})),
+        arguments=pytrees.structure((args[:free], {})),
     ).verify()
 
 

@@ -101,7 +101,7 @@ def test_every_module_is_imported_once() -> None:
 @pytest.mark.slow
 def test_examples_and_tests_share_their_modules() -> None:
     once = f"{__file__}::{test_every_module_is_imported_once.__name__}"
-    files = ["funcgrad/errors.py", "funcgrad/tensor.py", "funcgrad/random/keys.py", once]
+    files = ["funcgrad/errors.py", "funcgrad/tensor/tensor.py", "funcgrad/random/keys.py", once]
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -114,13 +114,13 @@ def test_exports_exist_are_sorted_and_unique() -> None:
 
 
 # What formulas may be written in is a list of names, wherever it is read.
-VOCABULARIES = frozenset({"funcgrad.algebra", "funcgrad.intrinsics"})
+VOCABULARIES = frozenset({"funcgrad._primitives.algebra", "funcgrad._core.intrinsics"})
 
 
 def test_modules_list_their_names_where_users_or_saved_programs_reach_them() -> None:
     reached = {module.__name__ for _, module in public_modules()}
     # A saved program says in which module a primitive is public.
-    saved = {source.name for source in SOURCES if source.name.startswith("funcgrad.primitives.")}
+    saved = {source.name for source in SOURCES if source.name.startswith("funcgrad._primitives.")}
     listed = {source.name for source in SOURCES if lists_its_names(source)}
     assert listed - saved == reached | VOCABULARIES
     assert saved <= listed
@@ -167,7 +167,7 @@ def test_one_name_means_one_thing() -> None:
         (Source("p.a", "class C: ..."), Source("p.b", "class C: ...")),
         (Source("p.a", "class _C: ..."), Source("p.b", "def f():\n  class C: ...")),
         (Source("p.a.x", ""), Source("p.b.x", "")),
-        (Source("funcgrad.primitives.x", ""), Source("funcgrad.passes.x", "")),
+        (Source("funcgrad._primitives.x", ""), Source("funcgrad._passes.x", "")),
         (Source("funcgrad.numpy.x", ""), Source("funcgrad.nn.x", "")),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_doubled_name_is_found(first: Source, second: Source) -> None:
 
 def test_a_family_may_have_the_name_of_its_functions() -> None:
     assert not list(
-        doubled_names((Source("funcgrad.primitives.x", ""), Source("funcgrad.numpy.x", "")))
+        doubled_names((Source("funcgrad._primitives.x", ""), Source("funcgrad.numpy.x", "")))
     )
 
 
@@ -203,17 +203,17 @@ def test_nobody_asks_for_particular_operations() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from funcgrad.primitives.elementwise import add\nx = operation is add",
-        "from funcgrad.primitives.elementwise import add as plus\nx = operation in (plus,)",
-        "from funcgrad.primitives import elementwise as ew\nx = operation == ew.add",
-        "from funcgrad.primitives.elementwise import add\nTABLE = {add: 1}",
-        "from funcgrad.primitives.elementwise import add\nSET = {add}",
-        "from funcgrad.primitives.elementwise import add\nbench.is_made_by(x, add)",
+        "from funcgrad._primitives.elementwise import add\nx = operation is add",
+        "from funcgrad._primitives.elementwise import add as plus\nx = operation in (plus,)",
+        "from funcgrad._primitives import elementwise as ew\nx = operation == ew.add",
+        "from funcgrad._primitives.elementwise import add\nTABLE = {add: 1}",
+        "from funcgrad._primitives.elementwise import add\nSET = {add}",
+        "from funcgrad._primitives.elementwise import add\nbench.is_made_by(x, add)",
     ],
 )
 def test_asking_for_a_particular_operation_is_seen(text: str) -> None:
-    assert list(operations_by_name(Source("funcgrad.passes.new", text)))
-    assert not list(operations_by_name(Source("funcgrad.passes.simplify", text)))
+    assert list(operations_by_name(Source("funcgrad._passes.new", text)))
+    assert not list(operations_by_name(Source("funcgrad._passes.simplify", text)))
 
 
 def test_any_is_the_users() -> None:
@@ -490,10 +490,10 @@ def test_facade_is_not_for_its_own_modules() -> None:
 
 
 def test_only_the_documented_import_is_deferred() -> None:
-    namespace = Source("funcgrad.numpy", "import funcgrad.tensor", is_package=True)
+    namespace = Source("funcgrad.numpy", "import funcgrad.tensor.tensor", is_package=True)
     deferred = "def f():\n  import funcgrad.numpy"
-    assert not import_cycle((namespace, Source("funcgrad.tensor", deferred)))
-    assert import_cycle((namespace, Source("funcgrad.tensor", "import funcgrad.numpy")))
+    assert not import_cycle((namespace, Source("funcgrad.tensor.tensor", deferred)))
+    assert import_cycle((namespace, Source("funcgrad.tensor.tensor", "import funcgrad.numpy")))
 
 
 @pytest.mark.parametrize("module", ["pytest", "numpy.random"])

@@ -14,9 +14,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
+from funcgrad._primitives import cumulative
+from funcgrad._primitives.structural import flip
 from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.primitives import cumulative
-from funcgrad.primitives.structural import flip
 from funcgrad.testing import check_primitive
 from funcgrad.testing.operations import PROPERTIES
 from tests.conformance import strangers

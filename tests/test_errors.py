@@ -15,6 +15,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
+from funcgrad._core.trace import running_traces
 from funcgrad.errors import (
     ArgumentError,
     AxisError,
@@ -31,7 +32,6 @@ from funcgrad.errors import (
     TreeError,
     UnknownFunctionError,
 )
-from funcgrad.trace import running_traces
 from tests.together import together
 
 X = np.array([1.0, 2.0, 3.0])

@@ -19,7 +19,7 @@ import pytest
 from tqdm import tqdm
 
 import funcgrad as fg
-from funcgrad.backends import choice
+from funcgrad._backends import choice
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +102,7 @@ def test_text_writes_what_looks_like_the_manual_and_goes_on_bit_for_bit_after_a_
     script = "\n".join(
         [
             "import runpy, sys",
-            "from funcgrad.backends import choice",
+            "from funcgrad._backends import choice",
             f"choice.DEFAULT = {choice.DEFAULT!r}",
             f"sys.argv = {['text.py', *arguments]!r}",
             f"runpy.run_path({str(EXAMPLES / 'text.py')!r}, run_name='__main__')",

@@ -26,7 +26,7 @@ from funcgrad.errors import (
     MissingAttributeError,
     MissingOptionError,
 )
-from funcgrad.foreign_attributes import ForeignAttributes
+from funcgrad.tensor.array_attributes import ForeignAttributes
 
 MATRIX = np.array([[3.5, 1.25, 2.0], [-6.0, 4.0, 5.0]])
 CUBE = MATRIX.reshape(1, 2, 3)

@@ -19,7 +19,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.answers import CALLERS, NAMES
+from funcgrad._hints.names import CALLERS, NAMES
+from funcgrad._hints.options import MISSING, OPTIONS
 from funcgrad.errors import (
     DtypeError,
     FuncgradError,
@@ -27,7 +28,6 @@ from funcgrad.errors import (
     MissingOptionError,
     TracerError,
 )
-from funcgrad.option_answers import MISSING, OPTIONS
 from tests.together import together
 
 UNCHECKED: Any = fg  # what type checkers would refuse
@@ -83,7 +83,9 @@ PLACES = sorted({place for place, _, _ in pairs(NAMES)} - {"Distributions"})
 def test_names_of_other_libraries_say_what_to_write(place: str) -> None:
     module = resolved(place)
     for name, advice in [(name, advice) for home, name, advice in pairs(NAMES) if home == place]:
-        assert name not in module.__all__, "it is here: take its row out of funcgrad/answers.py"
+        assert name not in module.__all__, (
+            "it is here: take its row out of funcgrad/_hints/names.py"
+        )
         with pytest.raises(MissingAttributeError) as caught:
             getattr(module, name)
         assert isinstance(caught.value, AttributeError)
@@ -167,7 +169,7 @@ def test_misspelled_names(place: str, name: str, meant: str) -> None:
 def test_answers_are_loaded_with_the_first_mistake() -> None:
     code = (
         "import sys, funcgrad as fg; fg.optim.adam(0.1); fg.random.key(0);"
-        "print('funcgrad.answers' in sys.modules, 'funcgrad.option_answers' in sys.modules)"
+        "print('funcgrad._hints.names' in sys.modules, 'funcgrad._hints.options' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
@@ -190,7 +192,7 @@ def test_options_of_other_libraries_say_what_to_write(function: str) -> None:
             for name, each in inspect.signature(f).parameters.items()
             if each.kind is not each.VAR_POSITIONAL
         }
-        assert option not in parameters, "it is here: take its row out of option_answers.py"
+        assert option not in parameters, "it is here: take its row out of _hints/options.py"
         if advice.split("=")[0].isidentifier() and "=" in advice:
             assert advice.split("=")[0] in parameters
         args = (1.0,) if function == "tensor" else ()

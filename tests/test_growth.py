@@ -12,9 +12,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.passes.costs import costs
-from funcgrad.programs.equation import Equation
-from funcgrad.transforms.stager import Stager
+from funcgrad._passes.costs import costs
+from funcgrad._programs.equation import Equation
+from funcgrad._transforms.stager import Stager
 from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
 from tests.benchmarks.measured import exponent, least_exponent
 from tests.counts import LENGTHS, MOST, added, calls_made

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad import interpreters
-from funcgrad.backends.numpy import backend
-from funcgrad.interpreters import names_read
-from funcgrad.staging import jit
-from funcgrad.staging.jit import JitWarning
-from funcgrad.staging.lookups import lookups
+from funcgrad._backends.numpy import backend
+from funcgrad._base import interpreters
+from funcgrad._base.interpreters import names_read
+from funcgrad._staging import jit
+from funcgrad._staging.jit import JitWarning
+from funcgrad._staging.lookups import lookups
 
 SETTINGS = {"scale": 2.0}
 SCALE = 2.0

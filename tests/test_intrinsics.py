@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcgrad import algebra, intrinsics
-from funcgrad.algebra import body_of
+from funcgrad._core import intrinsics
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.structure.structures import Elementwise
+from funcgrad._primitives import algebra, reduction, special_functions
+from funcgrad._primitives.algebra import body_of
 from funcgrad.errors import CheckError
 from funcgrad.extend import elementwise
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives import reduction, special_functions
-from funcgrad.structure import Elementwise
 from funcgrad.testing.operations.properties import Property
 from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS, formula_of
 from tests.conformance import assert_properties, by_properties, every_primitive, strangers

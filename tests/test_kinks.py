@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
+from funcgrad._core.primitive import DISCRETE
 from funcgrad.errors import ArgumentError, DegenerateError, DifferentiationError
-from funcgrad.primitive import DISCRETE
 from funcgrad.testing import away_from_kinks, check_grads
 from tests.conformance import Case, every_case, every_primitive, strangers
 from tests.fuzz.generate import SCOPE, BrokenError, generate

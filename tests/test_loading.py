@@ -38,28 +38,28 @@ STANDARD = frozenset(
 second line, which ``dataclasses`` loads."""
 
 STAGING = (
-    *("staging", "backends", "passes", "programs", "control", "forms", "algebra"),
-    *("transforms.stage", "transforms.stager", "transforms.linearization"),
+    *("_staging", "_backends", "_passes", "_programs", "_control", "_forms", "_primitives.algebra"),
+    *("_transforms.stage", "_transforms.stager", "_transforms.linearization"),
 )
 FAMILIES = (
     *("numpy.linalg", "numpy.fft", "numpy.polynomials", "numpy.histograms", "numpy.sets"),
-    *("primitives.linear_systems", "primitives.eigen", "primitives.fft", "primitives.sorting"),
-    "primitives.special_functions",
+    *("_primitives.linear_systems", "_primitives.eigen", "_primitives.fft", "_primitives.sorting"),
+    "_primitives.special_functions",
 )
 OTHERS = (
     *("implicit", "integrate", "io", "nn", "optim", "random", "scipy", "testing", "extend"),
-    *("compat", "foreign", "interop", "parallel"),
-    *("control", "forms", "dispatch"),
+    *("compat", "_external", "interop", "parallel"),
+    *("_control", "_forms", "tensor.numpy_protocols"),
 )
 
 NOT_LOADED: Mapping[str, tuple[str, ...]] = {
-    "funcgrad": ("transforms", "numpy", *STAGING, *FAMILIES, *OTHERS),
-    "arrays": ("transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
-    "eager": ("transforms", *STAGING, *FAMILIES, *OTHERS),
+    "funcgrad": ("_transforms", "numpy", *STAGING, *FAMILIES, *OTHERS),
+    "arrays": ("_transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
+    "eager": ("_transforms", *STAGING, *FAMILIES, *OTHERS),
     "gradient": (*STAGING, *FAMILIES, *OTHERS),
     "jit": (*FAMILIES, *OTHERS),
-    "jit without a call": ("backends.native.native_backend", *FAMILIES, *OTHERS),
-    "completion": ("transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
+    "jit without a call": ("_backends.native.native_backend", *FAMILIES, *OTHERS),
+    "completion": ("_transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
 }
 """What of funcgrad a script has no use for, with all that stands under it."""
 
@@ -92,5 +92,5 @@ def test_a_script_loads_what_it_uses(name: str) -> None:
 def test_what_is_used_is_found_among_what_is_loaded() -> None:
     # Else the test above would hold whatever is loaded.
     modules = loaded(SCRIPTS["jit"])
-    for place in ("staging", "backends", "numpy.reductions", "transforms.stage"):
+    for place in ("_staging", "_backends", "numpy.reductions", "_transforms.stage"):
         assert beneath(modules, place)

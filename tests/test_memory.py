@@ -17,9 +17,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitives.elementwise import elementwise
-from funcgrad.tensor import apply
-from funcgrad.transforms.forward import Pusher
+from funcgrad._primitives.elementwise import elementwise
+from funcgrad._transforms.forward import Pusher
+from funcgrad.tensor.tensor import apply
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitive import Primitive
-from funcgrad.users_values import is_weak
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.users_values import is_weak
 from tests.conformance import INTEGRATED, every_primitive
 from tests.together import together
 

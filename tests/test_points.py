@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, find, given, settings
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._transforms.encounters import encounters
 from funcgrad.errors import ArgumentError, CheckError, LeafError
 from funcgrad.testing import away_from_kinks, check_grads
 from funcgrad.testing.strategies import Like, points
-from funcgrad.transforms.encounters import encounters
 
 MARGIN = 1e-3
 

@@ -16,7 +16,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.process_locks import ProcessLock, begin_thread, uninterrupted
+from funcgrad._base.locks import ProcessLock, begin_thread, uninterrupted
 
 # Python cannot raise what interrupts a finalizer, or a weak reference's function.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

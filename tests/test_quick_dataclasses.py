@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad import quick_dataclasses
+from funcgrad._base import fast_dataclass
 
 Decorator = Callable[..., Callable[[type[Any]], type[Any]]]
 
@@ -148,7 +148,7 @@ def test_it_does_what_the_standard_library_does(
     make: Callable[..., type[Any]], options: dict[str, Any]
 ) -> None:
     expected = make(dataclasses.dataclass(**options))
-    ours = make(quick_dataclasses.dataclass(**options))
+    ours = make(fast_dataclass.dataclass(**options))
     signature = re.sub("<object object at .*?>", "<factory>", str(inspect.signature(ours)))
     assert signature == str(inspect.signature(expected))
     assert (ours.__hash__ is None) == (expected.__hash__ is None)
@@ -159,21 +159,21 @@ def test_it_does_what_the_standard_library_does(
 
 def test_instances_are_made_and_used() -> None:
     # Else the comparisons above would be of errors alone.
-    kind = full(quick_dataclasses.dataclass(slots=True, frozen=True))
+    kind = full(fast_dataclass.dataclass(slots=True, frozen=True))
     outcomes = [outcome(kind, call, use) for call, use in itertools.product(CALLS[:4], USES)]
     assert sum("Error" in text for text in outcomes) < len(outcomes) / 4
 
 
 def test_equal_fields_are_compared_as_parts_of_tuples() -> None:
     # An array is not compared with itself, whose truth would be ambiguous.
-    kind = single(quick_dataclasses.dataclass(slots=True, frozen=True))
+    kind = single(fast_dataclass.dataclass(slots=True, frozen=True))
     array = np.zeros(3)
     assert kind(array) == kind(array)
     assert kind(float("nan")) != kind(float("nan"))
-    assert kind(1) != plain(quick_dataclasses.dataclass(slots=True, frozen=True))(1)
+    assert kind(1) != plain(fast_dataclass.dataclass(slots=True, frozen=True))(1)
 
 
-@quick_dataclasses.dataclass(frozen=True, slots=True)
+@fast_dataclass.dataclass(frozen=True, slots=True)
 class Stored:
     """A class that pickle can find again."""
 
@@ -215,7 +215,7 @@ def test_no_attribute_is_set_but_where_a_class_only_inherits() -> None:
 def test_what_is_not_frozen_does_not_inherit_from_what_is() -> None:
     with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
 
-        @quick_dataclasses.dataclass(slots=True)
+        @fast_dataclass.dataclass(slots=True)
         class Thawed(Stored):  # type: ignore[misc]
             """Refused, as the standard library refuses it."""
 

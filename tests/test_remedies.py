@@ -177,4 +177,4 @@ def test_what_cannot_be_installed_is_not_named() -> None:
     assert not [path for path, text in texts.items() if "pip install funcgrad" in text]
     project = tomllib.loads((package.parent / "pyproject.toml").read_text("utf-8"))
     (native,) = project["project"]["optional-dependencies"]["native"]
-    assert f'pip install "{native}"' in texts[package / "backends/choice.py"]
+    assert f'pip install "{native}"' in texts[package / "_backends/choice.py"]

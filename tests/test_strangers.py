@@ -16,12 +16,13 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import extend, trees
-from funcgrad.backends.numpy.rows_last import put_rows_last
+from funcgrad import extend
+from funcgrad._backends.numpy.rows_last import put_rows_last
+from funcgrad._core import pytrees
+from funcgrad._passes.costs import costs
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.equation import Constant
 from funcgrad.errors import ArgumentError
-from funcgrad.passes.costs import costs
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.equation import Constant
 from tests.conformance import Case, every_case, strangers
 from tests.every_mode import assert_every_mode
 from tests.strangers.eigenvalues import eigenvalues
@@ -209,7 +210,7 @@ def test_no_loop_runs_while_a_program_is_optimized() -> None:
         names=(),
         constants=(Constant(X),),
         equations=(replace(equation, operation=replace(iterate, evaluate=evaluate)),),
-        arguments=trees.structure(((), {})),
+        arguments=pytrees.structure(((), {})),
     ).verify()
     assert optimize(of_a_constant) == of_a_constant
     assert not runs

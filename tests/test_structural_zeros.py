@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitive import Partials, Primitive, Sample, Selection
+from funcgrad._core.primitive import Partials, Primitive, Sample, Selection
 from tests.conformance import every_primitive
 from tests.together import together
 

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import funcgrad.structure as st
-from funcgrad.errors import CheckError
-from funcgrad.factorizations import Factorization, Factors, FromFactors
-from funcgrad.folds import SUM
-from funcgrad.places import Places
-from funcgrad.primitive import DISCRETE, Primitive, Sample
-from funcgrad.primitives import (
+import funcgrad._core.structure.structures as st
+from funcgrad._core.primitive import DISCRETE, Primitive, Sample
+from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
+from funcgrad._core.structure.folds import SUM
+from funcgrad._core.structure.index_maps import Places
+from funcgrad._primitives import (
     cholesky,
     contraction,
     cumulative,
@@ -30,6 +29,7 @@ from funcgrad.primitives import (
     reduction,
     structural,
 )
+from funcgrad.errors import CheckError
 from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.cases import cases_of
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS, samples_with_rows_last

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import funcgrad as fg
-from funcgrad import tree, trees
+from funcgrad import tree
+from funcgrad._core import pytrees as trees
+from funcgrad._primitives.elementwise import square
+from funcgrad._primitives.reduction import reduce_sum
 from funcgrad.errors import DtypeError, LeafError, ShapeError
-from funcgrad.primitives.elementwise import square
-from funcgrad.primitives.reduction import reduce_sum
 
 NAMES = (
     "all flatten leaves leaves_with_path map map_with_path reduce structure transpose unflatten"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import funcgrad.trees as tree
+import funcgrad._core.pytrees as tree
+from funcgrad._core.pytrees import Structure, broadcast_prefix, flatten_like, pytree, static_field
 from funcgrad.errors import LeafError, TreeError
-from funcgrad.trees import Structure, broadcast_prefix, flatten_like, pytree, static_field
 
 
 class Point(NamedTuple):

@@ -11,8 +11,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
-from funcgrad.users_values import (
+from funcgrad._core.users_values import (
     checked_dtype,
     described,
     explained,
@@ -23,6 +22,7 @@ from funcgrad.users_values import (
     operand,
     read_only,
 )
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, LeafError, ShapeError
 from tests.together import together
 
 # --------------------------------------------------------------------------------- operand

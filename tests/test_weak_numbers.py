@@ -12,9 +12,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.users_values import is_weak
 from funcgrad.errors import EscapedTracerError, FuncgradError
-from funcgrad.shape import dtype_of
-from funcgrad.users_values import is_weak
 from tests.together import together
 
 SINGLE = fg.tensor(np.ones(3, np.float32))

@@ -12,13 +12,13 @@ funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the gradient is inf.
 
 from typing import TYPE_CHECKING
 
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.debug.causes import Cause
 from funcgrad.debug.checks import check
 from funcgrad.debug.conventions import conventions
 from funcgrad.debug.lost_digits import Loss, LostDigits, digits
 from funcgrad.debug.prints import print
 from funcgrad.debug.results import nans, raise_nans
-from funcgrad.foreign_names import missing_from as _missing_from
 
 __all__ = [
     "Cause",

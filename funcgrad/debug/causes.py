@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.debug.births import Birth, births_of, is_infinite, is_nan, origins_of
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import shape_of
+from funcgrad._core.structure.structures import Elementwise
+from funcgrad._core.trace import Raw
 from funcgrad.debug.elements import Mask, relation
 from funcgrad.debug.replays import Event, Replay, ResultPlace
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import shape_of
-from funcgrad.structure import Elementwise
-from funcgrad.trace import Raw
+from funcgrad.debug.value_origins import Birth, births_of, is_infinite, is_nan, origins_of
 
 _SHOWN = 3
 """So many elements of an operand are shown."""

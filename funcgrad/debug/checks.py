@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.users_line import users_line
+from funcgrad._core.primitive import Linearized, Primitive, Sample
+from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import EFFECT, Opaque
+from funcgrad._core.trace import RAW, Raw, Value, bind
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._transforms.factors import zeros_like
+from funcgrad._transforms.numberless import running_stager
 from funcgrad.debug.contexts import context
 from funcgrad.errors import ArgumentError, ConditionError, DtypeError
-from funcgrad.primitive import Linearized, Primitive, Sample
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.shape import Spec, dtype_of, shape_of
-from funcgrad.structure import EFFECT, Opaque
-from funcgrad.trace import RAW, Raw, Value, bind
-from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.numberless import running_stager
-from funcgrad.users_line import users_line
-from funcgrad.users_values import ArrayLike, operand
 
 
 def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:

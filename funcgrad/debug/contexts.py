@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from funcgrad.control.loop_operation import LoopCall
-from funcgrad.control.python_loops import looped
-from funcgrad.control.whiles import counting_up, masked_steps, repeating
-from funcgrad.programs.equation import bound
-from funcgrad.transforms.batch import Batcher
-from funcgrad.transforms.checkpoint import CheckpointEntry
-from funcgrad.transforms.entries import Entry, OperationEntry
-from funcgrad.transforms.quick_entries import QuickEntry, push_product, push_quick
-from funcgrad.transforms.record import Several
-from funcgrad.users_line import is_users, line_of_frame
+from funcgrad._base.users_line import is_users, line_of_frame
+from funcgrad._control.loop_operation import LoopCall
+from funcgrad._control.python_loops import looped
+from funcgrad._control.whiles import counting_up, masked_steps, repeating
+from funcgrad._programs.equation import bound
+from funcgrad._transforms.batch import Batcher
+from funcgrad._transforms.checkpoint import CheckpointEntry
+from funcgrad._transforms.entries import Entry, OperationEntry
+from funcgrad._transforms.quick_entries import QuickEntry, push_product, push_quick
+from funcgrad._transforms.record import Several
 
 
 class Context(NamedTuple):

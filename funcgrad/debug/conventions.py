@@ -12,18 +12,18 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.primitive import DISCRETE, Primitive
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import Value
+from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.encounters import Encounter, encounters
+from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError
-from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import real_number
-from funcgrad.primitive import DISCRETE, Primitive
-from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import apply, wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.encounters import Encounter, encounters
-from funcgrad.transforms.forward import jvp
+from funcgrad.tensor.tensor import apply, wrap
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ A ``Relation`` turns a mask of a result into masks of the operands that its elem
 back. It is read from the declaration of an operation, never from its name. Where an operation does
 not declare how its elements come about, all of them come from all.
 
->>> from funcgrad.primitives.reduction import reduce_sum
+>>> from funcgrad._primitives.reduction import reduce_sum
 >>> params = {"axis": (1,), "keepdims": False}
 >>> rows = relation(reduce_sum, [np.ones((2, 3))], params, (2,))
 >>> rows.backward(np.array([True, False]))[0].tolist()
@@ -20,12 +20,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from funcgrad.places import Piece, Places
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.recurrence import batch_along_axis
-from funcgrad.primitives.reduction import batch_reduction
-from funcgrad.shape import Shape, reduced_shape, shape_of, spec_of
-from funcgrad.structure import (
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Shape, reduced_shape, shape_of, spec_of
+from funcgrad._core.structure.index_maps import Piece, Places
+from funcgrad._core.structure.structures import (
     Contraction,
     Elementwise,
     Factored,
@@ -37,7 +35,9 @@ from funcgrad.structure import (
     Scan,
     Scatter,
 )
-from funcgrad.trace import Raw
+from funcgrad._core.trace import Raw
+from funcgrad._primitives.recurrence import batch_along_axis
+from funcgrad._primitives.reduction import batch_reduction
 
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"

@@ -17,21 +17,21 @@ from typing import Any, Final, ParamSpec
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import ignoring
+from funcgrad._core import pytrees
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Trait
+from funcgrad._core.trace import NUMBERS, Raw, Trace, Value, begin_level, bind
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.results import watched_by
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.tracer import Tracer
 from funcgrad.debug.contexts import Context, context
 from funcgrad.debug.replays import Opening, follow_leaves, innermost_value
-from funcgrad.floating_errors import ignoring
-from funcgrad.key_uses import repetition
-from funcgrad.primitive import Primitive
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.result_watch import watched_by
-from funcgrad.structure import Trait
-from funcgrad.tensor import Tensor
-from funcgrad.trace import NUMBERS, Raw, Trace, Value, begin_level, bind
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.tracer import Tracer
-from funcgrad.transforms.whole import Whole
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 P = ParamSpec("P")
 
@@ -150,8 +150,8 @@ def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
                 function: Callable[..., object] = f
                 result = function(*dynamic, **named)
             leaves = [
-                (trees.key_path_text(path), _right(leaf._value, trace.precise(leaf)))
-                for path, leaf in trees.leaves_with_path(result)
+                (pytrees.key_path_text(path), _right(leaf._value, trace.precise(leaf)))
+                for path, leaf in pytrees.leaves_with_path(result)
                 if type(leaf) is Twofold and _is_inexact(leaf._value)
             ]
         return LostDigits(tuple(leaves), _by_line(trace.losses))

@@ -19,14 +19,14 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.structure.structures import EFFECT, FOREIGN, Opaque
+from funcgrad._core.trace import Raw, bind
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._transforms.numberless import running_stager
 from funcgrad.debug.checks import CHECK, result_of_check
 from funcgrad.debug.contexts import context
 from funcgrad.errors import ArgumentError
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.structure import EFFECT, FOREIGN, Opaque
-from funcgrad.trace import Raw, bind
-from funcgrad.transforms.numberless import running_stager
-from funcgrad.users_values import ArrayLike, operand
 
 
 def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:

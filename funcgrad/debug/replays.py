@@ -23,18 +23,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.results import ResultWatch, watched_by
+from funcgrad._transforms.arguments import leaf_names
+from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.tracer import Tracer
 from funcgrad.debug.contexts import Context, context
-from funcgrad.key_uses import repetition
-from funcgrad.primitive import Primitive
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.result_watch import ResultWatch, watched_by
-from funcgrad.tensor import Tensor, apply1
-from funcgrad.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
-from funcgrad.transforms.arguments import leaf_names
-from funcgrad.transforms.tracer import Tracer
-from funcgrad.transforms.whole import Whole
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -208,11 +208,11 @@ class Replay(Trace):
 
     def finish(self, result: object) -> None:
         """Keep the leaves of the result."""
-        for path, leaf in trees.leaves_with_path(result):
+        for path, leaf in pytrees.leaves_with_path(result):
             place = leaf._place if type(leaf) is Followed else None
             raw = self.inner(leaf) if isinstance(leaf, Tensor) else leaf
             if type(raw) in RAW:
-                self.outs.append((trees.key_path_text(path), raw, place or self._constant(raw)))
+                self.outs.append((pytrees.key_path_text(path), raw, place or self._constant(raw)))
 
 
 def _is_finite(value: Raw) -> bool:
@@ -324,12 +324,12 @@ def follow_leaves(
     follow: Callable[[Any, str], Any],
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Arguments whose leaves are followed, but for whole numbers, which may be static."""
-    leaves, structure = trees.flatten((tuple(args), dict(kwargs)))
+    leaves, structure = pytrees.flatten((tuple(args), dict(kwargs)))
     followed = [
         follow(leaf, path) if type(leaf) is Tensor or isinstance(leaf, FOLLOWED) else leaf
         for leaf, path in zip(leaves, leaf_names(function, structure), strict=True)
     ]
-    dynamic, named = trees.unflatten(structure, followed)
+    dynamic, named = pytrees.unflatten(structure, followed)
     return dynamic, named
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.trace import Raw
 from funcgrad.debug.causes import Cause
-from funcgrad.trace import Raw
 
 _MOST = 5
 """So many causes are shown."""

@@ -22,18 +22,18 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
+from funcgrad._core import pytrees
+from funcgrad._core.trace import Raw
+from funcgrad._hooks.results import WATCH, WATCHING, ResultWatch, unwatched, watched_by
+from funcgrad._staging.jit import Jitted
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.transformed import Transformed
 from funcgrad.debug.causes import causes_of
 from funcgrad.debug.replays import replay
 from funcgrad.debug.reports import report
 from funcgrad.errors import NonFiniteError
-from funcgrad.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
-from funcgrad.result_watch import WATCH, WATCHING, ResultWatch, unwatched, watched_by
-from funcgrad.staging.jit import Jitted
-from funcgrad.tensor import Tensor
-from funcgrad.trace import Raw
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.transformed import Transformed
+from funcgrad.tensor.tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -269,8 +269,8 @@ def _explained(
     """The error for a result that is not finite."""
     with _as_before():
         bad = [
-            (trees.key_path_text(path), _raw(leaf))
-            for path, leaf in trees.leaves_with_path(result)
+            (pytrees.key_path_text(path), _raw(leaf))
+            for path, leaf in pytrees.leaves_with_path(result)
             if not _is_finite(leaf)
         ]
         run = replay(function, args, kwargs)
@@ -301,7 +301,7 @@ def _all_finite(tree: Any) -> bool:
             waiting += node
         elif kind is dict:
             waiting += node.values()
-        elif not all(map(_is_finite, trees.leaves(node))):
+        elif not all(map(_is_finite, pytrees.leaves(node))):
             return False
     return True
 

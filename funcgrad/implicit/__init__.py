@@ -18,7 +18,7 @@ README explains how.
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
 from funcgrad.implicit.solvers import fixed_point, least_squares, minimize, root

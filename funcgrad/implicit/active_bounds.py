@@ -19,14 +19,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.control.carry import placed
+from funcgrad._control.carry import placed
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec
+from funcgrad._core.trace import Value, concrete
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.implicit.unknowns import Tree, Unknown
-from funcgrad.shape import Spec
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, concrete
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 Ends: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """A bound of each number of a leaf."""
@@ -79,7 +79,7 @@ def _ends(unknown: Unknown, bound: Tree, sign: float) -> list[Ends]:
     none = [None] * len(unknown.specs)
     is_none = partial(is_, None)
     leaves = (
-        none if bound is None else trees.broadcast_prefix(bound, unknown.structure, name, is_none)
+        none if bound is None else pytrees.broadcast_prefix(bound, unknown.structure, name, is_none)
     )
     ends = []
     for leaf, spec in zip(leaves, unknown.specs, strict=True):
@@ -153,7 +153,7 @@ def _sides_told(result: object, unknown: Unknown) -> list[Value] | None:
 
 
 def _vector(tree: Tree) -> Ends:
-    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in trees.leaves(tree)])
+    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in pytrees.leaves(tree)])
 
 
 def _is_unit(matrix: Ends) -> bool:

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from funcgrad.control.carry import placed
+from funcgrad._control.carry import placed
+from funcgrad._core.specs import Spec
+from funcgrad._core.trace import Value, begin_level, running_traces
+from funcgrad._transforms.flat_functions import FlatFunction
+from funcgrad._transforms.numberless import running_stager, staged_body
+from funcgrad._transforms.stager import Stager
 from funcgrad.errors import TracerError
-from funcgrad.shape import Spec
-from funcgrad.trace import Value, begin_level, running_traces
-from funcgrad.transforms.flat_functions import FlatFunction
-from funcgrad.transforms.numberless import running_stager, staged_body
-from funcgrad.transforms.stager import Stager
 
 
 class Opened(NamedTuple):

@@ -15,12 +15,12 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import tree
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.batch import vmap
 from funcgrad.errors import MatrixError
 from funcgrad.implicit.unknowns import Solve, Tree, Unknown
 from funcgrad.numpy.options import failed_as
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.batch import vmap
+from funcgrad.tensor.tensor import Tensor
 
 
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:

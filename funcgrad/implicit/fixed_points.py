@@ -16,18 +16,18 @@ from typing import Any, overload
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.control.carried_types import AnyNumber, Containers, ParametricFunction, State
-from funcgrad.control.carry import count_of, placed
-from funcgrad.control.whiles import while_loop
+from funcgrad._control.carried_types import AnyNumber, Containers, ParametricFunction, State
+from funcgrad._control.carry import count_of, placed
+from funcgrad._control.whiles import while_loop
+from funcgrad._core import pytrees
+from funcgrad._hooks.results import watched
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError
 from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree, converged_or_nan
 from funcgrad.numpy.options import failed_as
-from funcgrad.result_watch import watched
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function
+from funcgrad.tensor.tensor import Tensor
 
 
 @overload
@@ -133,7 +133,7 @@ def tolerance(name: str, word: str, number: object) -> float:
 
 def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The function f(x) - x, whose root is the fixed point of f."""
-    return lambda x: trees.map(fnp.subtract, f(x), x)
+    return lambda x: pytrees.map(fnp.subtract, f(x), x)
 
 
 def _repeated(
@@ -147,7 +147,7 @@ def _repeated(
     def step(state: Tree) -> Any:
         x, _, count = state
         new = move(x)
-        sizes = trees.leaves(trees.map(lambda a, b: _change(a, b, tol), new, x))
+        sizes = pytrees.leaves(pytrees.map(lambda a, b: _change(a, b, tol), new, x))
         return new, fnp.max(fnp.stack(sizes)) if sizes else fnp.zeros(()), count + 1
 
     def goes_on(state: Tree) -> Any:  # a change that is NaN ends the iteration, and is not small

@@ -20,17 +20,17 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import tree
-from funcgrad.control.carry import count_of, placed
-from funcgrad.control.whiles import while_loop
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._control.carry import count_of, placed
+from funcgrad._control.whiles import while_loop
+from funcgrad._transforms.linear import linear_transpose
 from funcgrad.errors import MatrixShapeError
-from funcgrad.floating_errors import quiet
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Linear, Tree, Unknown, converged_or_nan
 from funcgrad.numpy.options import failed_as
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.linear import linear_transpose
+from funcgrad.tensor.tensor import Tensor
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 

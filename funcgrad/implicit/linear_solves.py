@@ -19,6 +19,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._core.trace import Value, concrete
+from funcgrad._hooks.results import watched
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.composite import meet
+from funcgrad._transforms.factors import fit_tangent, zeros_like
+from funcgrad._transforms.flat_functions import push_values
+from funcgrad._transforms.linear import linear_transpose
 from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import failing_as
@@ -34,16 +43,7 @@ from funcgrad.implicit.unknowns import (
     without_info,
 )
 from funcgrad.numpy.options import failed_as
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.result_watch import watched
-from funcgrad.shape import dtype_of, is_inexact
-from funcgrad.tensor import wrap
-from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.factors import fit_tangent, zeros_like
-from funcgrad.transforms.flat_functions import push_values
-from funcgrad.transforms.linear import linear_transpose
-from funcgrad.transforms.whole import meet
+from funcgrad.tensor.tensor import wrap
 
 FlatMap: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
 

@@ -13,14 +13,14 @@ from typing import Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.carry import placed
-from funcgrad.control.choices import is_unknown
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.carry import placed
+from funcgrad._control.choices import is_unknown
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.trace import Value, concrete
 from funcgrad.errors import ConvergenceError
 from funcgrad.implicit.unknowns import Unknown
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, concrete
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _BOUNDED: Final = (
     "If a bound holds it there, pass bounds=(lower, upper), or return SciPy's result if it has an"

@@ -17,9 +17,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Literal, TypeAlias, overload
 
-from funcgrad import trees
-from funcgrad.control.carried_types import AnyNumber, Containers, State
-from funcgrad.control.carry import handed
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.carried_types import AnyNumber, Containers, State
+from funcgrad._control.carry import handed
+from funcgrad._core import pytrees
+from funcgrad._core.trace import RAW, Value
+from funcgrad._hooks.results import watched
+from funcgrad._primitives.structural import unfollowed
+from funcgrad._programs.equation import spec_inside
+from funcgrad._transforms.arguments import check_function, values_of
+from funcgrad._transforms.composite import meet
+from funcgrad._transforms.factors import zeros_like
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve, failing_as
 from funcgrad.implicit.linear_solves import LinearSystem, filled, pushed
@@ -34,15 +42,7 @@ from funcgrad.implicit.unknowns import (
     solved_or_nan,
 )
 from funcgrad.numpy.options import failed_as
-from funcgrad.primitives.structural import unfollowed
-from funcgrad.programs.equation import spec_inside
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.result_watch import watched
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Value
-from funcgrad.transforms.arguments import check_function, values_of
-from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.whole import meet
+from funcgrad.tensor.tensor import Tensor, wrap
 
 RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
 """From a function of pytrees and a starting point to the function's root."""
@@ -231,16 +231,16 @@ def root_of(
         Whether the function has to return a tree like x.
     """
     unknown, guess = Unknown.read(name, what, init)
-    leaves, structure = trees.flatten(params)
+    leaves, structure = pytrees.flatten(params)
     param_values = handed(values_of(name, leaves, structure, lambda: "params"))
     count, form = len(guess), [unknown.structure]
 
     def flat(args: Sequence[Value]) -> list[Value]:
-        more = trees.unflatten(structure, map(wrap, args[count:]))
+        more = pytrees.unflatten(structure, map(wrap, args[count:]))
         result = f(unknown.tree(args[:count]), *more)
         if is_like_unknown:
             return unknown.values(result, "the result of the function")
-        out_leaves, out_form = trees.flatten(result)
+        out_leaves, out_form = pytrees.flatten(result)
         if form[0] != out_form:  # jit would count any assignment as a change
             form[0] = out_form
         return values_of(name, out_leaves, out_form, lambda: "the result of the function")
@@ -253,7 +253,7 @@ def root_of(
         def of_unknown(x: Tree) -> Any:
             inner = unknown.values(x, "the argument of the function")
             outs = closure.run([*inner, *more[: len(param_values)]], more[len(param_values) :])
-            return trees.unflatten(form[0], map(wrap, outs))
+            return pytrees.unflatten(form[0], map(wrap, outs))
 
         return of_unknown
 

@@ -14,22 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec
+from funcgrad._core.trace import RAW, Trace, Value, concrete
+from funcgrad._primitives.joining import stack
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.structural import unfollowed
+from funcgrad._transforms.call import Call, Part, Sizes, by_rules
+from funcgrad._transforms.call_closures import bind_closure
+from funcgrad._transforms.composite import (
+    Interpreter,
+    Recording,
+    check_closure,
+    innermost_trace,
+    meet,
+)
+from funcgrad._transforms.custom_call import CallSignature, JvpCall
+from funcgrad._transforms.delegation import delegate
+from funcgrad._transforms.factors import zeros_like
+from funcgrad._transforms.flat_functions import FlatFunction, batched_flat
+from funcgrad._transforms.masked import fit_cotangent
 from funcgrad.errors import BatchError, DifferentiationError
-from funcgrad.primitives.joining import stack
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.structural import unfollowed
-from funcgrad.shape import Spec
-from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Trace, Value, concrete
-from funcgrad.transforms.call import Call, Part, Sizes, by_rules
-from funcgrad.transforms.call_closures import bind_closure
-from funcgrad.transforms.custom_call import CallSignature, JvpCall
-from funcgrad.transforms.delegation import delegate
-from funcgrad.transforms.factors import zeros_like
-from funcgrad.transforms.flat_functions import FlatFunction, batched_flat
-from funcgrad.transforms.masked import fit_cotangent
-from funcgrad.transforms.whole import Interpreter, Recording, check_closure, innermost_trace, meet
+from funcgrad.tensor.tensor import wrap
 
 
 class SolutionSignature(CallSignature):
@@ -48,7 +54,7 @@ class SolutionSignature(CallSignature):
     __slots__ = ("has_aux", "linear")
 
     def __init__(self, name: str, specs: Sequence[Spec], linear: int, has_aux: bool) -> None:
-        super().__init__(name, trees.structure(()), ())
+        super().__init__(name, pytrees.structure(()), ())
         self.specs = list(specs)
         self.linear = linear
         self.has_aux = has_aux

@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.control.carry import placed
+from funcgrad._control.carry import placed
+from funcgrad._core import pytrees
+from funcgrad._core.trace import RAW, Value
+from funcgrad._transforms.arguments import check_function, scalar, unwrap
+from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ConvergenceError
 from funcgrad.implicit.active_bounds import Bounds, sides_of
 from funcgrad.implicit.dense import dense_solve
@@ -25,10 +28,7 @@ from funcgrad.implicit.fixed_points import difference, tolerance
 from funcgrad.implicit.roots import RootSolver, root_of, same
 from funcgrad.implicit.unknowns import Solve, Tree
 from funcgrad.numpy.options import failed_as
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Value
-from funcgrad.transforms.arguments import check_function, scalar, unwrap
-from funcgrad.transforms.reverse import grad
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def root(
@@ -216,7 +216,7 @@ def least_squares(
 
     def gradient(residuals: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def half_square(x: Tree) -> Any:
-            return 0.5 * sum([fnp.sum(fnp.square(leaf)) for leaf in trees.leaves(residuals(x))])
+            return 0.5 * sum([fnp.sum(fnp.square(leaf)) for leaf in pytrees.leaves(residuals(x))])
 
         slope: Callable[[Any], Any] = grad(half_square)
         return slope
@@ -346,7 +346,7 @@ def _called(
     solver: RootSolver, function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]
 ) -> Any:
     """Call a solver with numbers."""
-    start = trees.map(_numbers, init)
+    start = pytrees.map(_numbers, init)
     for value in reads:  # before a library that may hide the error is called
         _numbers(value)
     return solver(partial(_of_numbers, function), start)
@@ -361,9 +361,9 @@ def _numbers(x: Tree) -> Any:
 def _of_numbers(function: Callable[[Any], Any], x: Tree, *_: Tree) -> Any:
     """Call a function; return NumPy's numbers if its argument has no tensors."""
     out = function(x)
-    if any(isinstance(leaf, Tensor) for leaf in trees.leaves(x)):
+    if any(isinstance(leaf, Tensor) for leaf in pytrees.leaves(x)):
         return out
-    return trees.map(_numbers, out)
+    return pytrees.map(_numbers, out)
 
 
 def _solution_in(name: str, result: Tree) -> Any:

@@ -14,10 +14,17 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.control.carry import placed
-from funcgrad.control.choices import is_unknown
-from funcgrad.control.values import strong
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.carry import placed
+from funcgrad._control.choices import is_unknown
+from funcgrad._control.values import strong
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import Spec, dtype_of, is_inexact, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import described
+from funcgrad._programs.equation import as_spec, spec_inside
+from funcgrad._transforms.arguments import values_of
 from funcgrad.errors import (
     ConvergenceError,
     DegenerateError,
@@ -28,14 +35,7 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
-from funcgrad.programs.equation import as_spec, spec_inside
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, dtype_of, is_inexact, shape_of
-from funcgrad.tensor import wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.transforms.arguments import values_of
-from funcgrad.trees import Structure
-from funcgrad.users_values import described
+from funcgrad.tensor.tensor import wrap
 
 Tree: TypeAlias = Any
 """A pytree of arrays, as users pass and receive it."""
@@ -73,7 +73,7 @@ class Unknown:
         DtypeError
             A leaf is an integer or a boolean.
         """
-        leaves, structure = trees.flatten(tree)
+        leaves, structure = pytrees.flatten(tree)
         values = values_of(operation, leaves, structure, lambda: what)
         for place, value in enumerate(values):
             if not is_inexact(dtype_of(value)):
@@ -90,7 +90,7 @@ class Unknown:
 
     def tree(self, values: Sequence[Value]) -> Any:
         """Make the pytree that users see from values."""
-        return trees.unflatten(self.structure, [wrap(value) for value in values])
+        return pytrees.unflatten(self.structure, [wrap(value) for value in values])
 
     def missing(self) -> list[Value]:
         """Values of the unknown that are all NaN."""
@@ -104,7 +104,7 @@ class Unknown:
         TreeError, ShapeError, DtypeError
             The tree has another structure or shape, or is complex while the unknown is real.
         """
-        leaves = trees.flatten_like(self.structure, tree, f"{self.operation}: {what}")
+        leaves = pytrees.flatten_like(self.structure, tree, f"{self.operation}: {what}")
         values = values_of(self.operation, leaves, self.structure, lambda: what)
         for place, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
             name = f"{self.operation}: {what}"
@@ -151,12 +151,12 @@ class AuxTree:
 
     def values(self, operation: str, aux: Tree) -> list[Value]:
         """Flatten what a solver has returned."""
-        leaves, self._structure = trees.flatten(aux)
+        leaves, self._structure = pytrees.flatten(aux)
         return values_of(operation, leaves, self._structure, lambda: "aux")
 
     def tree(self, values: Sequence[Value]) -> Tree:
         """Put values together to such a tree."""
-        return trees.unflatten(self._structure, map(wrap, values))
+        return pytrees.unflatten(self._structure, map(wrap, values))
 
 
 def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "raise") -> Any:
@@ -173,7 +173,7 @@ def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "rais
         if not bool(fnp.asarray(flag)):
             raise ConvergenceError(placed(message))
         return x
-    return trees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)
+    return pytrees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)
 
 
 def solved_or_nan(
@@ -235,10 +235,10 @@ def without_info(unknown: Unknown, solution: Tree, failed: str = "raise") -> Any
     """
     if not isinstance(solution, tuple) or len(solution) != 2:
         return solution
-    if trees.structure(solution) == unknown.structure:
+    if pytrees.structure(solution) == unknown.structure:
         return solution
     x, info = solution
-    if trees.structure(x) != unknown.structure or np.shape(info):
+    if pytrees.structure(x) != unknown.structure or np.shape(info):
         return solution
     return converged_or_nan(
         x,

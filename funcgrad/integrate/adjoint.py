@@ -21,17 +21,17 @@ from functools import partial
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
+from funcgrad._control.scans import scan
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import Value, concrete
+from funcgrad._programs.equation import spec_inside
+from funcgrad._transforms.custom import custom_vjp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.implicit.closures import opened
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Leaves, Settings
-from funcgrad.programs.equation import spec_inside
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, concrete
-from funcgrad.transforms.custom import custom_vjp
-from funcgrad.transforms.reverse import vjp
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def adjoint_solution(

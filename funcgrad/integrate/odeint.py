@@ -13,17 +13,17 @@ from typing import Any, overload
 
 import numpy as np
 
-from funcgrad.control.carried_types import AnyNumber, Containers, ParametricSlope, State
-from funcgrad.control.carry import count_of, placed
+from funcgrad._control.carried_types import AnyNumber, Containers, ParametricSlope, State
+from funcgrad._control.carry import count_of, placed
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._hooks.results import watched
 from funcgrad.errors import ArgumentError
-from funcgrad.foreign_names import answering
 from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Settings
-from funcgrad.result_watch import watched
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 
 @overload

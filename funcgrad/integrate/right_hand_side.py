@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.control.carry import handed, placed
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.carry import handed, placed
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._transforms.arguments import check_function, values_of
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TreeError
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import concrete
-from funcgrad.transforms.arguments import check_function, values_of
-from funcgrad.trees import Structure
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 Slope = Callable[[list[Tensor], Tensor, list[Tensor]], list[Tensor]]
 """The right-hand side: ``(leaves of y, time, parameters) -> leaves of the slope``."""
@@ -55,7 +55,7 @@ class System:
     def read(cls, function: Callable[..., Any], y0: Any, *args: Any) -> System:
         """Read the arguments of ``odeint``: the function, the start and the parameters."""
         check_function("odeint", function)
-        leaves, state = trees.flatten(y0)
+        leaves, state = pytrees.flatten(y0)
         start = [wrap(value) for value in values_of("odeint", leaves, state, lambda: "y0")]
         for leaf, path in zip(start, state.paths(), strict=True):
             if leaf.dtype.kind not in "biufc":
@@ -63,26 +63,26 @@ class System:
         start = [
             leaf.astype(leaf.dtype if leaf.dtype.kind in "fc" else np.float64) for leaf in start
         ]
-        others, arguments = trees.flatten(args)
+        others, arguments = pytrees.flatten(args)
         parameters = handed(values_of("odeint", others, arguments, lambda: "args"))
         return cls(function, state, arguments, start, [wrap(value) for value in parameters])
 
     def tree(self, leaves: Sequence[Tensor]) -> Any:
         """Make a tree like ``y0`` from leaves."""
-        return trees.unflatten(self.state, leaves)
+        return pytrees.unflatten(self.state, leaves)
 
     def slope(self, y: list[Tensor], t: Tensor, parameters: list[Tensor]) -> list[Tensor]:
         """Call the user's function, and check that its slope is like ``y0``."""
-        args = trees.unflatten(self.arguments, parameters)
+        args = pytrees.unflatten(self.arguments, parameters)
         try:
             out = self.function(self.tree(y), t, *args)
         except FuncgradError as error:
             error.add_note("In the function of odeint." + _ORDER)
             raise
-        leaves, structure = trees.flatten(out)
+        leaves, structure = pytrees.flatten(out)
         if structure != self.state:
             try:
-                trees.flatten_like(self.state, out, "odeint: the slope")
+                pytrees.flatten_like(self.state, out, "odeint: the slope")
             except FuncgradError as error:
                 vector = " A y that is one vector starts with fg.tensor([...])."
                 is_vector = isinstance(out, Tensor) and self.state.num_leaves == out.size

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.control.carry import placed
+from funcgrad._control.carry import placed
+from funcgrad._core.trace import RAW, Raw, concrete
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.stager import Staged
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ConvergenceError
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.steps import (
@@ -25,11 +29,7 @@ from funcgrad.integrate.steps import (
     solved,
     stage_slopes,
 )
-from funcgrad.tensor import Tensor
-from funcgrad.trace import RAW, Raw, concrete
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.stager import Staged
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import Tensor
 
 
 def solution(

@@ -23,12 +23,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
-from funcgrad.control.whiles import while_loop
+from funcgrad._control.scans import scan
+from funcgrad._control.whiles import while_loop
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.dormand_prince import CONTINUATION, ERROR, NODES, ORDER, STAGES
 from funcgrad.integrate.right_hand_side import real_dtype
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import Tensor
 
 Leaves: TypeAlias = list[Tensor]
 RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]

@@ -13,7 +13,7 @@ libraries when they are called, and ``interop.sklearn`` when an estimator is fir
 
 from typing import TYPE_CHECKING
 
-from funcgrad.late_names import LateNames as _LateNames
+from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.interop import einops, jax, onnx, sklearn, torch

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import MissingPackageError
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 
 __all__ = ["register"]
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
-from funcgrad.process_locks import cached_property
-from funcgrad.shape import Spec, spec_of
-from funcgrad.staging.jit import jit
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
+from funcgrad._base.locks import cached_property
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec, spec_of
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
+from funcgrad.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -49,9 +49,11 @@ class FlatBridge:
         self.run: Callable[[Hashable, Sequence[Array]], Any] = jit(function, static_argnums=0)
 
         @cache
-        def promised(static: Any, examples: tuple[Spec, ...]) -> tuple[list[Spec], trees.Structure]:
+        def promised(
+            static: Any, examples: tuple[Spec, ...]
+        ) -> tuple[list[Spec], pytrees.Structure]:
             ones = [np.ones(spec.shape, spec.dtype) for spec in examples]
-            leaves, form = trees.flatten(self.run(static, ones))
+            leaves, form = pytrees.flatten(self.run(static, ones))
             return [spec_of(np.asarray(leaf)) for leaf in leaves], form
 
         self.promised = promised
@@ -120,7 +122,7 @@ class FlatBridge:
             remaining: Iterator[Any] = iter(moved)
             pairs = zip(values, flags, strict=False)
             joined = [next(remaining) if flag else x for x, flag in pairs]
-            leaves = trees.leaves(self._function(inner, joined))
+            leaves = pytrees.leaves(self._function(inner, joined))
             return [leaf for leaf, flag in zip(leaves, outs, strict=True) if flag]
 
         return of_smooth

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.arguments import check_function, values_of
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.jacobian import hessian, hvp
+from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.staging.jit import jit
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function, values_of
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.jacobian import hessian, hvp
-from funcgrad.transforms.reverse import grad, value_and_grad
+from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.path_texts import path_text
 from funcgrad.tree.vectors import ravel
-from funcgrad.users_values import ArrayLike
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -44,7 +44,7 @@ class Flat:
     """
 
     def __init__(self, f: Callable[..., Any], like: Any) -> None:
-        leaves, form = trees.flatten(like)
+        leaves, form = pytrees.flatten(like)
         self._specs = [
             (shape_of(x), dtype_of(x)) for x in values_of("flat", leaves, form, lambda: "like")
         ]
@@ -90,7 +90,7 @@ class Flat:
         TreeError, ShapeError
             The tree has another structure, or a leaf another shape.
         """
-        leaves = trees.flatten_like(self._form, tree, "ravel: the tree")
+        leaves = pytrees.flatten_like(self._form, tree, "ravel: the tree")
         for leaf, (shape, _), path in zip(leaves, self._specs, self._form.paths(), strict=True):
             if np.shape(leaf) != shape:
                 raise ShapeError(f"ravel: tree{path} has shape {np.shape(leaf)}, expected {shape}.")
@@ -154,7 +154,7 @@ def _batched(f: Callable[..., Any]) -> Callable[..., Any]:
     return of_rows
 
 
-def _names(form: trees.Structure, shapes: list[tuple[int, ...]]) -> list[str]:
+def _names(form: pytrees.Structure, shapes: list[tuple[int, ...]]) -> list[str]:
     names = []
     for path, shape in zip(form.key_paths(), shapes, strict=True):
         leaf = path_text(path) or "x"

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec, is_inexact
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import MissingPackageError
 from funcgrad.extend import ForeignFunction, foreign
 from funcgrad.interop.flat_bridge import FlatBridge
 from funcgrad.interop.smooth_parts import smooth_part
-from funcgrad.shape import Spec, is_inexact
-from funcgrad.transforms.arguments import check_function
 
 __all__ = ["lift", "wrap"]
 
@@ -70,14 +70,14 @@ def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
     jax = _jax()
     primitive = _primitive(jax)
     name = getattr(f, "__name__", type(f).__name__)
-    bridge = FlatBridge(lambda form, values: f(*trees.unflatten(form, values)))
+    bridge = FlatBridge(lambda form, values: f(*pytrees.unflatten(form, values)))
 
     def wrapped(*args: Any) -> Any:
-        leaves, form = trees.flatten(args)
+        leaves, form = pytrees.flatten(args)
         arrays = [jax.numpy.asarray(leaf) for leaf in leaves]
         _, result = _promised(jax, bridge, form, arrays)
         outs = primitive.bind(*arrays, bridge=bridge, static=form, linear=0)
-        return trees.unflatten(result, outs)
+        return pytrees.unflatten(result, outs)
 
     wrapped.__name__ = name
     wrapped.__doc__ = f.__doc__
@@ -86,7 +86,7 @@ def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _promised(
     jax: Any, bridge: FlatBridge, static: Any, arrays: Sequence[Any]
-) -> tuple[list[Any], trees.Structure]:
+) -> tuple[list[Any], pytrees.Structure]:
     """The specs and the tree of a bridge's result, in dtypes that JAX has."""
     examples = tuple([Spec(tuple(x.shape), np.dtype(x.dtype)) for x in arrays])
     specs, form = bridge.promised(static, examples)
@@ -106,7 +106,7 @@ def _primitive(jax: Any) -> Any:
         specs, _ = _promised(jax, bridge, static, args)
 
         def run(*arrays: Any) -> Any:
-            outs = trees.leaves(bridge.run(static, [np.array(x) for x in arrays]))
+            outs = pytrees.leaves(bridge.run(static, [np.array(x) for x in arrays]))
             return [np.asarray(out, spec.dtype) for out, spec in zip(outs, specs, strict=True)]
 
         return jax.pure_callback(run, specs, *args, vmap_method="sequential")
@@ -221,16 +221,18 @@ def _lifted(jax: Any, function: Any, name: str) -> ForeignFunction:
 
         def called(*args: Any) -> Any:
             with jax.enable_x64(True):
-                return trees.map(np.asarray, compiled(*args))
+                return pytrees.map(np.asarray, compiled(*args))
 
         called.__name__ = name
         return called
 
     def result(*args: Any) -> Any:
-        shapes = trees.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), args, is_leaf=_is_spec)
+        shapes = pytrees.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), args, is_leaf=_is_spec
+        )
         with jax.enable_x64(True):
             out = jax.eval_shape(function, *shapes)
-        return trees.map(lambda x: Spec(tuple(x.shape), np.dtype(x.dtype)), out)
+        return pytrees.map(lambda x: Spec(tuple(x.shape), np.dtype(x.dtype)), out)
 
     @cache
     def pushed() -> Any:
@@ -260,7 +262,7 @@ def _is_smooth(x: Any) -> bool:
 def _pulling(jax: Any, function: Any) -> Any:
     def pulling(args: Any, ct: Any) -> Any:
         of_smooth, smooth, filled = smooth_part(function, args, _is_smooth)
-        cts = [jax.numpy.conj(x) for x in trees.leaves(ct) if _is_smooth(x)]
+        cts = [jax.numpy.conj(x) for x in pytrees.leaves(ct) if _is_smooth(x)]
         _, pull = jax.vjp(of_smooth, *smooth)
         return filled(map(jax.numpy.conj, pull(cts)))
 
@@ -270,10 +272,10 @@ def _pulling(jax: Any, function: Any) -> Any:
 def _pushing(jax: Any, function: Any) -> Any:
     def pushing(args: Any, tangents: Any) -> Any:
         of_smooth, smooth, _ = smooth_part(function, args, _is_smooth)
-        moved = [x for x in trees.leaves(tangents) if _is_smooth(x)]
+        moved = [x for x in pytrees.leaves(tangents) if _is_smooth(x)]
         _, pushed = jax.jvp(of_smooth, tuple(smooth), tuple(moved))
         remaining = iter(pushed)
-        return trees.map(lambda x: next(remaining) if _is_smooth(x) else x * 0, function(*args))
+        return pytrees.map(lambda x: next(remaining) if _is_smooth(x) else x * 0, function(*args))
 
     return pushing
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
 
 Array = np.ndarray[Any, Any]  # or another library's
 
@@ -33,17 +33,19 @@ def smooth_part(
     filled : callable
         From such a list to a tree like the arguments, with zeros at the other leaves.
     """
-    leaves, form = trees.flatten(tuple(args))
+    leaves, form = pytrees.flatten(tuple(args))
     flags = [is_smooth(x) for x in leaves]
 
     def of_smooth(*moved: Array) -> list[Array]:
         remaining: Iterator[Array] = iter(moved)
         joined = [next(remaining) if flag else x for x, flag in zip(leaves, flags, strict=True)]
-        return [x for x in trees.leaves(function(*trees.unflatten(form, joined))) if is_smooth(x)]
+        return [
+            x for x in pytrees.leaves(function(*pytrees.unflatten(form, joined))) if is_smooth(x)
+        ]
 
     def filled(values: Iterable[Array]) -> Any:
         remaining = iter(values)
         zeros = [next(remaining) if flag else x * 0 for x, flag in zip(leaves, flags, strict=True)]
-        return trees.unflatten(form, zeros)
+        return pytrees.unflatten(form, zeros)
 
     return of_smooth, [x for x, flag in zip(leaves, flags, strict=True) if flag], filled

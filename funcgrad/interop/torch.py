@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import LeafError, MissingPackageError
 from funcgrad.extend import ForeignFunction, foreign
 from funcgrad.interop.flat_bridge import FlatBridge
 from funcgrad.interop.smooth_parts import smooth_part
-from funcgrad.shape import Spec
-from funcgrad.tensor import tensor
-from funcgrad.transforms.arguments import check_function
+from funcgrad.tensor.tensor import tensor
 
 __all__ = ["lift", "wrap"]
 
@@ -83,12 +83,12 @@ def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
         form, constants = static
         remaining = iter(values)
         leaves = [next(remaining) if number is None else number for number in constants]
-        return f(*trees.unflatten(form, leaves))
+        return f(*pytrees.unflatten(form, leaves))
 
     bridge = FlatBridge(run)
 
     def wrapped(*args: Any) -> Any:
-        leaves, form = trees.flatten(args)
+        leaves, form = pytrees.flatten(args)
         for leaf, path in zip(leaves, form.paths(), strict=True):
             if not isinstance(leaf, torch.Tensor | bool | int | float | complex):
                 raise LeafError(
@@ -99,9 +99,9 @@ def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
         if not tensors:
             raise LeafError(f"interop.torch {name}: there is no tensor among the arguments.")
         constants = tuple([None if isinstance(x, torch.Tensor) else x for x in leaves])
-        shown: list[trees.Structure] = []
+        shown: list[pytrees.Structure] = []
         outs = function.apply(bridge, (form, constants), shown.append, *tensors)
-        return trees.unflatten(shown[-1], outs)
+        return pytrees.unflatten(shown[-1], outs)
 
     wrapped.__name__ = name
     wrapped.__doc__ = f.__doc__
@@ -117,7 +117,7 @@ def _function_class(torch: Any) -> Any:
     class Bridged(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(bridge: Any, static: Any, show: Any, *tensors: Any) -> Any:
-            leaves, form = trees.flatten(bridge.run(static, [ours(x) for x in tensors]))
+            leaves, form = pytrees.flatten(bridge.run(static, [ours(x) for x in tensors]))
             show(form)
             place = tensors[0].device
             return tuple([torch.from_numpy(np.array(leaf)).to(place) for leaf in leaves])
@@ -171,7 +171,7 @@ def _function_class(torch: Any) -> Any:
     return Bridged
 
 
-def _unused(form: trees.Structure) -> None:
+def _unused(form: pytrees.Structure) -> None:
     """Take the structure of a result that is a list anyway."""
 
 
@@ -228,19 +228,19 @@ def _lifted(torch: Any, function: Any, name: str) -> ForeignFunction:
     def on_arrays(run: Any) -> Any:
         def called(*args: Any) -> Any:
             with torch.no_grad():
-                out = run(*trees.map(theirs, args))
-            return trees.map(lambda x: x.detach().numpy(), out)
+                out = run(*pytrees.map(theirs, args))
+            return pytrees.map(lambda x: x.detach().numpy(), out)
 
         called.__name__ = name
         return called
 
     @cache
-    def specs_of(form: trees.Structure, specs: tuple[Spec, ...]) -> Any:
-        args = trees.unflatten(form, [np.ones(spec.shape, spec.dtype) for spec in specs])
-        return trees.map(lambda x: Spec(x.shape, x.dtype), on_arrays(function)(*args))
+    def specs_of(form: pytrees.Structure, specs: tuple[Spec, ...]) -> Any:
+        args = pytrees.unflatten(form, [np.ones(spec.shape, spec.dtype) for spec in specs])
+        return pytrees.map(lambda x: Spec(x.shape, x.dtype), on_arrays(function)(*args))
 
     def result(*args: Any) -> Any:
-        specs, form = trees.flatten(args, lambda x: isinstance(x, Spec))
+        specs, form = pytrees.flatten(args, lambda x: isinstance(x, Spec))
         return specs_of(form, tuple(specs))
 
     @cache
@@ -267,7 +267,7 @@ def _is_smooth(x: Any) -> bool:
 def _pulling(torch: Any, function: Any) -> Any:
     def pulling(args: Any, ct: Any) -> Any:
         of_smooth, smooth, filled = smooth_part(function, args, _is_smooth)
-        cts = [x for x in trees.leaves(ct) if _is_smooth(x)]
+        cts = [x for x in pytrees.leaves(ct) if _is_smooth(x)]
         _, pull = torch.func.vjp(lambda *moved: tuple(of_smooth(*moved)), *smooth)
         return filled(pull(tuple(cts)))
 
@@ -277,10 +277,10 @@ def _pulling(torch: Any, function: Any) -> Any:
 def _pushing(torch: Any, function: Any) -> Any:
     def pushing(args: Any, tangents: Any) -> Any:
         of_smooth, smooth, _ = smooth_part(function, args, _is_smooth)
-        moved = [x for x in trees.leaves(tangents) if _is_smooth(x)]
+        moved = [x for x in pytrees.leaves(tangents) if _is_smooth(x)]
         _, pushed = torch.func.jvp(lambda *xs: tuple(of_smooth(*xs)), tuple(smooth), tuple(moved))
         remaining = iter(pushed)
-        return trees.map(
+        return pytrees.map(
             lambda x: next(remaining) if _is_smooth(x) else x * 0,
             function(*args),
         )

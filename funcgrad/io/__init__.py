@@ -14,7 +14,7 @@ file is ever run.
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.io.checkpoints import Checkpoints
 from funcgrad.io.loading import FileDescription, describe, differences, load, verify
 from funcgrad.io.matching import Differences

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final
 
+from funcgrad._base.locks import begin_thread
 from funcgrad.errors import ArgumentError, MissingFileError, StorageError
-from funcgrad.process_locks import begin_thread
 
 try:
     import fcntl

@@ -13,6 +13,8 @@ from threading import Thread
 from typing import Any, Final, Self, SupportsFloat, SupportsIndex, TypeAlias
 from warnings import warn
 
+from funcgrad._base.locks import ProcessLock, begin_thread
+from funcgrad._base.users_line import warn_user
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
@@ -24,8 +26,6 @@ from funcgrad.errors import (
 from funcgrad.io.atomic_files import checked_path
 from funcgrad.io.loading import describe, load, verify
 from funcgrad.io.saving import PathLike, Snapshot, snapshot, write_snapshot
-from funcgrad.process_locks import ProcessLock, begin_thread
-from funcgrad.users_line import warn_user
 
 _NAME: Final = re.compile(r"step-(\d+)\.safetensors")
 _METRICS: Final = "metrics"

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from funcgrad.process_locks import begin_thread
+from funcgrad._base.locks import begin_thread
 
 PIECE: Final = 2**22
 HELPERS: Final = max(1, min(3, (os.cpu_count() or 1) - 1))

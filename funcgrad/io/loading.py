@@ -11,6 +11,12 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.users_line import warn_user
+from funcgrad._core.pytrees import Structure, unflatten
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import NUMBERS
+from funcgrad._core.users_values import converted
 from funcgrad.errors import ArgumentError, FileFormatError, TreeError
 from funcgrad.io.atomic_files import checked_path, reading
 from funcgrad.io.digests import Digests
@@ -37,12 +43,6 @@ from funcgrad.io.stored_tensors import (
     restored,
 )
 from funcgrad.io.tree_texts import Leaves, read_statics, read_tree_text
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.trace import NUMBERS
-from funcgrad.trees import Structure, unflatten
-from funcgrad.users_line import warn_user
-from funcgrad.users_values import converted
 
 
 @dataclass(frozen=True, slots=True)

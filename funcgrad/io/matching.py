@@ -14,15 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import Structure, flatten, key_path_text
+from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.trace import NUMBERS
+from funcgrad._core.users_values import in_native_order
 from funcgrad.errors import FileFormatError, LeafError
 from funcgrad.io.stored_tensors import StoredTensor, logical
 from funcgrad.io.tree_texts import statics_of
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, dtype_of, shape_of
-from funcgrad.trace import NUMBERS
 from funcgrad.tree.path_texts import path_text
-from funcgrad.trees import Structure, flatten, key_path_text
-from funcgrad.users_values import in_native_order
 
 ROOT: Final = "value"
 """The name of a tree that is one leaf."""

@@ -17,10 +17,10 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.lib import format as npy
 
+from funcgrad._core.specs import DTYPES
 from funcgrad.errors import FileFormatError
 from funcgrad.io.digests import Digests
 from funcgrad.io.stored_tensors import DIGESTS, Array, StoredTensor, fits_memory, refused
-from funcgrad.shape import DTYPES
 
 _METADATA: Final = "funcgrad.json"
 _SUFFIX: Final = ".npy"

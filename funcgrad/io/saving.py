@@ -9,6 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.trace import TracedValue
+from funcgrad._transforms.arguments import values_of
 from funcgrad.errors import ArgumentError, DtypeError, TracerError
 from funcgrad.io.atomic_files import checked_path, replacing
 from funcgrad.io.digests import text_digest
@@ -17,9 +20,6 @@ from funcgrad.io.npz_files import write_npz
 from funcgrad.io.safetensors_files import write_safetensors
 from funcgrad.io.stored_tensors import RESERVED, TREE, Array, stored
 from funcgrad.io.tree_texts import tree_text
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.trace import TracedValue
-from funcgrad.transforms.arguments import values_of
 
 PathLike: TypeAlias = str | os.PathLike[str]
 TEXTS_DIGEST = RESERVED + "texts"

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Shape
+from funcgrad._core.trace import NUMBERS, Raw
 from funcgrad.errors import FileFormatError
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import NUMBERS, Raw
+from funcgrad.tensor.tensor import Tensor, wrap
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
+from funcgrad._core.pytrees import Structure, Token, walk
 from funcgrad.tree.path_texts import path_text, step_text
-from funcgrad.trees import Structure, Token, walk
 
 Leaves: TypeAlias = list[tuple[str, str]]
 """For each leaf its name in the file and its kind: the name of a type of Python numbers,

@@ -18,7 +18,7 @@ minus infinity has the probability 0 and the gradient 0.
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.nn.activations import (
     elu,
     gelu,
@@ -35,7 +35,7 @@ from funcgrad.nn.activations import (
     swish,
 )
 from funcgrad.nn.alignment_losses import ctc_loss
-from funcgrad.nn.attending import attention
+from funcgrad.nn.attention import attention
 from funcgrad.nn.attention_layers import KVCache, MultiHeadAttention
 from funcgrad.nn.classification_losses import (
     hinge_loss,
@@ -44,7 +44,7 @@ from funcgrad.nn.classification_losses import (
     softmax_focal_loss,
 )
 from funcgrad.nn.convolution import conv, conv_transpose
-from funcgrad.nn.dropping import dropout
+from funcgrad.nn.dropout import dropout
 from funcgrad.nn.embedding_losses import (
     cosine_distance,
     cosine_similarity,

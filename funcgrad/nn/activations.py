@@ -12,20 +12,20 @@ from __future__ import annotations
 from typing import Final, SupportsIndex
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.primitives import activations as act
-from funcgrad.primitives.logits import (
+from funcgrad._core.specs import AxisLike, normalize_axes, normalize_axis, shape_of
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import activations as act
+from funcgrad._primitives.logits import (
     log_probabilities,
     probabilities,
     real_value,
     relative_logits,
 )
+from funcgrad._transforms.stop import stop_gradient
+from funcgrad.errors import ShapeError
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import AxisLike, normalize_axes, normalize_axis, shape_of
-from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 
 def relu(x: ArrayLike) -> Tensor:

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
+from funcgrad._control.scans import scan
+from funcgrad._core.specs import Shape, dtype_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import log_probabilities, real_value
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.nn.loss_parts import check_classes, check_when_run, mask_of, masked, widened_mask
 from funcgrad.numpy.options import integer
-from funcgrad.primitives.logits import log_probabilities, real_value
-from funcgrad.shape import Shape, dtype_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

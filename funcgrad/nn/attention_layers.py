@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytree_class import pytree, static_field
+from funcgrad._core.specs import Shape
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.frozen_dataclasses import pytree, static_field
-from funcgrad.nn.attending import attention
-from funcgrad.nn.dropping import UNSAID, Key, checked_rate, said_key, training_key
+from funcgrad.nn.attention import attention
+from funcgrad.nn.dropout import UNSAID, Key, checked_rate, said_key, training_key
 from funcgrad.nn.layer_parts import check_leaves, split_key
 from funcgrad.nn.layers import Linear
 from funcgrad.nn.positions import rotary
 from funcgrad.numpy.options import integer, natural, real_number
-from funcgrad.philox import as_shape
-from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.random.philox import as_shape
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @pytree

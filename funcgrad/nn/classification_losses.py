@@ -15,8 +15,12 @@ from typing import Final, SupportsIndex
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import real_value, relative_logits
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.nn.activations import relu, sigmoid, softplus
 from funcgrad.nn.loss_parts import (
     check_classes,
@@ -28,11 +32,7 @@ from funcgrad.nn.loss_parts import (
     scores_and_labels,
     widened_mask,
 )
-from funcgrad.primitives.logits import real_value, relative_logits
-from funcgrad.shape import dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _FAR: Final = 800.0
 """The logit beyond which a probability of double precision is 0 or 1."""

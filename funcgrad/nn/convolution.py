@@ -9,17 +9,17 @@ Tensor([[[1., 2., 4.]]])
 
 from __future__ import annotations
 
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.convolution import convolve, spread
+from funcgrad._primitives.elementwise import add
+from funcgrad._primitives.structural import reshape
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integer
-from funcgrad.primitives.convolution import convolve, spread
-from funcgrad.primitives.elementwise import add
-from funcgrad.primitives.structural import reshape
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

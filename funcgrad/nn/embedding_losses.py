@@ -15,8 +15,12 @@ from typing import SupportsIndex
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import normalize_axis
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import real_value
+from funcgrad._primitives.norms import directed
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.nn.activations import relu, softplus
 from funcgrad.nn.loss_parts import (
     check_equal_shapes,
@@ -27,12 +31,8 @@ from funcgrad.nn.loss_parts import (
     parameter,
     widened_mask,
 )
-from funcgrad.primitives.logits import real_value
-from funcgrad.primitives.norms import directed
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import normalize_axis
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

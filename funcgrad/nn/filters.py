@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytree_class import pytree, static_field
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import LeafError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.convolution import conv, conv_transpose
 from funcgrad.nn.initializers import he_normal, zeros
 from funcgrad.nn.layer_parts import check_leaves, drawn
 from funcgrad.nn.windows import Padding, numbers_of, padding_of
 from funcgrad.numpy.options import choice, integer, integers, is_integer, natural, sequence
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @pytree

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.logits import real_value
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._primitives.logits import real_value
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def relu6(x: ArrayLike) -> Tensor:

@@ -3,7 +3,7 @@
 A kernel has the shape ``(..., inputs, outputs)``, as ``x @ kernel`` needs it. Axes before the last
 two are a receptive field, such as the window of a convolution, whose size multiplies both.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> kernel = glorot_uniform(tensor([0, 0], dtype="uint64"), (64, 10))
 >>> bool((abs(kernel) <= np.sqrt(6 / 74)).all())
 True
@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import Shape, ShapeLike
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy import linalg
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.options import choice, real_number
-from funcgrad.philox import as_dtype, as_shape, standard_normal, standard_uniform
+from funcgrad.random.philox import as_dtype, as_shape, standard_normal, standard_uniform
 from funcgrad.scipy import special
-from funcgrad.shape import Shape, ShapeLike
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 # The deviation of a standard normal number between -2 and 2.
 _CUT_DEVIATION: Final = 0.8796256610342398
@@ -63,7 +63,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> glorot_uniform(tensor([0, 0], dtype="uint64"), (2, 2), "float32").dtype
     dtype('float32')
     """
@@ -75,7 +75,7 @@ def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> glorot_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
@@ -87,7 +87,7 @@ def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) 
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> he_uniform(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
@@ -113,7 +113,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> he_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
@@ -125,7 +125,7 @@ def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> lecun_uniform(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
@@ -151,7 +151,7 @@ def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> lecun_normal(tensor([0, 0], dtype="uint64"), (3, 4)).shape
     (3, 4)
     """
@@ -200,7 +200,7 @@ def variance_scaling(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> variance_scaling(tensor([0, 0], dtype="uint64"), (3, 4), scale=2.0).shape
     (3, 4)
     """
@@ -236,7 +236,7 @@ def truncated_normal(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> drawn = truncated_normal(tensor([0, 0], dtype="uint64"), 1000, stddev=0.1)
     >>> bool((abs(drawn) <= 0.2).all())
     True
@@ -280,7 +280,7 @@ def orthogonal(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> matrix = orthogonal(tensor([0, 0], dtype="uint64"), (3, 2))
     >>> bool(abs(matrix.T @ matrix - np.eye(2)).max() < 1e-12)
     True

@@ -15,14 +15,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.pytrees import key_path_text, leaves, leaves_with_path
+from funcgrad._core.specs import Shape, dtype_of
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.random_bits import SPLIT
 from funcgrad.errors import ArgumentError, FuncgradError, FunctionError, LeafError, ShapeError
-from funcgrad.nn.dropping import UNSAID, Key
-from funcgrad.philox import folded_key, random_words
-from funcgrad.primitives.random_bits import SPLIT
-from funcgrad.shape import Shape, dtype_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trees import key_path_text, leaves, leaves_with_path
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.nn.dropout import UNSAID, Key
+from funcgrad.random.philox import folded_key, random_words
+from funcgrad.tensor.tensor import Tensor, wrap
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

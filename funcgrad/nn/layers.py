@@ -24,11 +24,13 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.pytree_class import pytree, static_field
+from funcgrad._core.specs import Shape, dtype_of
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.activations import relu
-from funcgrad.nn.dropping import UNSAID, Key, checked_rate, dropout, said_key, training_key
+from funcgrad.nn.dropout import UNSAID, Key, checked_rate, dropout, said_key, training_key
 from funcgrad.nn.initializers import lecun_normal, variance_scaling, zeros
 from funcgrad.nn.layer_parts import (
     called,
@@ -40,9 +42,7 @@ from funcgrad.nn.layer_parts import (
     split_key,
 )
 from funcgrad.numpy.options import natural, sequence
-from funcgrad.shape import Shape, dtype_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 Initializer = Callable[..., Tensor]
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import Shape, dtype_of, shape_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.primitives.structural import cast
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def pair_of(operation: str, names: tuple[str, str], x: ArrayLike, y: ArrayLike) -> list[Tensor]:

@@ -14,8 +14,24 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import (
+    AxisLike,
+    Shape,
+    dtype_of,
+    normalize_axes,
+    normalize_axis,
+    reduced_shape,
+    shape_of,
+)
+from funcgrad._core.users_values import ArrayLike, checked_dtype, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logic import equal, logical_and
+from funcgrad._primitives.logits import log_total, real_value, relative_logits
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.selection import where as chosen_where
+from funcgrad._primitives.sorting import take_along_axis
+from funcgrad._primitives.structural import cast, reshape
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.nn.loss_parts import (
     check_classes,
     mask_of,
@@ -26,23 +42,7 @@ from funcgrad.nn.loss_parts import (
 )
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.options import integer
-from funcgrad.primitives.logic import equal, logical_and
-from funcgrad.primitives.logits import log_total, real_value, relative_logits
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.selection import where as chosen_where
-from funcgrad.primitives.sorting import take_along_axis
-from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import (
-    AxisLike,
-    Shape,
-    dtype_of,
-    normalize_axes,
-    normalize_axis,
-    reduced_shape,
-    shape_of,
-)
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike, checked_dtype, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytree_class import pytree, static_field
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import real_value
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.nn.initializers import ones, zeros
 from funcgrad.nn.layer_parts import check_leaves, features_of
 from funcgrad.nn.normalization import (
@@ -30,10 +33,7 @@ from funcgrad.nn.normalization import (
     widened,
 )
 from funcgrad.numpy.options import integer, natural, real_number
-from funcgrad.primitives.logits import real_value
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @pytree

@@ -15,15 +15,15 @@ from typing import SupportsIndex
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import AxisLike, Shape, broadcasts_to, normalize_axes, normalize_axis
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import real_value
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import integer, real_number
-from funcgrad.primitives.logits import real_value
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import AxisLike, Shape, broadcasts_to, normalize_axes, normalize_axis
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

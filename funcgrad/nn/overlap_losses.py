@@ -7,11 +7,11 @@ Tensor(0.0)
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._core.specs import AxisLike, normalize_axes
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.nn.loss_parts import mask_of, masked, parameter, scores_and_labels
-from funcgrad.shape import AxisLike, normalize_axes
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 
 @answering

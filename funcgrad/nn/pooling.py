@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Shape, dtype_of, is_inexact, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.sliding import sliding_windows, window_sums
+from funcgrad._primitives.structural import cast, view
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.nn.windows import Padding, Sizes, check_window, numbers_of, padded, padding_of
 from funcgrad.numpy.options import integer, integers, is_integer
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.sliding import sliding_windows, window_sums
-from funcgrad.primitives.structural import cast, view
-from funcgrad.shape import Shape, dtype_of, is_inexact, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

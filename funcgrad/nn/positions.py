@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import broadcasts_to
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import real_value
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import natural, real_number
-from funcgrad.philox import as_dtype, as_shape
-from funcgrad.primitives.logits import real_value
-from funcgrad.shape import broadcasts_to
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.random.philox import as_dtype, as_shape
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import leaves
+from funcgrad._core.specs import Shape, ShapeLike, Spec
+from funcgrad._core.users_values import ArrayLike, checked_dtype, operand
+from funcgrad._programs.program import Program
+from funcgrad._transforms.numberless import flat_program
 from funcgrad.errors import ArgumentError, FunctionError, ShapeError
 from funcgrad.nn.layer_parts import called, first_state
 from funcgrad.nn.layers import Linear, Sequential
-from funcgrad.philox import as_key, as_shape, folded_key
-from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, ShapeLike, Spec
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.transforms.numberless import flat_program
-from funcgrad.trees import leaves
-from funcgrad.users_values import ArrayLike, checked_dtype, operand
+from funcgrad.random.philox import as_key, as_shape, folded_key
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
+from funcgrad._control.scans import scan
+from funcgrad._core.pytree_class import pytree
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import FunctionError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.frozen_dataclasses import pytree
 from funcgrad.nn.activations import sigmoid
 from funcgrad.nn.initializers import glorot_uniform, orthogonal, zeros
 from funcgrad.nn.layer_parts import check_leaves, features_of, split_key
 from funcgrad.numpy.options import natural, pair
-from funcgrad.philox import as_shape
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.random.philox import as_shape
+from funcgrad.tensor.tensor import Tensor, wrap
 
 C = TypeVar("C", bound="_Cell")
 

@@ -14,13 +14,13 @@ from math import log
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._core.trace import bind1
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.elementwise import square
 from funcgrad.nn.loss_parts import mask_of, masked, pair_of, parameter
-from funcgrad.primitives.elementwise import square
 from funcgrad.scipy.special.penalties import huber
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import bind1
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _NAMES: Final = ("predictions", "targets")
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.logits import real_value
 from funcgrad.nn.activations import elu, softplus
-from funcgrad.primitives.logits import real_value
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, wrap
 
 # The fixed point of mean 0 and variance 1 (Klambauer et al., appendix A1).
 _ALPHA: Final = 1.6732632423543772

@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
-from funcgrad.html_text import text_table
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.html import text_table
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import Movement
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._passes.costs import equation_costs
+from funcgrad._programs.inline import inlined
 from funcgrad.nn.layer_parts import function_option
 from funcgrad.nn.recipes import applied_program, call_layer, spec_of_input
-from funcgrad.passes.costs import equation_costs
-from funcgrad.programs.inline import inlined
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, Spec, dtype_of, shape_of
-from funcgrad.structure import Movement
-from funcgrad.users_values import ArrayLike, operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,9 @@ def summary(model: Callable[..., Any], *specs: ArrayLike) -> Summary:
     >>> summary(nn.Linear.init(fg.random.key(0), 784, 10)).count
     7850
     """
-    leaves = trees.leaves_with_path(model)
+    leaves = pytrees.leaves_with_path(model)
     for path, leaf in leaves:
-        operand(leaf, f"summary: model{trees.key_path_text(path)}")
+        operand(leaf, f"summary: model{pytrees.key_path_text(path)}")
     if specs:
         function_option(model, "summary", "a model that is applied to specs")
     costs: list[int | None] = [None] * len(leaves)
@@ -145,7 +145,7 @@ def summary(model: Callable[..., Any], *specs: ArrayLike) -> Summary:
         costs, total = _operations(model, [leaf for _, leaf in leaves], inputs)
     rows = [
         SummaryRow(
-            trees.key_path_text(path).removeprefix("."),
+            pytrees.key_path_text(path).removeprefix("."),
             shape_of(leaf),
             dtype_of(leaf),
             prod(shape_of(leaf)),
@@ -160,10 +160,10 @@ def _operations(
     model: Callable[..., Any], leaves: list[Any], inputs: tuple[Spec, ...]
 ) -> tuple[list[int | None], int]:
     """The arithmetic of operations that take each leaf or a view of it, and that of all."""
-    form = trees.structure(model)
+    form = pytrees.structure(model)
 
     def applied(*arrays: ArrayLike) -> Any:
-        return call_layer(trees.unflatten(form, arrays[: len(leaves)]), *arrays[len(leaves) :])
+        return call_layer(pytrees.unflatten(form, arrays[: len(leaves)]), *arrays[len(leaves) :])
 
     specs = (*[Spec(shape_of(leaf), dtype_of(leaf)) for leaf in leaves], *inputs)
     program = inlined(applied_program(applied, specs, "summary"))

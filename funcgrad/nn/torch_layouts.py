@@ -29,20 +29,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.trace import NUMBERS, concrete
+from funcgrad._core.users_values import ArrayLike, converted, freeze, operand
 from funcgrad.errors import ArgumentError, TreeError
 from funcgrad.nn.attention_layers import MultiHeadAttention
 from funcgrad.nn.filters import Conv, ConvTranspose
 from funcgrad.nn.layers import Embedding, Linear, Residual, Sequential
 from funcgrad.nn.norm_layers import BatchNorm, GroupNorm, LayerNorm, RMSNorm
 from funcgrad.nn.recurrent import GRUCell, LSTMCell, RNNCell
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, dtype_of, shape_of
-from funcgrad.tensor import wrap
-from funcgrad.trace import NUMBERS, concrete
+from funcgrad.tensor.tensor import wrap
 from funcgrad.tree.path_texts import path_text
 from funcgrad.tree.pieces import Pytree
-from funcgrad.users_values import ArrayLike, converted, freeze, operand
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _SHOWN: Final = 30
@@ -226,8 +226,8 @@ def loaded(
             read = parameter.read(*[arrays[name] for name in parameter.theirs])
             for name, array in zip(parameter.ours, read, strict=True):
                 leaves[name] = _leaf(array, leaves[name], f"{operation}: {name.partition('.')[2]}")
-    _, structure = trees.flatten((like, state), is_leaf=_is_spec)
-    model, after = trees.unflatten(structure, list(leaves.values()))
+    _, structure = pytrees.flatten((like, state), is_leaf=_is_spec)
+    model, after = pytrees.unflatten(structure, list(leaves.values()))
     return model if state is None else (model, after)
 
 
@@ -244,7 +244,7 @@ def turned_squares(model: Pytree) -> list[str]:
 
 def _leaves(model: Pytree, state: Pytree) -> dict[str, Any]:
     """The leaves of the model, below ``"0"``, and of its state, below ``"1"``."""
-    leaves, structure = trees.flatten((model, state), is_leaf=_is_spec)
+    leaves, structure = pytrees.flatten((model, state), is_leaf=_is_spec)
     return dict(zip(map(path_text, structure.key_paths()), leaves, strict=True))
 
 
@@ -254,7 +254,7 @@ def _is_spec(value: object) -> bool:
 
 def _layers(tree: Pytree, ours: str = "0", theirs: str = "", state: str = "1") -> Iterator[_Layer]:
     """The layers of a model, and its arrays that belong to none, with their names."""
-    nodes, structure = trees.flatten(tree, is_leaf=lambda node: isinstance(node, _KINDS))
+    nodes, structure = pytrees.flatten(tree, is_leaf=lambda node: isinstance(node, _KINDS))
     for node, path in zip(nodes, structure.key_paths(), strict=True):
         o, t, s = [_joined(above, path_text(path)) for above in (ours, theirs, state)]
         if isinstance(node, Sequential):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from funcgrad._core.specs import Shape, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.structural import place, view
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.options import integers, is_integer, sequence
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.structural import place, view
-from funcgrad.shape import Shape, shape_of
-from funcgrad.trace import Value
 
 _MOST: Final = 2**31 - 1
 

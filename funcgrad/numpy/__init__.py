@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from funcgrad.errors import MissingAttributeError as _MissingAttributeError
-from funcgrad.late_names import LateNames as _LateNames
+from funcgrad._hints.lazy_names import LateNames as _LateNames
 from funcgrad.numpy.excluded import reason_for as _reason_for
 from funcgrad.numpy.namespace_info import (
     ARRAY_API_VERSION as _ARRAY_API_VERSION, array_namespace_info as _array_namespace_info,
@@ -123,7 +123,7 @@ if TYPE_CHECKING:
         unique_inverse, unique_values,
     )
     from funcgrad.numpy.subscripts import einsum, einsum_path
-    from funcgrad.numpy.tapers import bartlett, blackman, hamming, hanning, i0, kaiser
+    from funcgrad.numpy.window_functions import bartlett, blackman, hamming, hanning, i0, kaiser
     from funcgrad.numpy.trigonometry import (
         acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
         atan2, atanh, cos, cosh, deg2rad, degrees, hypot, rad2deg, radians, sin, sinc, sinh, tan,

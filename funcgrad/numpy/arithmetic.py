@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.primitives import elementwise as _p
-from funcgrad.primitives import powers
-from funcgrad.primitives import rounding as _r
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import elementwise as _p
+from funcgrad._primitives import powers
+from funcgrad._primitives import rounding as _r
+from funcgrad._primitives.structural import cast
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:

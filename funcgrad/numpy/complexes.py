@@ -9,12 +9,12 @@ from math import pi
 
 import numpy as np
 
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import complexes as _p
 from funcgrad.numpy.options import real_number
 from funcgrad.numpy.trigonometry import arctan2
-from funcgrad.primitives import complexes as _p
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, apply1, tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, tensor
 
 
 def real(val: ArrayLike) -> Tensor:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
+from funcgrad._core.specs import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad._core.structure.structures import LETTERS
+from funcgrad._core.trace import Value, bind
+from funcgrad._core.users_values import ArrayLike, explained, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import einsum as es
+from funcgrad._primitives import elementwise as ew
+from funcgrad._primitives.complexes import conj
+from funcgrad._primitives.contraction import contract
+from funcgrad._primitives.contraction import matmul as matmul_primitive
+from funcgrad._primitives.structural import flat, move_axis, reshape, roll
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import integer, integers, is_integer, sequence, strong
-from funcgrad.primitives import einsum as es
-from funcgrad.primitives import elementwise as ew
-from funcgrad.primitives.complexes import conj
-from funcgrad.primitives.contraction import contract
-from funcgrad.primitives.contraction import matmul as matmul_primitive
-from funcgrad.primitives.structural import flat, move_axis, reshape, roll
-from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
-from funcgrad.structure import LETTERS
-from funcgrad.tensor import Tensor, apply2, wrap
-from funcgrad.trace import Value, bind
-from funcgrad.users_values import ArrayLike, explained, operand
+from funcgrad.tensor.tensor import Tensor, apply2, wrap
 
 
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:

@@ -13,8 +13,13 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, shape_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import checked_dtype, explained, is_weak, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.structural import cast, reshape
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import (
     checked_device,
     converted,
@@ -23,12 +28,7 @@ from funcgrad.numpy.options import (
     optional_dtype,
     shape_argument,
 )
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import ShapeLike, broadcast_shapes, dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import checked_dtype, explained, is_weak, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 # ----------------------------------------------------------------------------------- from values
 

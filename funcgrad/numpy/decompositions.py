@@ -9,6 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from funcgrad._core.trace import Value
+from funcgrad._primitives import cholesky as factors
+from funcgrad._primitives import (
+    eigen_general,
+    orthogonal,
+    values_alone,
+)
+from funcgrad._primitives.matrices import adjoint, hermitian
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.arithmetic import absolute, sign
 from funcgrad.numpy.indexing import take_along_axis
@@ -17,15 +25,7 @@ from funcgrad.numpy.matrices import matrices, results, square
 from funcgrad.numpy.options import choice, failed_as
 from funcgrad.numpy.rounding import copysign
 from funcgrad.numpy.sorting import argsort, sort
-from funcgrad.primitives import cholesky as factors
-from funcgrad.primitives import (
-    eigen_general,
-    orthogonal,
-    values_alone,
-)
-from funcgrad.primitives.matrices import adjoint, hermitian
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 class EigResult(NamedTuple):

@@ -13,20 +13,20 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import dtype_of, normalize_axes, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import checked_dtype, explained, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.indexing import deposit, gather
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import cast, reshape, transpose
 from funcgrad.errors import EscapedTracerError, FunctionError, ShapeError, TracerError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import made, ones
 from funcgrad.numpy.indexing import nonzero
 from funcgrad.numpy.options import integer, natural, sized
 from funcgrad.numpy.reductions import in_dtype
-from funcgrad.primitives.indexing import deposit, gather
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, reshape, transpose
-from funcgrad.shape import dtype_of, normalize_axes, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import checked_dtype, explained, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def _diagonal(x: Value, offset: int, axis1: int, axis2: int, operation: str) -> Value:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import TracedValue
+from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad.errors import DtypeError
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.trace import TracedValue
-from funcgrad.users_values import ArrayLike, operand
 
 bool = bool_ = np.bool_
 int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64

@@ -6,9 +6,9 @@ Integers give floating-point numbers, as in NumPy. All but ``cbrt``, ``logaddexp
 
 from __future__ import annotations
 
-from funcgrad.primitives import elementwise as _ew
-from funcgrad.primitives import transcendental as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
+from funcgrad._primitives import elementwise as _ew
+from funcgrad._primitives import transcendental as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def exp(x: ArrayLike, /) -> Tensor:

@@ -14,23 +14,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
-from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.numpy.frequencies import fftfreq, fftshift, ifftshift, length, rfftfreq
-from funcgrad.numpy.options import choice, integers, sized
-from funcgrad.primitives.complexes import conj
-from funcgrad.primitives.fft import (
+from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad._primitives.complexes import conj
+from funcgrad._primitives.fft import (
     OTHER_SCALE,
     fourier,
     half_fourier,
     real_inverse_fourier,
 )
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.structural import place, view
-from funcgrad.shape import dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.structural import place, view
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy.frequencies import fftfreq, fftshift, ifftshift, length, rfftfreq
+from funcgrad.numpy.options import choice, integers, sized
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 __all__ = [
     "fft",

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import AxisLike, normalize_axis, shape_of
+from funcgrad._core.users_values import checked_dtype, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import astype
 from funcgrad.numpy.manipulation import roll
 from funcgrad.numpy.options import checked_device, integer, integers
-from funcgrad.shape import AxisLike, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
-from funcgrad.users_values import checked_dtype, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 
 def fftfreq(

@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.specs import Shape, broadcast_shapes, normalize_axis
+from funcgrad._core.users_values import checked_dtype, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, FunctionError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import asarray, astype
 from funcgrad.numpy.joining import stack
 from funcgrad.numpy.manipulation import broadcast_to, expand_dims, moveaxis
 from funcgrad.numpy.options import integers
-from funcgrad.shape import Shape, broadcast_shapes, normalize_axis
-from funcgrad.tensor import ArrayLike, Tensor, tensor
-from funcgrad.users_values import checked_dtype, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
 
 @answering

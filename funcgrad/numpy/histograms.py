@@ -14,6 +14,9 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from funcgrad._core.specs import shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.creation import asarray, astype, ones, zeros
 from funcgrad.numpy.indexing import as_integers, revealed
@@ -24,10 +27,7 @@ from funcgrad.numpy.reductions import max, min, sum
 from funcgrad.numpy.running import diff
 from funcgrad.numpy.selection import where
 from funcgrad.numpy.sorting import searchsorted
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def bincount(

@@ -12,22 +12,22 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
+from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import scatter as _s
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.index_keys import explain_index
+from funcgrad._primitives.indexing import gather
+from funcgrad._primitives.joining import stack
+from funcgrad._primitives.selection import maximum, minimum
+from funcgrad._primitives.sorting import take_along_axis as _take_along
+from funcgrad._primitives.structural import cast, reshape
 from funcgrad.errors import AxisError, DtypeError, ShapeError, TracerError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import choice, integers, sequence, shape_argument
 from funcgrad.numpy.updates import at
-from funcgrad.primitives import scatter as _s
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.index_keys import explain_index
-from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.joining import stack
-from funcgrad.primitives.selection import maximum, minimum
-from funcgrad.primitives.sorting import take_along_axis as _take_along
-from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import ShapeLike, broadcast_shapes, dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 # ------------------------------------------------------------------------------------- choosing
 

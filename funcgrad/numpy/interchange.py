@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.users_values import is_frozen
 from funcgrad.errors import ArgumentError, DlpackError, LeafError
 from funcgrad.numpy.options import checked_device
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.users_values import is_frozen
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -12,17 +12,17 @@ from typing import Final, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import checked_dtype, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import joining as _p
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.structural import cast, reshape, view
 from funcgrad.errors import DtypeError, LeafError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d
 from funcgrad.numpy.options import integer, integers, is_integer, sequence
-from funcgrad.primitives import joining as _p
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.structural import cast, reshape, view
-from funcgrad.shape import Shape, dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import checked_dtype, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _MOST_AXES: Final = 64
 """The number of axes that an array of NumPy's has at most."""

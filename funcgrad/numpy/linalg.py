@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, SupportsIndex
 from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import shape_of
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
 from funcgrad.numpy.decompositions import (
@@ -35,9 +37,7 @@ from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.numpy.matrix_products import matrix_power, multi_dot
 from funcgrad.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from funcgrad.numpy.pseudoinverses import lstsq, pinv
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 __all__ = [
     "LinAlgError",

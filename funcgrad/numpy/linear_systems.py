@@ -15,17 +15,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from funcgrad._core.specs import broadcast_shapes, dtype_of, is_inexact, normalize_axis, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import determinants, linear_systems
+from funcgrad._primitives.matrices import linalg_dtype
+from funcgrad._primitives.structural import cast, reshape, transpose
 from funcgrad.errors import MatrixShapeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.matrices import matrices, results, square
 from funcgrad.numpy.options import failed_as, integer, integers
-from funcgrad.primitives import determinants, linear_systems
-from funcgrad.primitives.matrices import linalg_dtype
-from funcgrad.primitives.structural import cast, reshape, transpose
-from funcgrad.shape import broadcast_shapes, dtype_of, is_inexact, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 class SlogdetResult(NamedTuple):

@@ -5,11 +5,11 @@ Results are of bool or integer dtypes, which have no derivatives.
 
 from __future__ import annotations
 
+from funcgrad._core.specs import shape_of
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import logic as _p
 from funcgrad.errors import ShapeError
-from funcgrad.primitives import logic as _p
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2, tensor, wrap
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2, tensor, wrap
 
 
 def equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:

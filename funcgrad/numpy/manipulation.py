@@ -13,13 +13,7 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from funcgrad.errors import AxisError, EscapedTracerError, ShapeError, TracerError
-from funcgrad.foreign_names import answering
-from funcgrad.numpy.options import choice, integer, integers, sequence, shape_argument
-from funcgrad.primitives import structural as _p
-from funcgrad.primitives.broadcasting import broadcast_to as _broadcast_to
-from funcgrad.primitives.structural import move_axis
-from funcgrad.shape import (
+from funcgrad._core.specs import (
     AxisLike,
     Shape,
     ShapeLike,
@@ -28,9 +22,15 @@ from funcgrad.shape import (
     normalize_axis,
     shape_of,
 )
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import operand
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import structural as _p
+from funcgrad._primitives.broadcasting import broadcast_to as _broadcast_to
+from funcgrad._primitives.structural import move_axis
+from funcgrad.errors import AxisError, EscapedTracerError, ShapeError, TracerError
+from funcgrad.numpy.options import choice, integer, integers, sequence, shape_argument
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def _permuted(x: Value, axes: tuple[int, ...]) -> Tensor:

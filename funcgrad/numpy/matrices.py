@@ -6,14 +6,14 @@ dtype('float64')
 
 from __future__ import annotations
 
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import dtype_of, is_inexact, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.matrices import linalg_dtype
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import MatrixShapeError
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.matrices import linalg_dtype
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of, is_inexact, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def matrices(x: ArrayLike, operation: str, argument: str = "a") -> Value:

@@ -13,17 +13,17 @@ from math import prod
 
 import numpy as np
 
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.contraction import matmul
+from funcgrad._primitives.linear_systems import inv
+from funcgrad._primitives.structural import reshape
 from funcgrad.errors import MatrixShapeError, MissingOptionError, ShapeError
 from funcgrad.numpy.matrices import square
 from funcgrad.numpy.options import failed_as, integer, sequence
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.linear_systems import inv
-from funcgrad.primitives.structural import reshape
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def matrix_power(a: ArrayLike, n: int, *, failed: str = "raise") -> Tensor:

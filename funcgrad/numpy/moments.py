@@ -10,19 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.numpy.options import integer, real_number
-from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
-from funcgrad.primitives import reduction as rd
-from funcgrad.primitives import selection as sel
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.complexes import conj
-from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.structural import cast, reshape, reverse_axes
-from funcgrad.primitives.transcendental import sqrt
-from funcgrad.shape import (
+from funcgrad._core.specs import (
     AxisLike,
     broadcast_shapes,
     dtype_of,
@@ -31,9 +19,21 @@ from funcgrad.shape import (
     reduced_shape,
     shape_of,
 )
-from funcgrad.tensor import Tensor, tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import ArrayLike, checked_dtype, operand
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import ArrayLike, checked_dtype, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import reduction as rd
+from funcgrad._primitives import selection as sel
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.complexes import conj
+from funcgrad._primitives.contraction import matmul
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.structural import cast, reshape, reverse_axes
+from funcgrad._primitives.transcendental import sqrt
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.numpy.options import integer, real_number
+from funcgrad.numpy.reductions import as_mask, in_dtype, masked, prepared, reduced, sum
+from funcgrad.tensor.tensor import Tensor, tensor, wrap
 
 
 def _counted(a: Value, where: ArrayLike, axis: AxisLike, name: str) -> Tensor:

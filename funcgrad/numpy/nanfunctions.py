@@ -11,18 +11,18 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import AxisLike, broadcast_shapes, dtype_of, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.logic import isnan, logical_and, logical_not
+from funcgrad._primitives.selection import where as choose
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.moments import mean, std, var
 from funcgrad.numpy.options import real_number
 from funcgrad.numpy.reductions import all, argmax, argmin, as_mask, max, min, prod, sum
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.logic import isnan, logical_and, logical_not
-from funcgrad.primitives.selection import where as choose
-from funcgrad.shape import AxisLike, broadcast_shapes, dtype_of, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def _numbers(

@@ -17,8 +17,21 @@ from typing import TypeAlias
 
 import numpy as np
 
+from funcgrad._core.specs import (
+    AxisLike,
+    dtype_of,
+    is_inexact,
+    normalize_axes,
+    reduced_shape,
+    shape_of,
+)
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import norms
+from funcgrad._primitives.singular_values import positive
+from funcgrad._primitives.structural import cast, reshape, unfollowed
 from funcgrad.errors import ArgumentError, DtypeError, MatrixShapeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.arithmetic import absolute
 from funcgrad.numpy.decompositions import eigvalsh, svdvals
 from funcgrad.numpy.linear_systems import inv, slogdet
@@ -30,20 +43,7 @@ from funcgrad.numpy.reductions import max as max_of
 from funcgrad.numpy.reductions import min as min_of
 from funcgrad.numpy.reductions import sum as sum_of
 from funcgrad.numpy.selection import where
-from funcgrad.primitives import norms
-from funcgrad.primitives.singular_values import positive
-from funcgrad.primitives.structural import cast, reshape, unfollowed
-from funcgrad.shape import (
-    AxisLike,
-    dtype_of,
-    is_inexact,
-    normalize_axes,
-    reduced_shape,
-    shape_of,
-)
-from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, wrap
 
 Order: TypeAlias = float | str | None
 

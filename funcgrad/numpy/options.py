@@ -18,11 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.trace import NUMBERS, RAW, Value, concrete
-from funcgrad.users_values import (
+from funcgrad._core.specs import Shape, dtype_of, shape_of
+from funcgrad._core.trace import NUMBERS, RAW, Value, concrete
+from funcgrad._core.users_values import (
     ArrayLike,
     checked_dtype,
     described,
@@ -30,6 +28,8 @@ from funcgrad.users_values import (
     is_weak,
     operand,
 )
+from funcgrad._primitives.structural import cast
+from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 
 Option = TypeVar("Option", bound=str | int)
 

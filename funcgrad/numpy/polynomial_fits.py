@@ -13,6 +13,9 @@ import numpy as np
 from numpy.exceptions import RankWarning
 from numpy.typing import DTypeLike
 
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import explained, operand
+from funcgrad._primitives.polynomial_zeros import polynomial_zeros
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.contraction import outer
 from funcgrad.numpy.creation import asarray, astype, zeros
@@ -22,10 +25,7 @@ from funcgrad.numpy.linear_systems import inv
 from funcgrad.numpy.options import choice, complex_dtype, natural, real_number
 from funcgrad.numpy.pseudoinverses import lstsq
 from funcgrad.numpy.reductions import any, sum
-from funcgrad.primitives.polynomial_zeros import polynomial_zeros
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import explained, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.complexes import conj
 from funcgrad.numpy.creation import asarray, astype, ones, zeros, zeros_like
@@ -20,8 +21,7 @@ from funcgrad.numpy.options import natural
 from funcgrad.numpy.reductions import all
 from funcgrad.numpy.sequences import convolve
 from funcgrad.numpy.sorting import sort
-from funcgrad.tensor import ArrayLike, Tensor, tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
 
 def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from funcgrad._core.specs import broadcast_shapes, dtype_of, shape_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import pseudoinverses
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.matrices import conjugate, linalg_dtype, real_part
+from funcgrad._primitives.matrices import hermitian as hermitian_part
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.structural import cast, reshape, unfollowed
 from funcgrad.errors import ArgumentError, MatrixShapeError, ShapeError
 from funcgrad.numpy.decompositions import svdvals
 from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.options import failed_as, real_number
-from funcgrad.primitives import pseudoinverses
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.matrices import conjugate, linalg_dtype, real_part
-from funcgrad.primitives.matrices import hermitian as hermitian_part
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.structural import cast, reshape, unfollowed
-from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 class _NotGiven:

@@ -11,25 +11,25 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.specs import AxisLike, dtype_of, normalize_axes, reduced_shape, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import is_weak, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.cumulative import cumulative_sum
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.indexing import gather
+from funcgrad._primitives.joining import stack
+from funcgrad._primitives.logic import equal, isnan, logical_and, logical_not
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.rounding import floor, rint
+from funcgrad._primitives.selection import fmax, fmin, maximum, minimum, where
+from funcgrad._primitives.sorting import argsort, sort, take_along_axis
+from funcgrad._primitives.structural import cast, reshape, transpose, unfollowed, view
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.moments import mean
 from funcgrad.numpy.options import choice
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.cumulative import cumulative_sum
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.joining import stack
-from funcgrad.primitives.logic import equal, isnan, logical_and, logical_not
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.rounding import floor, rint
-from funcgrad.primitives.selection import fmax, fmin, maximum, minimum, where
-from funcgrad.primitives.sorting import argsort, sort, take_along_axis
-from funcgrad.primitives.structural import cast, reshape, transpose, unfollowed, view
-from funcgrad.shape import AxisLike, dtype_of, normalize_axes, reduced_shape, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import is_weak, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 # The continuous methods of Hyndman and Fan, Sample Quantiles in Statistical Packages (1996): the
 # position among n sorted elements is α + q (n + 1 − α − β) − 1, counted from 0.

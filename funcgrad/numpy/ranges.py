@@ -12,19 +12,19 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import broadcast_shapes, normalize_axis, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import checked_dtype, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.powers import power
+from funcgrad._primitives.rounding import floor
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import cast, move_axis, reshape
 from funcgrad.errors import DtypeError, FunctionError, TracerError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.creation import astype, made
 from funcgrad.numpy.options import checked_device, choice, common_dtype, natural, shape_argument
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.powers import power
-from funcgrad.primitives.rounding import floor
-from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, move_axis, reshape
-from funcgrad.shape import broadcast_shapes, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import checked_dtype, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 
 def _concrete_number(x: ArrayLike, operation: str) -> Any:

@@ -14,16 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.numpy.options import converted, initial_value
-from funcgrad.primitive import Primitive
-from funcgrad.primitives import reduction as rd
-from funcgrad.primitives import selection as sel
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.cumulative import reduce_prod
-from funcgrad.primitives.structural import cast, flat
-from funcgrad.shape import (
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import (
     AxisLike,
     broadcast_shapes,
     dtype_of,
@@ -32,9 +24,17 @@ from funcgrad.shape import (
     reduced_shape,
     shape_of,
 )
-from funcgrad.tensor import Tensor, apply2, wrap
-from funcgrad.trace import Raw, Value, bind
-from funcgrad.users_values import ArrayLike, checked_dtype, explained, operand
+from funcgrad._core.trace import Raw, Value, bind
+from funcgrad._core.users_values import ArrayLike, checked_dtype, explained, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import reduction as rd
+from funcgrad._primitives import selection as sel
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.cumulative import reduce_prod
+from funcgrad._primitives.structural import cast, flat
+from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy.options import converted, initial_value
+from funcgrad.tensor.tensor import Tensor, apply2, wrap
 
 _EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
 """Tuples of all axes, by their number; NumPy's arrays have at most 64."""

@@ -11,17 +11,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, IndexKindError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.numpy.creation import made
-from funcgrad.numpy.indexing import revealed
-from funcgrad.numpy.joining import concatenate
-from funcgrad.numpy.options import choice, converted, integers, shape_argument, sized
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.indexing import gather
-from funcgrad.primitives.structural import move_axis, place, reshape, view
-from funcgrad.shape import (
+from funcgrad._core.specs import (
     AxisLike,
     Shape,
     ShapeLike,
@@ -30,9 +20,19 @@ from funcgrad.shape import (
     normalize_axis,
     shape_of,
 )
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import RAW, Raw, Value, concrete
-from funcgrad.users_values import explained, operand
+from funcgrad._core.trace import RAW, Raw, Value, concrete
+from funcgrad._core.users_values import explained, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.indexing import gather
+from funcgrad._primitives.structural import move_axis, place, reshape, view
+from funcgrad.errors import ArgumentError, IndexKindError, ShapeError
+from funcgrad.numpy.creation import made
+from funcgrad.numpy.indexing import revealed
+from funcgrad.numpy.joining import concatenate
+from funcgrad.numpy.options import choice, converted, integers, shape_argument, sized
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def _flat(x: Value) -> Value:

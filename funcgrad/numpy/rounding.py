@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import logic as _l
+from funcgrad._primitives import rounding as _p
 from funcgrad.numpy.options import integer, strong
-from funcgrad.primitives import logic as _l
-from funcgrad.primitives import rounding as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def floor(x: ArrayLike, /) -> Tensor:

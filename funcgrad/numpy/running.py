@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import ArrayLike, checked_dtype, explained, is_weak, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import cumulative as cu
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.elementwise import subtract
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.logic import isnan, not_equal
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import cast, flat, view
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.options import converted, integer
 from funcgrad.numpy.reductions import in_dtype, sum
-from funcgrad.primitives import cumulative as cu
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.elementwise import subtract
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.logic import isnan, not_equal
-from funcgrad.primitives.selection import where
-from funcgrad.primitives.structural import cast, flat, view
-from funcgrad.shape import dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import Tensor, apply2, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import ArrayLike, checked_dtype, explained, is_weak, operand
+from funcgrad.tensor.tensor import Tensor, apply2, wrap
 
 
 @answering

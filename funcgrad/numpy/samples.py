@@ -11,8 +11,10 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from funcgrad._core.specs import AxisLike, normalize_axes, normalize_axis
+from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.arithmetic import absolute
 from funcgrad.numpy.creation import asarray, astype, zeros
 from funcgrad.numpy.indexing import take
@@ -23,9 +25,7 @@ from funcgrad.numpy.rounding import rint
 from funcgrad.numpy.running import cumsum, diff
 from funcgrad.numpy.selection import clip, where
 from funcgrad.numpy.sorting import argsort, searchsorted
-from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
-from funcgrad.tensor import ArrayLike, Tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 
 def interp(

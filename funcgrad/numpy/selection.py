@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.specs import broadcast_shapes, dtype_of, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import explained, operand
+from funcgrad._primitives import selection as _p
+from funcgrad._primitives.complexes import join_parts
+from funcgrad._primitives.logic import equal, logical_and
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.complexes import imag, real
 from funcgrad.numpy.logic import isnan, isneginf, isposinf
 from funcgrad.numpy.options import common_dtype, converted, sequence
-from funcgrad.primitives import selection as _p
-from funcgrad.primitives.complexes import join_parts
-from funcgrad.primitives.logic import equal, logical_and
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import explained, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply2, tensor, wrap
 
 
 def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> Any:

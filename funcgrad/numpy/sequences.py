@@ -6,16 +6,16 @@ Tensor([ 1., 12., 23., 30.])
 
 from __future__ import annotations
 
+from funcgrad._core.specs import shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.recurrence import conjugate
+from funcgrad._primitives.sequences import convolve_rows
+from funcgrad._primitives.structural import flip, reshape, view
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.options import choice, strong
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.recurrence import conjugate
-from funcgrad.primitives.sequences import convolve_rows
-from funcgrad.primitives.structural import flip, reshape, view
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _MODES = ("full", "same", "valid")
 

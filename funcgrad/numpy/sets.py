@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.sorting import is_in
 from funcgrad.numpy.creation import asarray
 from funcgrad.numpy.indexing import revealed, take
 from funcgrad.numpy.joining import concatenate
 from funcgrad.numpy.logic import logical_not
 from funcgrad.numpy.manipulation import ravel
 from funcgrad.numpy.sorting import unique
-from funcgrad.primitives.sorting import is_in
-from funcgrad.tensor import ArrayLike, Tensor, apply
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
 
 
 def isin(

@@ -10,11 +10,11 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from funcgrad import shape as _shapes
+from funcgrad._core import specs as _shapes
+from funcgrad._core.specs import Shape, ShapeLike, normalize_axis, shape_of
+from funcgrad._core.users_values import operand
 from funcgrad.numpy.options import shape_argument
-from funcgrad.shape import Shape, ShapeLike, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 
 def shape(a: ArrayLike) -> Shape:

@@ -13,17 +13,17 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
+from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import Value, concrete
+from funcgrad._core.users_values import explained, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives import sorting as _p
+from funcgrad._primitives.joining import stack as _stack
+from funcgrad._primitives.structural import cast, reshape
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy.indexing import as_integers, revealed, take
 from funcgrad.numpy.options import choice
-from funcgrad.primitives import sorting as _p
-from funcgrad.primitives.joining import stack as _stack
-from funcgrad.primitives.structural import cast, reshape
-from funcgrad.shape import dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value, concrete
-from funcgrad.users_values import explained, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Value, int]:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.specs import dtype_of, shape_of, spec_of, stand_in
+from funcgrad._core.trace import bind
+from funcgrad._core.users_values import REFUSALS, ArrayLike, explained, operand
+from funcgrad._primitives import einsum as es
+from funcgrad._primitives.contraction import contract
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.options import converted
-from funcgrad.primitives import einsum as es
-from funcgrad.primitives.contraction import contract
-from funcgrad.shape import dtype_of, shape_of, spec_of, stand_in
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import bind
-from funcgrad.users_values import REFUSALS, ArrayLike, explained, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:

@@ -6,9 +6,9 @@ accept complex numbers too; on a branch cut the sign of zero chooses the side of
 
 from __future__ import annotations
 
-from funcgrad.primitives import cardinal_sine
-from funcgrad.primitives import transcendental as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
+from funcgrad._primitives import cardinal_sine
+from funcgrad._primitives import transcendental as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def sin(x: ArrayLike, /) -> Tensor:

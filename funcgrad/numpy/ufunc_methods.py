@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.specs import AxisLike, normalize_axes, normalize_axis
+from funcgrad._core.users_values import operand
 from funcgrad.errors import AxisError, DtypeError, ShapeError
 from funcgrad.numpy.creation import asarray, astype, full
 from funcgrad.numpy.indexing import revealed
 from funcgrad.numpy.joining import concatenate, stack
 from funcgrad.numpy.manipulation import moveaxis
-from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
-from funcgrad.tensor import ArrayLike, Tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 Binary = Callable[..., Tensor]
 

@@ -11,20 +11,20 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Shape, dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import scatter as _s
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.elementwise import add, divide, multiply, subtract
+from funcgrad._primitives.index_keys import IndexPlan, explain_index, plan_index
+from funcgrad._primitives.indexing import index, indexed_part
+from funcgrad._primitives.powers import power
+from funcgrad._primitives.selection import maximum, minimum
+from funcgrad._primitives.structural import cast, inverse_axes, reshape, transpose
 from funcgrad.errors import DtypeError, ImmutableError, MissingAttributeError, ShapeError
-from funcgrad.primitives import scatter as _s
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.elementwise import add, divide, multiply, subtract
-from funcgrad.primitives.index_keys import IndexPlan, explain_index, plan_index
-from funcgrad.primitives.indexing import index, indexed_part
-from funcgrad.primitives.powers import power
-from funcgrad.primitives.selection import maximum, minimum
-from funcgrad.primitives.structural import cast, inverse_axes, reshape, transpose
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _METHODS: Final = "its methods are get(), set(v), add(v), subtract(v), multiply(v) and others"
 

@@ -22,11 +22,11 @@ applies to steps: differentiate a training run in its learning rate, or batch ma
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.optim import projections, schedules
 from funcgrad.optim.adafactor import AdafactorState, adafactor
 from funcgrad.optim.adam import AdamState, adam, adamw
-from funcgrad.optim.adam_relatives import MomentsState, adabelief, adamax, nadam, radam
+from funcgrad.optim.adam_variants import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.chain import ChainState, chain
 from funcgrad.optim.evaluation import eval_params
@@ -42,8 +42,12 @@ from funcgrad.optim.gradient_changes import (
 from funcgrad.optim.gradient_means import EmaState, TraceState, ema, trace
 from funcgrad.optim.gradient_noise import NoiseState, noise
 from funcgrad.optim.lbfgs import LbfgsState, lbfgs
+from funcgrad.optim.lion_lamb import LambState, LionState, lamb, lion
 from funcgrad.optim.lookahead import LookaheadState, lookahead
-from funcgrad.optim.mean_squares import (
+from funcgrad.optim.muon import MuonDimensionNumbers, MuonState, muon
+from funcgrad.optim.parameter_means import AverageState, average_params
+from funcgrad.optim.plateau import ReduceOnPlateauState, reduce_on_plateau
+from funcgrad.optim.rms_family import (
     AdadeltaState,
     AdagradState,
     RmspropState,
@@ -51,13 +55,9 @@ from funcgrad.optim.mean_squares import (
     adagrad,
     rmsprop,
 )
-from funcgrad.optim.muon import MuonDimensionNumbers, MuonState, muon
-from funcgrad.optim.parameter_means import AverageState, average_params
-from funcgrad.optim.plateau import ReduceOnPlateauState, reduce_on_plateau
 from funcgrad.optim.sam import sam
 from funcgrad.optim.schedule_free import ScheduleFreeState, schedule_free
 from funcgrad.optim.sgd import SgdState, sgd
-from funcgrad.optim.signs import LambState, LionState, lamb, lion
 from funcgrad.optim.wrappers import AccumulateState, accumulate, partition
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Adafactor: a matrix of mean squares is kept as the means of its rows and of its columns.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = adafactor(0.1, min_dim_size_to_factor=2)
 >>> params = {"matrix": tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), "vector": tensor([1.0, 2.0])}
 >>> state = optimizer.init(params)
@@ -17,6 +17,10 @@ from functools import partial
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytrees import pytree
+from funcgrad._core.specs import Shape
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._primitives.norms import length
 from funcgrad.errors import ArgumentError
 from funcgrad.optim.base import (
     LearningRate,
@@ -32,11 +36,7 @@ from funcgrad.optim.base import (
     zeros,
 )
 from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
-from funcgrad.primitives.norms import length
-from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, apply, wrap
-from funcgrad.trees import pytree
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 
 @pytree(slots=True)
@@ -135,7 +135,7 @@ def adafactor(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = adafactor(0.1)
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(2.0)), tensor(2.0))[0]
     Tensor(1.8)

@@ -1,6 +1,6 @@
 """Adam and AdamW: steps whose size is learned for each parameter.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = adam(0.1)
 >>> updates, _ = optimizer.update([tensor(4.0)], optimizer.init([tensor(1.0)]), [tensor(1.0)])
 >>> updates
@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import partial
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytrees import pytree
+from funcgrad._core.users_values import ArrayLike
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -26,9 +28,7 @@ from funcgrad.optim.base import (
     zeros,
 )
 from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
-from funcgrad.tensor import Tensor
-from funcgrad.trees import pytree
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 
 @pytree(slots=True)
@@ -105,7 +105,7 @@ def adam(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> params = {"w": tensor([1.0, -2.0])}
     >>> optimizer = adam(0.1)
     >>> grads = {"w": tensor([5.0, -7.0])}
@@ -157,7 +157,7 @@ def adamw(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> params = {"w": tensor(2.0), "b": tensor(2.0)}
     >>> optimizer = adamw(0.1, weight_decay=0.5, mask={"w": True, "b": False})
     >>> grads = {"w": tensor(0.0), "b": tensor(0.0)}

@@ -1,6 +1,6 @@
 """The type of optimizers, ``apply_updates``, and checks of arguments.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> apply_updates([tensor(1.0)], [tensor(-0.25)])
 [Tensor(0.75)]
 """
@@ -16,6 +16,13 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._base.record_text import call_text
+from funcgrad._core.pytrees import Structure, flatten, flatten_like, pytree, static_field, unflatten
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, leaf_remedy, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import (
     ArgumentError,
     DtypeError,
@@ -24,14 +31,7 @@ from funcgrad.errors import (
     ShapeError,
     TreeError,
 )
-from funcgrad.foreign_names import answering
-from funcgrad.primitives.structural import cast
-from funcgrad.record_text import call_text
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import Tensor, tensor, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.trees import Structure, flatten, flatten_like, pytree, static_field, unflatten
-from funcgrad.users_values import ArrayLike, leaf_remedy, operand
+from funcgrad.tensor.tensor import Tensor, tensor, wrap
 
 Pytree: TypeAlias = Any
 """A pytree of tensors."""
@@ -87,7 +87,7 @@ class Optimizer(Generic[State]):
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: the call."""
-        from funcgrad.html_text import text_block
+        from funcgrad._base.html import text_block
 
         return text_block(repr(self))
 

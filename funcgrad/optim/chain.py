@@ -1,7 +1,7 @@
 """One optimizer after another: clip the gradients, then step.
 
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = chain(slow=sgd(0.1), turn=sgd(1.0))
 >>> params, state = optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))
 >>> params, state.slow.rate
@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import pytree, static_field
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import Optimizer, Pytree, making
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.trees import pytree, static_field
 
 
 @pytree(slots=True)
@@ -76,7 +76,7 @@ def chain(*optimizers: Optimizer[Any], **named: Optimizer[Any]) -> Optimizer[Cha
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = chain(first=optim.sgd(0.5), second=optim.sgd(-1.0 * tensor(1.0)))
     >>> params, state = optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))
     >>> params, state.second.count

@@ -3,7 +3,7 @@
 >>> from funcgrad.optim.chain import chain
 >>> from funcgrad.optim.parameter_means import average_params
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = chain(average_params(sgd(1.0), decay=0.5))
 >>> params, state = tensor(4.0), optimizer.init(tensor(4.0))
 >>> for _ in range(2):
@@ -17,11 +17,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 
+from funcgrad._core.pytrees import broadcast_prefix, unflatten
 from funcgrad.errors import TreeError
 from funcgrad.optim.base import Parameters, Pytree, flatten_params, in_dtype
 from funcgrad.optim.chain import ChainState
 from funcgrad.optim.rule import Memory, memories_like
-from funcgrad.trees import broadcast_prefix, unflatten
 
 
 class EvaluationState:
@@ -61,7 +61,7 @@ def eval_params(state: Pytree, params: Parameters) -> Parameters:
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
     >>> params, state = optimizer.step(tensor(1.0), optimizer.init(tensor(4.0)), tensor(4.0))
     >>> params, optim.eval_params(state, params)

@@ -1,7 +1,7 @@
 """Steps that are left out because a gradient is infinite or NaN.
 
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = apply_if_finite(sgd(1.0), max_consecutive_errors=5)
 >>> params, state = tensor(1.0), optimizer.init(tensor(1.0))
 >>> for gradient in (0.5, float("nan"), 0.25):
@@ -15,8 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad.control.choices import cond
-from funcgrad.foreign_names import answering
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.choices import cond
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -30,10 +33,7 @@ from funcgrad.optim.base import (
     zeros,
 )
 from funcgrad.optim.chain import check_named
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -92,7 +92,7 @@ def apply_if_finite(
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = optim.apply_if_finite(optim.adam(0.1), max_consecutive_errors=5)
     >>> grads, params = tensor([1.0, float("inf")]), tensor([3.0, 4.0])
     >>> params, state = optimizer.step(grads, optimizer.init(params), params)

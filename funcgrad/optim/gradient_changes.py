@@ -3,7 +3,7 @@
 Put them before a rule by ``chain``. They work in float32 at least, and leave rounding to what comes
 after.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> update = clip(1.0).update
 >>> update([tensor([4.0, -0.5])], None, [tensor([0.0, 0.0])])[0]
 [Tensor([ 1. , -0.5])]
@@ -17,8 +17,12 @@ from math import prod
 from typing import TypeAlias
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.norms import length
 from funcgrad.errors import ArgumentError, TreeError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -32,12 +36,8 @@ from funcgrad.optim.base import (
     zeros,
 )
 from funcgrad.optim.rule import Mask, chosen
-from funcgrad.primitives.norms import length
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, apply
+from funcgrad.tensor.tensor import Tensor, apply
 from funcgrad.tree import norm
-from funcgrad.trees import unflatten
-from funcgrad.users_values import ArrayLike
 
 Change: TypeAlias = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 """From gradients and their parameters to other gradients."""
@@ -109,7 +109,7 @@ def clip(max_delta: ArrayLike) -> Optimizer[None]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> clip(1.0).update(tensor([3.0, -0.5, -2.0]), None, tensor([0.0, 0.0, 0.0]))[0]
     Tensor([ 1. , -0.5, -1. ])
     """
@@ -162,7 +162,7 @@ def clip_by_norm(max_norm: ArrayLike, per: str = "tree", eps: ArrayLike = 1e-3) 
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> grads, params = (tensor([6.0]), tensor([8.0])), (tensor([1.0]), tensor([1.0]))
     >>> clip_by_norm(5.0).update(grads, None, params)[0]
     (Tensor([3.]), Tensor([4.]))
@@ -246,7 +246,7 @@ def scale(factor: ArrayLike) -> Optimizer[None]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> scale(-0.5).update(tensor(4.0), None, tensor(0.0))[0]
     Tensor(-2.0)
     """
@@ -281,7 +281,7 @@ def add_weight_decay(weight_decay: ArrayLike, mask: Mask = None) -> Optimizer[No
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> params = {"w": tensor(2.0), "b": tensor(2.0)}
     >>> add_weight_decay(0.5, mask="w").update(params, None, params)[0]
     {'b': Tensor(2.0), 'w': Tensor(3.0)}
@@ -310,7 +310,7 @@ def centralize() -> Optimizer[None]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> grads = tensor([[1.0, 2.0], [3.0, 6.0]])
     >>> centralize().update(grads, None, grads)[0]
     Tensor([[-1., -2.],
@@ -354,7 +354,7 @@ def freeze(where: Mask) -> Optimizer[None]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> params = {"body": tensor(2.0), "head": tensor(2.0)}
     >>> freeze("body").update(params, None, params)[0]
     {'body': Tensor(0.0), 'head': Tensor(2.0)}

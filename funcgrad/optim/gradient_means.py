@@ -2,7 +2,7 @@
 
 >>> from funcgrad.optim.chain import chain
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = chain(trace(0.5), sgd(1.0))
 >>> params, state = tensor(0.0), optimizer.init(tensor(0.0))
 >>> for _ in range(2):
@@ -17,7 +17,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic
 
-from funcgrad.foreign_names import answering
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -33,10 +36,7 @@ from funcgrad.optim.base import (
     widened,
     zeros,
 )
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -102,7 +102,7 @@ def trace(decay: ArrayLike, nesterov: bool = False) -> Optimizer[TraceState]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> change = trace(0.5)
     >>> state = change.init(tensor(0.0))
     >>> _, state = change.update(tensor(4.0), state, tensor(0.0))
@@ -150,7 +150,7 @@ def ema(decay: ArrayLike, debias: bool = True) -> Optimizer[EmaState]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> change = ema(0.5)
     >>> state = change.init(tensor(0.0))
     >>> first, state = change.update(tensor(3.0), state, tensor(0.0))

@@ -1,6 +1,6 @@
 """Noise that is added to gradients, less with every step.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> change = noise(eta=0.01, gamma=0.55, key=tensor([0, 7], dtype="uint64"))
 >>> updates, state = change.update(tensor([1.0]), change.init(tensor([1.0])), tensor([1.0]))
 >>> abs(updates - 1.0) < 0.4, state.scale.round(6)
@@ -10,7 +10,10 @@
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -22,11 +25,8 @@ from funcgrad.optim.base import (
     recorded,
     scalar,
 )
-from funcgrad.philox import as_key, folded_key, standard_normal
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.random.philox import as_key, folded_key, standard_normal
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -82,7 +82,7 @@ def noise(eta: ArrayLike, gamma: ArrayLike, key: ArrayLike) -> Optimizer[NoiseSt
     Examples
     --------
     >>> from funcgrad import optim, random
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = optim.chain(optim.noise(1e-4, 0.55, random.key(0)), optim.sgd(0.1))
     >>> params, state = optimizer.step(tensor(1.0), optimizer.init(tensor(1.0)), tensor(1.0))
     >>> abs(params - 0.9) < 0.01, state[0].count

@@ -17,9 +17,14 @@ from collections.abc import Callable
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.whiles import while_loop
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.whiles import while_loop
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.complexes import join_parts
+from funcgrad._transforms.reverse import value_and_grad
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     Objective,
     Optimizer,
@@ -38,13 +43,8 @@ from funcgrad.optim.base import (
 )
 from funcgrad.optim.lbfgs_memory import PairMemory
 from funcgrad.optim.lbfgs_search import Conditions, LinePlace, searched
-from funcgrad.primitives.complexes import join_parts
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, apply, tensor
-from funcgrad.transforms.reverse import value_and_grad
+from funcgrad.tensor.tensor import Tensor, apply, tensor
 from funcgrad.tree.vectors import ravel
-from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike
 
 _SCALAR = np.dtype(np.float64)
 

@@ -1,6 +1,6 @@
 """The memory of L-BFGS: the last steps and changes of the gradient, and their direction.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> memory = PairMemory.empty(2, tensor([0.0, 0.0]))
 >>> memory = memory.with_pair(tensor([1.0, 0.0]), tensor([4.0, 0.0]), tensor(0.0))
 >>> memory.direction(tensor([8.0, 8.0]))[0]  # the Hessian of 2 x² + 2 y²
@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.choices import cond
-from funcgrad.tensor import Tensor
-from funcgrad.trees import pytree
+from funcgrad._control.choices import cond
+from funcgrad._core.pytrees import pytree
+from funcgrad.tensor.tensor import Tensor
 
 
 @pytree(slots=True)

@@ -1,6 +1,6 @@
 """How far to go along a line: a bracket, then a zoom into it, until Wolfe's strong conditions hold.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> def along(rate):  # f(x) = (x - 3)², from x = 0 along 1
 ...     return (rate - 3.0) ** 2, 2.0 * (rate - 3.0), 2.0 * (rate - 3.0)
 >>> start = LinePlace(tensor(0.0), tensor(9.0), tensor(-6.0))
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import funcgrad.numpy as fnp
-from funcgrad.control.choices import cond
-from funcgrad.control.whiles import while_loop
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad._control.choices import cond
+from funcgrad._control.whiles import while_loop
+from funcgrad._core.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 class LinePlace(NamedTuple):

@@ -1,7 +1,7 @@
 """Lookahead: some fast steps, and then a slow one to a place on the way.
 
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = lookahead(sgd(1.0), sync_period=2, slow_step_size=0.5)
 >>> params, state = tensor(8.0), optimizer.init(tensor(8.0))
 >>> for _ in range(2):
@@ -16,7 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import leaves as tree_leaves
+from funcgrad._core.pytrees import map, pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -35,11 +39,7 @@ from funcgrad.optim.base import (
 )
 from funcgrad.optim.chain import check_named
 from funcgrad.optim.evaluation import EvaluationState
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import leaves as tree_leaves
-from funcgrad.trees import map, pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -109,7 +109,7 @@ def lookahead(
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = optim.lookahead(optim.adam(0.1), sync_period=1, slow_step_size=0.5)
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.95)

@@ -1,6 +1,6 @@
 """Muon: the momentum of a matrix is made orthogonal, so that a step moves it equally in all ways.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> params = {"matrix": tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": tensor([1.0, 2.0])}
 >>> optimizer = muon(0.1)
 >>> state = optimizer.init(params)
@@ -18,10 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.adam import adam_direction
-from funcgrad.optim.adam_relatives import nadam_direction
+from funcgrad.optim.adam_variants import nadam_direction
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -49,10 +52,7 @@ from funcgrad.optim.orthogonalization import (
     orthogonalized,
 )
 from funcgrad.optim.rule import Mask, Memory, Moment, chosen, memories_like
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import Structure, broadcast_prefix, pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 class MuonDimensionNumbers(NamedTuple):
@@ -192,7 +192,7 @@ def muon(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = muon(0.1, ns_steps=12, ns_coeffs=(2.0, -1.5, 0.5))
     >>> params = tensor([[3.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
     >>> optimizer.step(params, optimizer.init(params), params)[0].round(3)

@@ -4,7 +4,7 @@ A step maps a matrix X with singular values s, in [0, 1], to one with the same s
 the values ``a s + b s³ + c s⁵``, which the coefficients choose so that a few steps bring them near
 1, the small ones too.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> x = orthogonalized(tensor([[3.0, 0.0], [0.0, 1e-2]]), ((2.0, -1.5, 0.5),) * 12)
 >>> x.round(3)
 Tensor([[1., 0.],
@@ -18,10 +18,10 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import funcgrad.numpy as fnp
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._primitives.norms import length
 from funcgrad.optim.base import scalar
-from funcgrad.primitives.norms import length
-from funcgrad.tensor import Tensor, apply
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply
 
 Coefficients: TypeAlias = tuple[ArrayLike, ArrayLike, ArrayLike]
 """The three numbers of a step: a, b and c."""

@@ -1,7 +1,7 @@
 """Means of the parameters over the steps of a run, which often generalize better than the last.
 
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = average_params(sgd(1.0), decay=lambda count: count / (count + 1.0))
 >>> params, state = tensor(9.0), optimizer.init(tensor(9.0))
 >>> for gradient in (1.0, 2.0, 3.0):
@@ -15,7 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._hints.lookup import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -36,9 +38,7 @@ from funcgrad.optim.base import (
 )
 from funcgrad.optim.chain import check_named
 from funcgrad.optim.evaluation import EvaluationState
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -111,7 +111,7 @@ def average_params(
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = optim.average_params(optim.sgd(1.0), decay=0.5)
     >>> params, state = tensor(4.0), optimizer.init(tensor(4.0))
     >>> for _ in range(2):

@@ -2,7 +2,7 @@
 
 >>> from funcgrad.optim.chain import chain
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = chain(sgd(1.0), plateau=reduce_on_plateau(factor=0.5, patience=2))
 >>> params, state = tensor(0.0), optimizer.init(tensor(0.0))
 >>> for value in (3.0, 2.0, 2.0, 2.0):
@@ -16,8 +16,11 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -31,10 +34,7 @@ from funcgrad.optim.base import (
     one_value,
     scalar,
 )
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -111,7 +111,7 @@ def reduce_on_plateau(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> change = reduce_on_plateau(factor=0.5, patience=1)
     >>> state = change.init(tensor(0.0))
     >>> for value in (1.0, 1.0):

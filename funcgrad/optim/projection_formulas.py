@@ -12,19 +12,19 @@ from typing import TypeVar
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytrees import Structure, broadcast_prefix, flatten
+from funcgrad._core.specs import dtype_of, is_inexact, shape_of
+from funcgrad._core.trace import RAW, bind2, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.activations import shift
+from funcgrad._primitives.norms import directed
+from funcgrad._primitives.structural import cast
+from funcgrad._transforms.arguments import values_of
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.optim.base import Pytree, in_dtype
-from funcgrad.primitives.activations import shift
-from funcgrad.primitives.norms import directed
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of, is_inexact, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import RAW, bind2, concrete
-from funcgrad.transforms.arguments import values_of
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.tree.vectors import ravel
-from funcgrad.trees import Structure, broadcast_prefix, flatten
-from funcgrad.users_values import ArrayLike, operand
 
 Tree = TypeVar("Tree")
 

@@ -30,9 +30,15 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytrees import structure, unflatten
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad._primitives.activations import relu
+from funcgrad._primitives.norms import length
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.optim.base import Pytree
 from funcgrad.optim.projection_formulas import (
     bounds_of,
@@ -44,13 +50,7 @@ from funcgrad.optim.projection_formulas import (
     scale_of,
     vector_of,
 )
-from funcgrad.primitives.activations import relu
-from funcgrad.primitives.norms import length
-from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.trees import structure, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 __all__ = [
     "box",

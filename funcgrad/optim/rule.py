@@ -4,7 +4,7 @@ A rule is a function of one leaf: from a gradient, a parameter and what the stat
 to a direction and to what it remembers next. The update is minus the rate times the direction.
 
 >>> import funcgrad as fg
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> def halved(step):
 ...     return lambda g, p: (g / 2,)
 >>> @fg.pytree
@@ -24,8 +24,11 @@ from typing import Any, Generic, TypeAlias
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import Structure, broadcast_prefix, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import DtypeError, ShapeError, TreeError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -40,11 +43,8 @@ from funcgrad.optim.base import (
     recorded,
     widened,
 )
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.tree.pieces import chosen_leaves
-from funcgrad.trees import Structure, broadcast_prefix, unflatten
-from funcgrad.users_values import ArrayLike
 
 Mask: TypeAlias = Pytree | str | Callable[[Pytree], Pytree]
 """A pytree of bool, a prefix of one, a pattern on paths, or a function from parameters to one."""

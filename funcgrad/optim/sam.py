@@ -16,7 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._transforms.reverse import grad
 from funcgrad.optim.base import (
     Objective,
     Optimizer,
@@ -32,12 +36,8 @@ from funcgrad.optim.base import (
     widened,
 )
 from funcgrad.optim.chain import check_named
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.reverse import grad
+from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree import norm
-from funcgrad.trees import unflatten
-from funcgrad.users_values import ArrayLike
 
 
 @making

@@ -7,9 +7,9 @@ funcgrad.errors.ArgumentError: schedules.linear: start has to be at least 0 and 
 
 from __future__ import annotations
 
+from funcgrad._core.users_values import ArrayLike
 from funcgrad.errors import ArgumentError
 from funcgrad.optim.base import check_number
-from funcgrad.users_values import ArrayLike
 
 
 def check_steps(schedule: str, least: int = 1, **numbers: object) -> None:

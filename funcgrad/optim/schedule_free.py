@@ -2,7 +2,7 @@
 
 >>> from funcgrad.optim.evaluation import eval_params
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = schedule_free(sgd(0.5))
 >>> params, state = tensor(4.0), optimizer.init(tensor(4.0))
 >>> for _ in range(100):
@@ -16,8 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import pytree, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -37,10 +40,7 @@ from funcgrad.optim.base import (
 )
 from funcgrad.optim.chain import check_named
 from funcgrad.optim.evaluation import EvaluationState, records
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.trees import pytree, unflatten
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, tensor
 
 
 @pytree(slots=True)
@@ -132,7 +132,7 @@ def schedule_free(
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = optim.schedule_free(optim.adamw(0.1, b1=0.0))
     >>> params, state = optimizer.step(tensor(1.0), optimizer.init(tensor(1.0)), tensor(1.0))
     >>> state.x, state.rate

@@ -8,7 +8,7 @@ import numpy as np
 
 from funcgrad.errors import ArgumentError, FunctionError, MissingPackageError
 from funcgrad.optim.base import LearningRate, check_whole
-from funcgrad.tensor import tensor
+from funcgrad.tensor.tensor import tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

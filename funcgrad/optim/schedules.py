@@ -19,13 +19,13 @@ from math import pi
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import funcgrad.numpy as fnp
+from funcgrad._core.pytree_class import pytree, static_field
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.errors import ArgumentError, FunctionError
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.frozen_dataclasses import pytree, static_field
 from funcgrad.optim.schedule_checks import check_rates, check_steps
 from funcgrad.optim.schedule_plots import plot
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 __all__ = [
     "constant",

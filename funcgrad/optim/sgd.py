@@ -1,6 +1,6 @@
 """Gradient descent, also with momentum.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = sgd(0.5)
 >>> updates, _ = optimizer.update([tensor(4.0)], optimizer.init([tensor(1.0)]), [tensor(1.0)])
 >>> updates
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from funcgrad._core.pytrees import pytree
+from funcgrad._core.users_values import ArrayLike
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
@@ -21,9 +23,7 @@ from funcgrad.optim.base import (
     zeros,
 )
 from funcgrad.optim.rule import Leafwise, Moment, StepRule
-from funcgrad.tensor import Tensor
-from funcgrad.trees import pytree
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 
 @pytree(slots=True)
@@ -84,7 +84,7 @@ def sgd(
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = sgd(0.1, momentum=0.9)
     >>> state = optimizer.init(tensor(1.0))
     >>> updates, state = optimizer.update(tensor(1.0), state, tensor(1.0))

@@ -1,7 +1,7 @@
 """Optimizers around optimizers: steps of several gradients, steps that are skipped, parts of trees.
 
 >>> from funcgrad.optim.sgd import sgd
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = accumulate(sgd(1.0), steps=2)
 >>> params, state = tensor(0.0), optimizer.init(tensor(0.0))
 >>> for gradient in (1.0, 3.0):
@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import funcgrad.numpy as fnp
-from funcgrad.control.choices import cond
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.choices import cond
+from funcgrad._core.pytrees import Structure, broadcast_prefix, map, pytree, unflatten
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, TreeError
-from funcgrad.foreign_names import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
@@ -35,10 +37,8 @@ from funcgrad.optim.base import (
     zeros,
 )
 from funcgrad.optim.chain import ChainState, check_named, check_states
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.tree.path_texts import matcher, no_such_path, path_text
-from funcgrad.trees import Structure, broadcast_prefix, map, pytree, unflatten
 
 Labels: TypeAlias = Pytree | Callable[[Pytree], Pytree]
 """A tree of names like the parameters, or a prefix, or a function from parameters to one."""
@@ -97,7 +97,7 @@ def accumulate(optimizer: Optimizer[Any], steps: int) -> Optimizer[AccumulateSta
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = accumulate(optim.sgd(1.0), steps=2)
     >>> state = optimizer.init(tensor(0.0))
     >>> optimizer.step(tensor(4.0), state, tensor(0.0))[0]
@@ -192,7 +192,7 @@ def partition(
     Examples
     --------
     >>> from funcgrad import optim
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> params = {"body": tensor(1.0), "head": tensor(1.0)}
     >>> optimizer = partition({"head": optim.sgd(0.5), "*": optim.sgd(0.1)})
     >>> optimizer.step(params, optimizer.init(params), params)[0]

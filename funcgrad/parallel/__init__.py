@@ -18,7 +18,7 @@ with any number of workers, whichever of them die.
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.parallel.chunk_derivatives import grad, hvp, jacobian, value_and_grad
 from funcgrad.parallel.chunks import slices
 from funcgrad.parallel.mapping import map, reduce

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.process_locks import ProcessLock
+from funcgrad._base.locks import ProcessLock
 
 _NAMES: Final = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),

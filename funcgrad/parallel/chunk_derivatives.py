@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import shape_of
+from funcgrad._core.users_values import freeze
+from funcgrad._hints.lookup import answering
+from funcgrad._transforms import jacobian as jacobians
+from funcgrad._transforms import reverse
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.plans import Job
-from funcgrad.shape import shape_of
-from funcgrad.tensor import wrap
-from funcgrad.transforms import jacobian as jacobians
-from funcgrad.transforms import reverse
-from funcgrad.users_values import freeze
+from funcgrad.tensor.tensor import wrap
 
 
 def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] | None:
@@ -309,12 +309,12 @@ def jacobian(
     """
 
     def size(tree: object) -> int:
-        return sum(int(np.prod(shape_of(leaf))) for leaf in trees.leaves(tree))
+        return sum(int(np.prod(shape_of(leaf))) for leaf in pytrees.leaves(tree))
 
     def work(params: object, args: tuple[object, ...], chunk: object) -> Any:
         def inner(params: object) -> Any:
             out = f(params, chunk, *args)
-            if not all(map(shape_of, trees.leaves(out))):
+            if not all(map(shape_of, pytrees.leaves(out))):
                 raise ShapeError(
                     "parallel.jacobian: the function returns a number for a chunk. It has to return"
                     " arrays with a row for each row of the chunk."
@@ -331,6 +331,6 @@ def jacobian(
     def rows(params: object, chunks: object, *args: object) -> Any:
         step = steps.step(params, args, chunks)
         blocks = [step.plan.result(values) for values in step.stream()]
-        return trees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *blocks)
+        return pytrees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *blocks)
 
     return update_wrapper(rows, f, updated=())

@@ -14,6 +14,10 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import spec_of
+from funcgrad._core.trace import Value
+from funcgrad._staging.static_arguments import parts_of
 from funcgrad.errors import ArgumentError, ChunkError, WorkerError
 from funcgrad.parallel.chunks import HeldChunk, RemoteChunk, chunk_list, raw_leaves
 from funcgrad.parallel.engines import (
@@ -28,10 +32,6 @@ from funcgrad.parallel.plans import Job, StagingPlan, digest_of
 from funcgrad.parallel.probes import caller
 from funcgrad.parallel.waiting import Patience
 from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
-from funcgrad.shape import spec_of
-from funcgrad.staging.static_arguments import parts_of
-from funcgrad.trace import Value
-from funcgrad.trees import Structure
 
 T = TypeVar("T")
 _MOST_PLANS: Final = 16

@@ -17,14 +17,14 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import DTYPES
+from funcgrad._core.trace import TracedValue, Value, concrete
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError, LeafError, ShapeError, TracerError
 from funcgrad.parallel.sources import BlockLoader, ChunkSource, file_source, row_loader, source_of
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import DTYPES
-from funcgrad.trace import TracedValue, Value, concrete
-from funcgrad.trees import Structure
-from funcgrad.users_values import operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
     TracerError
         A leaf is followed by a transformation.
     """
-    leaves, structure = trees.flatten(tree)
+    leaves, structure = pytrees.flatten(tree)
     return [_raw(operation, leaf) for leaf in leaves], structure
 
 
@@ -120,7 +120,7 @@ def _chunk(operation: str, chunk: object, number: int, shipped: bool) -> Chunk:
             f"{place}: {str(error).removeprefix(operation + ': ')} A chunk is a pytree of arrays,"
             " the path of a file, or a function without arguments that loads them."
         ) from None
-    pairs = zip(trees.leaves(chunk), leaves, strict=True)
+    pairs = zip(pytrees.leaves(chunk), leaves, strict=True)
     constant = all(isinstance(leaf, TracedValue) and concrete(leaf) is raw for leaf, raw in pairs)
     return HeldChunk(tuple(leaves), structure, constant)
 
@@ -182,7 +182,7 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
         step = 0
     if step < 1:
         raise ArgumentError(f"slices: size has to be an integer from 1 on, got {size!r:.60}.")
-    leaves, structure = trees.flatten(data)
+    leaves, structure = pytrees.flatten(data)
     for leaf in leaves:
         if not isinstance(getattr(leaf, "shape", None), tuple):
             raise LeafError(
@@ -200,5 +200,6 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
     if not all(isinstance(leaf, (np.ndarray, TracedValue)) for leaf in leaves):
         return [row_loader(structure, leaves, start, stop) for start, stop in bounds]
     return [
-        trees.unflatten(structure, [leaf[start:stop] for leaf in leaves]) for start, stop in bounds
+        pytrees.unflatten(structure, [leaf[start:stop] for leaf in leaves])
+        for start, stop in bounds
     ]

@@ -22,10 +22,10 @@ from threading import current_thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from funcgrad._hooks.keys import current_uses
 from funcgrad.errors import FuncgradError, WorkerError
-from funcgrad.key_uses import current_uses
 from funcgrad.parallel.messages import Caller, Outcome, folded
-from funcgrad.parallel.parcels import AbsentError, Parcel
+from funcgrad.parallel.shared_files import AbsentError, Parcel
 from funcgrad.parallel.waiting import Patience
 from funcgrad.parallel.worker_store import ChunkStore
 from funcgrad.parallel.worker_tasks import Combine

@@ -15,17 +15,17 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import freeze
+from funcgrad._hints.lookup import answering
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.batch import vmap
 from funcgrad.errors import MissingPackageError
-from funcgrad.foreign_names import answering
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.chunks import slices
 from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.plans import Job
-from funcgrad.tensor import wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.batch import vmap
-from funcgrad.users_values import freeze
+from funcgrad.tensor.tensor import wrap
 
 
 def _tensor(value: Value) -> Any:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import Spec
+from funcgrad._core.trace import Value
 from funcgrad.parallel.sources import ChunkSource
 from funcgrad.parallel.worker_store import ChunkStore
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec
-from funcgrad.trace import Value
-from funcgrad.trees import Structure
 
 T = TypeVar("T")
 

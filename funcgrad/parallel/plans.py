@@ -14,21 +14,21 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.locks import ProcessLock
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import Spec, spec_of
+from funcgrad._core.trace import Value
+from funcgrad._programs.extract import extract
+from funcgrad._programs.program import Program
+from funcgrad._staging.capture import Capture
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.stage import stage
 from funcgrad.errors import ArgumentError, ShapeError, TreeError
 from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.messages import ChunkProgram, StepCode
-from funcgrad.process_locks import ProcessLock
-from funcgrad.programs.extract import extract
-from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Spec, spec_of
-from funcgrad.staging.capture import Capture
-from funcgrad.tensor import wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.stage import stage
-from funcgrad.trees import Structure
+from funcgrad.tensor.tensor import wrap
 
 Work: TypeAlias = Callable[[Any, Any, Any], Any]
 """The computation on a chunk: ``(params, args, chunk) -> pytree``."""
@@ -134,7 +134,7 @@ class StagingPlan:
     def result(self, leaves: Sequence[Any]) -> Any:
         """The tree of results that has these leaves."""
         assert self.structure is not None  # the function is staged when there is a result
-        return trees.unflatten(self.structure, leaves)
+        return pytrees.unflatten(self.structure, leaves)
 
     def stage(
         self,
@@ -171,9 +171,9 @@ class StagingPlan:
         results: list[Structure] = []
 
         def flat(*values: Any) -> tuple[Any, ...]:
-            params, args = trees.unflatten(self._inputs, values[: len(inputs)])
-            chunk = trees.unflatten(structure, values[len(inputs) :])
-            out_leaves, out_structure = trees.flatten(self._job.work(params, args, chunk))
+            params, args = pytrees.unflatten(self._inputs, values[: len(inputs)])
+            chunk = pytrees.unflatten(structure, values[len(inputs) :])
+            out_leaves, out_structure = pytrees.flatten(self._job.work(params, args, chunk))
             results.append(out_structure)
             return tuple(out_leaves)
 
@@ -263,9 +263,9 @@ class StagingPlan:
         count = structure.num_leaves
 
         def flat(*leaves: Any) -> tuple[Any, ...]:
-            pair = [trees.unflatten(structure, half) for half in (leaves[:count], leaves[count:])]
+            pair = [pytrees.unflatten(structure, half) for half in (leaves[:count], leaves[count:])]
             name = f"{operation}: combine's result"
-            return tuple(trees.flatten_like(structure, combine(*pair), name))
+            return tuple(pytrees.flatten_like(structure, combine(*pair), name))
 
         examples = [np.ones(spec.shape, spec.dtype)[()] for spec in self.specs] * 2
         program = stage(operation, flat, tuple(map(wrap, examples)), {})
@@ -281,4 +281,4 @@ class StagingPlan:
                     " what it takes, so that its result can be combined again."
                 )
         specs = tuple([spec_of(example) for example in examples])
-        return self._chunk_program(program, trees.of_leaves(2 * count), specs)
+        return self._chunk_program(program, pytrees.of_leaves(2 * count), specs)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.backends.choice import chosen_backend
+from funcgrad._backends.choice import chosen_backend
 from funcgrad.errors import WorkerError
 from funcgrad.parallel.blas_threads import one_thread
 from funcgrad.parallel.messages import Caller

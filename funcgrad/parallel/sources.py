@@ -19,10 +19,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 
 Load: TypeAlias = Callable[[], Any]
 """A function without arguments that returns a pytree of arrays."""
@@ -136,16 +136,16 @@ def file_source(path: str, place: str, shipped: bool) -> ChunkSource:
 class RowLoader:
     """Reads rows of several arrays, of which some are in files, by a function for each."""
 
-    structure: trees.Structure
+    structure: pytrees.Structure
     readers: tuple[Load, ...]
     files: tuple[str, ...]
 
     def __call__(self) -> Any:
-        return trees.unflatten(self.structure, [read() for read in self.readers])
+        return pytrees.unflatten(self.structure, [read() for read in self.readers])
 
 
 def row_loader(
-    structure: trees.Structure, arrays: Iterable[Any], start: int, stop: int
+    structure: pytrees.Structure, arrays: Iterable[Any], start: int, stop: int
 ) -> RowLoader:
     """The function that reads some rows; HDF5 files are opened by the worker."""
     readers: list[Load] = []
@@ -199,4 +199,4 @@ def stacked(records: Iterable[Any]) -> Any:
         raise ArgumentError(
             "a partition of the bag is empty, and has no arrays: bag.repartition makes fewer."
         )
-    return trees.map(lambda *leaves: np.stack(leaves), *known)
+    return pytrees.map(lambda *leaves: np.stack(leaves), *known)

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import Final, TypeVar
 
+from funcgrad._base.locks import begin_thread
 from funcgrad.errors import WorkerError
-from funcgrad.process_locks import begin_thread
 
 T = TypeVar("T")
 _PATIENCE: Final = 10.0

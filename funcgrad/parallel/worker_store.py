@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from funcgrad.process_locks import ProcessLock
+from funcgrad._base.locks import ProcessLock
 
 T = TypeVar("T")
 _MOST: Final = 128

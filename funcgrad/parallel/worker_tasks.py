@@ -15,9 +15,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.backends.choice import chosen_backend
-from funcgrad.backends.interface import MISS, evaluated
-from funcgrad.backends.numpy.backend import NUMPY
+from funcgrad._backends.choice import chosen_backend
+from funcgrad._backends.interface import MISS, evaluated
+from funcgrad._backends.numpy.backend import NUMPY
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import spec_of
+from funcgrad._core.trace import Value, concrete
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
+from funcgrad._staging.entry import write_attempt
 from funcgrad.errors import ChunkError
 from funcgrad.parallel import probes
 from funcgrad.parallel.blas_threads import one_thread
@@ -31,14 +37,8 @@ from funcgrad.parallel.messages import (
     Unstaged,
     folded,
 )
-from funcgrad.parallel.parcels import AbsentError, opened
+from funcgrad.parallel.shared_files import AbsentError, opened
 from funcgrad.parallel.worker_store import CHUNKS, RECENT
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.program import Program
-from funcgrad.shape import spec_of
-from funcgrad.staging.entry import write_attempt
-from funcgrad.trace import Value, concrete
-from funcgrad.trees import Structure
 
 Combine: TypeAlias = Callable[[Outcome, Outcome], Outcome]
 Loaded: TypeAlias = tuple[Sequence[Value], Structure]

@@ -31,7 +31,7 @@ rounded.
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.random.continuous import (
     exponential,
     gumbel,

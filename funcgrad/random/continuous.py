@@ -13,25 +13,25 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
-from funcgrad.philox import (
+from funcgrad._core.specs import ShapeLike
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import (
+    bits_to_exponential,
+    bits_to_gumbel,
+    bits_to_open_uniform,
+)
+from funcgrad._primitives.special import ndtr, ndtri, portable_log
+from funcgrad._primitives.structural import cast
+from funcgrad.random.parameters import exponential_of, may_hold, parameter, require, scaled
+from funcgrad.random.philox import (
     as_dtype,
     as_shape,
     draw,
     standard_normal,
     standard_uniform,
 )
-from funcgrad.primitives.random_bits import (
-    bits_to_exponential,
-    bits_to_gumbel,
-    bits_to_open_uniform,
-)
-from funcgrad.primitives.special import ndtr, ndtri, portable_log
-from funcgrad.primitives.structural import cast
-from funcgrad.random.parameters import exponential_of, may_hold, parameter, require, scaled
-from funcgrad.shape import ShapeLike
-from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 _FAR: Final = -37.0
 """Below this place the normal distribution function loses digits, and at -38.5 it is 0."""

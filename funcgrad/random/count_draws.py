@@ -21,20 +21,20 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
-from funcgrad.control.whiles import while_loop
+from funcgrad._control.scans import scan
+from funcgrad._control.whiles import while_loop
+from funcgrad._core.specs import Shape, ShapeLike, shape_of
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import bits_to_exponential, fold_key
+from funcgrad._primitives.special import portable_exp, portable_log, portable_log1p
+from funcgrad._primitives.structural import cast
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.philox import as_dtype, as_shape, draw, random_words
-from funcgrad.primitives.random_bits import bits_to_exponential, fold_key
-from funcgrad.primitives.special import portable_exp, portable_log, portable_log1p
-from funcgrad.primitives.structural import cast
 from funcgrad.random.parameters import check_broadcast, drawn_shape, parameter, require
+from funcgrad.random.philox import as_dtype, as_shape, draw, random_words
 from funcgrad.random.rejection import DOUBLE, inner_keys, open_uniform, rejected, words_of
-from funcgrad.shape import Shape, ShapeLike, shape_of
-from funcgrad.tensor import Tensor, apply, apply1, wrap
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, apply, apply1, wrap
 
 _FEW: Final = 10.0
 """Up to this mean the probabilities are added up."""

@@ -15,9 +15,20 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import Shape, ShapeLike, dtype_of, normalize_axis, shape_of
+from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import (
+    bits_to_exponential,
+    bits_to_gumbel,
+    bits_to_integer,
+    search_cumulative,
+)
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.philox import (
+from funcgrad.random.parameters import check_broadcast, require
+from funcgrad.random.philox import (
     as_dtype,
     as_key,
     as_shape,
@@ -25,18 +36,7 @@ from funcgrad.philox import (
     random_words,
     standard_uniform,
 )
-from funcgrad.primitives.random_bits import (
-    bits_to_exponential,
-    bits_to_gumbel,
-    bits_to_integer,
-    search_cumulative,
-)
-from funcgrad.primitives.structural import cast
-from funcgrad.random.parameters import check_broadcast, require
-from funcgrad.shape import Shape, ShapeLike, dtype_of, normalize_axis, shape_of
-from funcgrad.tensor import Tensor, apply, wrap
-from funcgrad.trace import RAW, Value, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 _DOUBLE: Final = np.dtype(np.float64)
 

@@ -21,17 +21,20 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.philox import as_dtype
-from funcgrad.primitives.random_bits import bits_to_normal
-from funcgrad.primitives.special import portable_log
-from funcgrad.primitives.special_functions.gammas import psi
-from funcgrad.primitives.special_functions.incomplete_gammas import (
+from funcgrad._core.specs import Shape, ShapeLike, shape_of
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import bits_to_normal
+from funcgrad._primitives.special import portable_log
+from funcgrad._primitives.special_functions.gammas import psi
+from funcgrad._primitives.special_functions.incomplete_gammas import (
     gamma_density,
     gammainc_in_shape,
 )
-from funcgrad.primitives.structural import cast
+from funcgrad._primitives.structural import cast
+from funcgrad._transforms.custom import custom_jvp
+from funcgrad._transforms.stop import stop_gradient
+from funcgrad.errors import ShapeError
 from funcgrad.random.parameters import (
     drawn_shape,
     exponential_of,
@@ -40,12 +43,9 @@ from funcgrad.random.parameters import (
     require,
     scaled,
 )
+from funcgrad.random.philox import as_dtype
 from funcgrad.random.rejection import DOUBLE, inner_keys, open_uniform, rejected, words_of
-from funcgrad.shape import Shape, ShapeLike, shape_of
-from funcgrad.tensor import Tensor, apply, apply1, wrap
-from funcgrad.transforms.custom import custom_jvp
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, apply, apply1, wrap
 
 _TINY: Final = -40.0
 """Below this logarithm a number counts as nothing beside 1."""

@@ -16,8 +16,9 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from funcgrad.frozen_dataclasses import pytree
-from funcgrad.philox import as_key
+from funcgrad._core.pytree_class import pytree
+from funcgrad._core.specs import ShapeLike
+from funcgrad._core.users_values import ArrayLike
 from funcgrad.random import (
     continuous,
     count_draws,
@@ -27,9 +28,8 @@ from funcgrad.random import (
     vector_draws,
 )
 from funcgrad.random import keys as _keys
-from funcgrad.shape import ShapeLike
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.random.philox import as_key
+from funcgrad.tensor.tensor import Tensor, wrap
 
 P = ParamSpec("P")
 R = TypeVar("R")

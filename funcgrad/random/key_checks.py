@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from funcgrad.key_uses import KEY_USES, KeyUses, current_uses
-from funcgrad.philox import apart, as_key, numbers_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hooks.keys import KEY_USES, KeyUses, current_uses
+from funcgrad.random.philox import apart, as_key, numbers_of
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @contextmanager

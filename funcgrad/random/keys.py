@@ -13,16 +13,16 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.specs import ShapeLike, dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import SPLIT
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
-from funcgrad.foreign_names import answering
 from funcgrad.numpy import stack
-from funcgrad.philox import as_shape, folded_key, random_words
-from funcgrad.primitives.random_bits import SPLIT
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import ShapeLike, dtype_of, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.random.philox import as_shape, folded_key, random_words
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _WORD: Final = np.dtype(np.uint64)
 

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import bits_to_uniform
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError
-from funcgrad.foreign_names import answering
-from funcgrad.philox import as_dtype, as_shape
-from funcgrad.primitives.random_bits import bits_to_uniform
-from funcgrad.primitives.structural import cast
 from funcgrad.random.direction_numbers import LARGEST, direction_numbers
+from funcgrad.random.philox import as_dtype, as_shape
 from funcgrad.random.rejection import inner_keys, words_of
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor, apply, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 _DIGITS: Final = 53
 """The binary digits of a coordinate, and of a point's number."""

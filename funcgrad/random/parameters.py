@@ -11,14 +11,14 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import Shape, ShapeLike, broadcasts_to, dtype_of, shape_of
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.special import portable_exp
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.philox import as_shape
-from funcgrad.primitives.special import portable_exp
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import Shape, ShapeLike, broadcasts_to, dtype_of, shape_of
-from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.trace import RAW, concrete
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.random.philox import as_shape
+from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 _VANISHING: Final = -746.0
 """Below this logarithm a float64 number is 0."""

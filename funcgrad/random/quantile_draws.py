@@ -13,23 +13,23 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad.foreign_names import answering
-from funcgrad.philox import as_dtype, draw
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.random_bits import (
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import ShapeLike
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.random_bits import (
     bits_to_cauchy,
     bits_to_exponential,
     bits_to_laplace,
     bits_to_logistic,
     bits_to_normal,
 )
-from funcgrad.primitives.special import portable_log
-from funcgrad.primitives.structural import cast
+from funcgrad._primitives.special import portable_log
+from funcgrad._primitives.structural import cast
 from funcgrad.random.parameters import drawn_shape, exponential_of, parameter, require, scaled
+from funcgrad.random.philox import as_dtype, draw
 from funcgrad.random.rejection import DOUBLE
-from funcgrad.shape import ShapeLike
-from funcgrad.tensor import Tensor, apply1, wrap
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 
 @answering

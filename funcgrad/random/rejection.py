@@ -21,18 +21,18 @@ from typing import Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.whiles import while_loop
-from funcgrad.philox import random_words
-from funcgrad.primitives.random_bits import (
+from funcgrad._control.whiles import while_loop
+from funcgrad._core.specs import Shape
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._primitives.random_bits import (
     ATTEMPTS,
     BITS,
     bits_to_open_uniform,
     fold_key,
     random_bits,
 )
-from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, apply
-from funcgrad.users_values import ArrayLike
+from funcgrad.random.philox import random_words
+from funcgrad.tensor.tensor import Tensor, apply
 
 DOUBLE: Final = np.dtype(np.float64)
 

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import Shape, ShapeLike, shape_of
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ShapeError
-from funcgrad.foreign_names import answering
-from funcgrad.philox import as_dtype, as_shape, standard_normal
-from funcgrad.primitives.structural import cast
 from funcgrad.random.parameters import check_broadcast, parameter, require
+from funcgrad.random.philox import as_dtype, as_shape, standard_normal
 from funcgrad.random.rejection import DOUBLE
-from funcgrad.shape import Shape, ShapeLike, shape_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.users_values import ArrayLike, operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @answering

@@ -10,7 +10,7 @@ Tensor(0.0)
 
 from typing import TYPE_CHECKING
 
-from funcgrad.late_names import LateNames as _LateNames
+from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.scipy import fft, linalg, optimize, sparse, special, stats

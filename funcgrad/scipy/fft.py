@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, SupportsIndex
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import AxisLike, normalize_axes, normalize_axis
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.numpy.fft import (
     fft,
     fft2,
@@ -43,9 +45,7 @@ from funcgrad.numpy.fft import (
     rfftn,
 )
 from funcgrad.numpy.options import choice, integer, integers
-from funcgrad.shape import AxisLike, normalize_axes, normalize_axis
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import ArrayLike
+from funcgrad.tensor.tensor import Tensor
 
 __all__ = [
     "dct",

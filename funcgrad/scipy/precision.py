@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.trace import NUMBERS, STRONG, Value
+from funcgrad._core.users_values import is_weak, operand
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import DtypeError
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import NUMBERS, STRONG, Value
-from funcgrad.users_values import is_weak, operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _DOUBLE: Final = np.dtype(np.float64)
 

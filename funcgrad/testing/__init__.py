@@ -32,7 +32,7 @@ rules, structure, batches, programs and files. ``check_optimizer``, ``check_laye
 
 from typing import TYPE_CHECKING
 
-from funcgrad.late_names import LateNames as _LateNames
+from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.testing import laws, strategies

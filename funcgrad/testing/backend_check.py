@@ -18,23 +18,23 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.backends.choice import chosen_backend
-from funcgrad.backends.interface import Backend
+from funcgrad._backends.choice import chosen_backend
+from funcgrad._backends.interface import Backend
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec, spec_of
+from funcgrad._core.trace import RAW, Raw
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
+from funcgrad._staging.jit import JitWarning, jit
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.reverse import grad
+from funcgrad._transforms.stage import program as stage
 from funcgrad.errors import ArgumentError, CheckError, FuncgradError, GuardError
-from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import sequence
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.program import Program
-from funcgrad.shape import Spec, spec_of
-from funcgrad.staging.jit import JitWarning, jit
-from funcgrad.tensor import Tensor, tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.testing.backend_programs import ProgramOfAKind, every_program
-from funcgrad.trace import RAW, Raw
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.reverse import grad
-from funcgrad.transforms.stage import program as stage
-from funcgrad.users_values import ArrayLike
 
 Function = Callable[..., Any]
 
@@ -67,7 +67,7 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] | None = None) ->
     Parameters
     ----------
     backend : Backend or str
-        See ``funcgrad.backends.interface``. Programs that it does not ``support`` are skipped.
+        See ``funcgrad._backends.interface``. Programs that it does not ``support`` are skipped.
     kinds : sequence of str
         The kinds of programs to run, such as ``"loop"``, at least one; by default all.
 
@@ -198,7 +198,7 @@ def _check_run(
     staged: Program, run: Callable[..., Any], args: tuple[Any, ...]
 ) -> list[tuple[Raw, Raw]]:
     """Call the compiled function twice on raw values; return its results with copies."""
-    raw = [_copied(leaf) for leaf in trees.flatten((args, {}))[0]]
+    raw = [_copied(leaf) for leaf in pytrees.flatten((args, {}))[0]]
     try:
         expected = staged.evaluate([_copied(value) for value in raw])
     except GuardError:
@@ -288,21 +288,21 @@ def _check_jit(backend: Backend, trial: ProgramOfAKind) -> None:
     staged: Any = jit(trial.function, backend=backend)
     for number in range(_CALLS):
         for args in (trial.args, *trial.others):
-            mine = trees.map(_copied, args)
+            mine = pytrees.map(_copied, args)
             result = _without_warnings(staged, mine)
             _compare_trees(f"by jit, call {number + 1}", result, trial.function(*_tensors(args)))
-            before = trees.map(np.array, result)
-            for leaf in trees.flatten(mine)[0]:
+            before = pytrees.map(np.array, result)
+            for leaf in pytrees.flatten(mine)[0]:
                 if isinstance(leaf, np.ndarray):
                     leaf[...] = 0
-            if not all(map(_same_bits, trees.flatten(result)[0], trees.flatten(before)[0])):
+            if not all(map(_same_bits, pytrees.flatten(result)[0], pytrees.flatten(before)[0])):
                 raise _Wrong("by jit: a result changes when the caller writes to an argument")
     if staged.failures:
         raise _Wrong(f"by jit: compile() failed: {staged.failures[0].error}")
 
 
 def _tensors(args: tuple[Any, ...]) -> Any:
-    return trees.map(lambda leaf: tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, args)
+    return pytrees.map(lambda leaf: tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, args)
 
 
 def _without_warnings(f: Function, args: tuple[Any, ...]) -> Any:
@@ -331,7 +331,7 @@ def _check_derived(backend: Backend, trial: ProgramOfAKind) -> None:
 
 def _gradient(f: Function) -> Function:
     def total(*args: ArrayLike) -> Tensor:
-        leaves, _ = trees.flatten(f(*args))
+        leaves, _ = pytrees.flatten(f(*args))
         return fnp.sum(fnp.stack([fnp.sum(fnp.real(leaf) * 1.0) for leaf in leaves]))
 
     slope: Function = grad(total)
@@ -343,7 +343,7 @@ def _batched(f: Function) -> Function:
 
 
 def _compare_trees(where: str, actual: object, expected: object) -> None:
-    (leaves, tree), (others, other) = trees.flatten(actual), trees.flatten(expected)
+    (leaves, tree), (others, other) = pytrees.flatten(actual), pytrees.flatten(expected)
     if tree != other:
         raise _Wrong(f"{where}: the result's tree is {tree}, evaluation's is {other}")
     for number, (leaf, wanted) in enumerate(zip(leaves, others, strict=True)):

@@ -14,22 +14,22 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.control.choices import cond, switch
-from funcgrad.control.scans import scan
-from funcgrad.control.whiles import fori_loop, while_loop
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.choices import cond, switch
+from funcgrad._control.scans import scan
+from funcgrad._control.whiles import fori_loop, while_loop
+from funcgrad._core import pytrees
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.checkpoint import checkpoint
+from funcgrad._transforms.custom import custom_jvp, custom_vjp
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.jacobian import hessian
+from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.nn.activations import gelu, relu, softplus
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.random.continuous import normal, uniform
 from funcgrad.random.keys import fold_in, key
-from funcgrad.staging.jit import jit
-from funcgrad.tensor import Tensor, tensor
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.checkpoint import checkpoint
-from funcgrad.transforms.custom import custom_jvp, custom_vjp
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.jacobian import hessian
-from funcgrad.transforms.reverse import grad, value_and_grad
+from funcgrad.tensor.tensor import Tensor, tensor
 
 Function: TypeAlias = Callable[..., Any]
 Listed: TypeAlias = "tuple[str, Function, tuple[Any, ...]]"
@@ -69,14 +69,14 @@ def every_program() -> Iterator[ProgramOfAKind]:
     for kind, programs in _KINDS:
         for name, function, inputs in programs():
             args = _arrays(inputs)
-            yield ProgramOfAKind(kind, name, function, args, (trees.map(_halved, args),))
+            yield ProgramOfAKind(kind, name, function, args, (pytrees.map(_halved, args),))
     for name, function, first, *others in _branching():
         yield ProgramOfAKind("guards", name, function, _arrays(first), _arrays(tuple(others)))
 
 
 def _arrays(args: tuple[Any, ...]) -> Any:
     """Convert the tensors among arguments to NumPy arrays."""
-    return trees.map(lambda x: np.asarray(x) if isinstance(x, Tensor) else x, args)
+    return pytrees.map(lambda x: np.asarray(x) if isinstance(x, Tensor) else x, args)
 
 
 def _halved(x: object) -> Any:

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
-from funcgrad.primitive import DISCRETE
+from funcgrad._core import pytrees
+from funcgrad._core.primitive import DISCRETE
+from funcgrad._core.trace import Value
+from funcgrad._transforms.forward import jvp
 from funcgrad.testing.moving import Mover, Near, Stop
 from funcgrad.testing.point_runs import Name, Point, PointRun
-from funcgrad.trace import Value
-from funcgrad.transforms.forward import jvp
 
 _STEPS: Final = 24
 _MOST_VISITS: Final = 1000
@@ -88,14 +88,14 @@ def _with_tangents(mover: Mover) -> Callable[..., Any]:
     """The function with a tangent, in which rules of derivatives are met, too."""
 
     def pushed(*args: Any) -> Any:
-        leaves, structure = trees.flatten(args)
+        leaves, structure = pytrees.flatten(args)
         moving = [leaves[k] for k in mover.movable]
 
         def function(*moved: Value) -> Any:
             whole = list(leaves)
             for k, leaf in zip(mover.movable, moved, strict=True):
                 whole[k] = leaf
-            return mover.function(*trees.unflatten(structure, whole))
+            return mover.function(*pytrees.unflatten(structure, whole))
 
         ones = [np.ones_like(np.asarray(mover.leaves[k])) for k in mover.movable]
         return jvp(function, moving, ones)

@@ -13,10 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._transforms.arguments import is_whole
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.numpy.options import real_number
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.testing.disagreements import note
 from funcgrad.testing.numerical import (
     Estimate,
@@ -41,9 +44,6 @@ from funcgrad.testing.report import (
     table,
 )
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject, derivative, subject_of
-from funcgrad.transforms.arguments import is_whole
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
 
 _MOST_ORDERS: Final = 10
 """The highest order. Each order repeats every check of the order below once for each mode."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import is_inexact
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, MissingPackageError
-from funcgrad.shape import is_inexact
 from funcgrad.testing import laws
 from funcgrad.testing.disagreements import watched
 from funcgrad.testing.strategies.smooth_numbers import Drawn, check_strategy, hypothesis_for
-from funcgrad.transforms.arguments import check_function
 
 if TYPE_CHECKING:
     import hypothesis
@@ -119,10 +119,10 @@ def holds(
 
 def _overflows(f: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     """Whether a function overflows at a point with large numbers, or is about to."""
-    if all(np.all(np.abs(x) <= _FAR) for x in map(np.asarray, trees.leaves(args))):
+    if all(np.all(np.abs(x) <= _FAR) for x in map(np.asarray, pytrees.leaves(args))):
         return False
     with np.errstate(all="ignore"):
-        values = [*map(np.asarray, trees.leaves(f(*args)))]
+        values = [*map(np.asarray, pytrees.leaves(f(*args)))]
     inexact = [x for x in values if is_inexact(x.dtype)]
     return not all(np.all(np.abs(x) < float(np.finfo(x.dtype).max) ** 0.5) for x in inexact)
 

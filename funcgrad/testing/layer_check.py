@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import is_inexact
 from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 from funcgrad.testing.gradients import check_grads
 from funcgrad.testing.laws.derivative_laws import modes_agree
 from funcgrad.testing.laws.transformation_laws import dtype_kept, jit_is_eager, pure, vmap_is_loop
@@ -93,7 +93,7 @@ def check_layer(
         ),
         Promise("pickled", "A copy by pickle returns the same.", lambda: _pickled(called, args)),
     ]
-    if any(is_inexact(np.asarray(leaf).dtype) for leaf in trees.leaves(args)):
+    if any(is_inexact(np.asarray(leaf).dtype) for leaf in pytrees.leaves(args)):
         promises += [
             Promise("modes", "Forward and reverse mode agree.", lambda: modes_agree(called, args)),
             Promise(
@@ -121,16 +121,16 @@ def check_layer(
 
 
 def _tree(layer: Pytree) -> None:
-    leaves, structure = trees.flatten(layer)
+    leaves, structure = pytrees.flatten(layer)
     for path, leaf in zip(structure.paths(), leaves, strict=True):
         if not isinstance(leaf, Tensor):
             raise CheckError(
                 f"the layer{path} is a {type(leaf).__name__}, no tensor. Convert parameters by"
                 " fg.tensor, and declare options as fg.static_field()."
             )
-    again = trees.unflatten(structure, leaves)
-    if type(again) is not type(layer) or trees.structure(again) != structure:
-        raise CheckError(f"the tree is put together as {trees.structure(again)}, not {structure}")
+    again = pytrees.unflatten(structure, leaves)
+    if type(again) is not type(layer) or pytrees.structure(again) != structure:
+        raise CheckError(f"the tree is put together as {pytrees.structure(again)}, not {structure}")
 
 
 def _pickled(called: Callable[..., Any], args: tuple[Any, ...]) -> None:

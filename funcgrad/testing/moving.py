@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._hooks.keys import repetition
+from funcgrad._transforms.encounters import Encounters, encounters
+from funcgrad._transforms.masked import fit_cotangent
 from funcgrad.errors import ArgumentError
-from funcgrad.floating_errors import quiet
-from funcgrad.key_uses import repetition
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import wrap
+from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.point_runs import Array, Point, PointRun
-from funcgrad.transforms.encounters import Encounters, encounters
-from funcgrad.transforms.masked import fit_cotangent
 
 _STEPS: Final = 40
 _ROWS: Final = 24
@@ -104,7 +104,7 @@ class Mover:
     operation: str
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
-    structure: trees.Structure
+    structure: pytrees.Structure
     movable: tuple[int, ...]
     margin: float
 
@@ -126,14 +126,14 @@ class Mover:
         leaves = list(self.leaves)
         for k, numbers in zip(self.movable, self.numbers(point), strict=True):
             leaves[k] = numbers
-        arguments: tuple[Any, ...] = trees.unflatten(self.structure, leaves)
+        arguments: tuple[Any, ...] = pytrees.unflatten(self.structure, leaves)
         return arguments
 
     def returned(self, point: Point) -> tuple[Any, ...]:
         """Put numbers into the arguments, each leaf of the kind that the user gave."""
-        moved = trees.flatten(self.arguments(point))[0]
+        moved = pytrees.flatten(self.arguments(point))[0]
         leaves = [_of_kind(*pair) for pair in zip(moved, self.leaves, strict=True)]
-        arguments: tuple[Any, ...] = trees.unflatten(self.structure, leaves)
+        arguments: tuple[Any, ...] = pytrees.unflatten(self.structure, leaves)
         return arguments
 
     def visit(self, point: Point) -> PointRun:

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.floating_errors import quiet
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.tensor import wrap
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.rounding_noise import noise
 from funcgrad.testing.subject import Array, Subject
 

@@ -7,18 +7,18 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad import trees
-from funcgrad.control.scans import scan
+from funcgrad._control.scans import scan
+from funcgrad._core import pytrees
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.numpy.reductions import sum as total
 from funcgrad.optim.base import Pytree, apply_updates
-from funcgrad.staging.jit import jit
-from funcgrad.tensor import Tensor, tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.testing.laws.derivative_laws import grad_is_numerical, modes_agree
 from funcgrad.testing.laws.transformation_laws import pure
 from funcgrad.testing.suites import Promise, run_suite
 from funcgrad.testing.tree_closeness import assert_trees_close
-from funcgrad.transforms.batch import vmap
 
 Stepper: TypeAlias = Any
 """An ``Optimizer``, or whatever has its two functions."""
@@ -79,7 +79,7 @@ def check_optimizer(
                 f"check_optimizer: {optimizer!r} has no function {name}. Pass what"
                 " fg.optim.adam(0.1) returns, or a fg.optim.Optimizer(init, update) of your own."
             )
-    start = _example() if params is None else trees.map(tensor, params)
+    start = _example() if params is None else pytrees.map(tensor, params)
     run = _SteppingOptimizer(optimizer, start)
     promises = (
         Promise("state", "The state keeps its structure, shapes and dtypes.", run.state),
@@ -103,7 +103,7 @@ def _example() -> Any:
 
 
 def _layout(tree: Pytree) -> list[tuple[str, tuple[int, ...], str]]:
-    leaves, structure = trees.flatten(tree)
+    leaves, structure = pytrees.flatten(tree)
     return [
         (path, np.shape(leaf), str(np.asarray(leaf).dtype))
         for path, leaf in zip(structure.paths(), leaves, strict=True)
@@ -111,9 +111,10 @@ def _layout(tree: Pytree) -> list[tuple[str, tuple[int, ...], str]]:
 
 
 def _require_layout(tree: Pytree, expected: Pytree, what: str) -> None:
-    if trees.structure(tree) != trees.structure(expected):
+    if pytrees.structure(tree) != pytrees.structure(expected):
         raise CheckError(
-            f"the structure of {what} is {trees.structure(tree)}, not {trees.structure(expected)}"
+            f"the structure of {what} is {pytrees.structure(tree)},"
+            f" not {pytrees.structure(expected)}"
         )
     for one, other in zip(_layout(tree), _layout(expected), strict=True):
         if one != other:
@@ -132,7 +133,7 @@ class _SteppingOptimizer:
 
     def _gradients(self, params: Pytree) -> Any:
         """The gradients of half the sum of squared distances to 0.25."""
-        return trees.map(lambda x: x - x.dtype.type(0.25), params)
+        return pytrees.map(lambda x: x - x.dtype.type(0.25), params)
 
     def _steps(self, params: Pytree, count: int) -> tuple[Any, Any]:
         state = self._optimizer.init(params)
@@ -148,7 +149,7 @@ class _SteppingOptimizer:
         first = self._optimizer.init(self._start)
         _, state = self._steps(self._start, _STEPS)
         _require_layout(state, first, "the state")
-        for path, leaf in trees.leaves_with_path(state):
+        for path, leaf in pytrees.leaves_with_path(state):
             if not isinstance(leaf, Tensor):
                 raise CheckError(f"the state{path} is a {type(leaf).__name__}, no tensor")
 
@@ -159,17 +160,19 @@ class _SteppingOptimizer:
 
     def dtypes(self, names: Sequence[str]) -> None:
         for name in names:
-            params = trees.map(lambda x, name=name: tensor(np.asarray(x).astype(name)), self._start)
+            params = pytrees.map(
+                lambda x, name=name: tensor(np.asarray(x).astype(name)), self._start
+            )
             state = self._optimizer.init(params)
             updates, after = self._optimizer.update(self._gradients(params), state, params)
             _require_layout(updates, params, f"the updates of {name} parameters")
             _require_layout(after, state, f"the state of {name} parameters")
 
     def zeros(self) -> None:
-        zeros = trees.map(lambda x: x * 0, self._start)
+        zeros = pytrees.map(lambda x: x * 0, self._start)
         for params in (self._start, zeros):
             updates, _ = self._optimizer.update(zeros, self._optimizer.init(params), params)
-            for path, leaf in trees.leaves_with_path(updates):
+            for path, leaf in pytrees.leaves_with_path(updates):
                 if not np.all(np.isfinite(np.asarray(leaf))):
                     raise CheckError(f"the update{path} is {np.asarray(leaf)!r}")
 
@@ -190,12 +193,12 @@ class _SteppingOptimizer:
         factors = tensor([1.0, -0.5, 2.0])
 
         def run(factor: Tensor) -> Any:
-            scaled = trees.map(lambda x: x * factor.astype(x.dtype), self._start)
+            scaled = pytrees.map(lambda x: x * factor.astype(x.dtype), self._start)
             return self._steps(scaled, _STEPS)[0]
 
         batched = vmap(run)(factors)
         for number, factor in enumerate(factors):
-            alone = trees.map(lambda x, number=number: x[number], batched)
+            alone = pytrees.map(lambda x, number=number: x[number], batched)
             assert_trees_close(alone, run(factor), 1e-10, 1e-12)
 
     def derivative(self) -> None:
@@ -214,10 +217,10 @@ class _SteppingOptimizer:
 
 
 def _squares(tree: Pytree) -> Any:
-    sums = [total(x * x) for x in trees.leaves(tree)]
+    sums = [total(x * x) for x in pytrees.leaves(tree)]
     return sum(sums[1:], sums[0])
 
 
 def _loss(params: Pytree) -> float:
-    squares = [float(np.sum(abs(np.asarray(x) - 0.25) ** 2)) for x in trees.leaves(params)]
+    squares = [float(np.sum(abs(np.asarray(x) - 0.25) ** 2)) for x in pytrees.leaves(params)]
     return sum(squares) / 2

@@ -14,24 +14,24 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.primitive import DISCRETE, Primitive
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.structure.structures import Control
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.inline import with_changed_programs
+from funcgrad._programs.program import Program
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.call import Call
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
+from funcgrad._transforms.stage import stage
 from funcgrad.errors import ArgumentError
-from funcgrad.floating_errors import quiet
-from funcgrad.primitive import DISCRETE, Primitive
-from funcgrad.programs.equation import Equation
-from funcgrad.programs.inline import with_changed_programs
-from funcgrad.programs.program import Program
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import is_inexact
-from funcgrad.structure import Control
-from funcgrad.tensor import wrap
+from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.gradients import drawn
 from funcgrad.testing.subject import Array, Pytree, Subject, subject_of
 from funcgrad.testing.wrong_rules import kinds_of_mistakes, mistaken
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.call import Call
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
-from funcgrad.transforms.stage import stage
 
 _SHOWN: Final = 20
 

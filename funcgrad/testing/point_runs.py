@@ -1,7 +1,7 @@
 """A run of a function at a point, with its distances from kinks and their derivatives as arrays.
 
 >>> import numpy as np
->>> from funcgrad.transforms.encounters import encounters
+>>> from funcgrad._transforms.encounters import encounters
 >>> point = [np.array([1.0, 2.0])]
 >>> visit = PointRun(point, encounters(lambda x: abs(3 * x - 4), point))
 >>> visit.values, visit.push([np.ones(2)]), visit.pull(1)
@@ -23,9 +23,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad.floating_errors import quiet
-from funcgrad.trace import Value
-from funcgrad.transforms.encounters import Encounters
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.trace import Value
+from funcgrad._transforms.encounters import Encounters
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Point: TypeAlias = list[Array]

@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Shape, is_inexact
 from funcgrad.errors import ArgumentError, MissingPackageError
-from funcgrad.shape import Shape, is_inexact
-from funcgrad.tensor import wrap
+from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.crossing import across
 from funcgrad.testing.points import mover_of
 
@@ -105,9 +105,9 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
             "points: hypothesis makes the draws, and it is not installed. Install it by"
             " `pip install hypothesis`."
         ) from error
-    leaves, structure = trees.flatten(tuple(specs))
+    leaves, structure = pytrees.flatten(tuple(specs))
     examples = [_example(leaf) for leaf in leaves]
-    arguments = trees.unflatten(structure, examples)
+    arguments = pytrees.unflatten(structure, examples)
     mover_of("points", f, arguments, margin)  # which refuses what can't be drawn
     sizes = [np.size(leaf) for leaf in examples if is_inexact(np.asarray(leaf).dtype)]
     count = min(sum(sizes) * 2, _DRAWN)
@@ -121,7 +121,7 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
         numbers, seed, choices = drawn
         offsets = _Offsets(numbers, seed)
         begun = [_moved(leaf, offsets) for leaf in examples]
-        mover = mover_of("points", f, trees.unflatten(structure, begun), margin)
+        mover = mover_of("points", f, pytrees.unflatten(structure, begun), margin)
         return mover.moved(0, lambda mover, start: across(mover, start, choices))
 
     return st.tuples(steps, seeds, sides).map(moved)

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import is_inexact
+from funcgrad._transforms.arguments import argument_name, check_function, is_whole, values_of
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import real_number
-from funcgrad.shape import is_inexact
 from funcgrad.testing.moving import Mover
-from funcgrad.transforms.arguments import argument_name, check_function, is_whole, values_of
 
 
 def away_from_kinks(
@@ -99,9 +99,9 @@ def mover_of(operation: str, f: Callable[..., Any], args: Sequence[Any], margin:
         raise ArgumentError(f"{operation}: margin has to be positive and finite, got {margin!r}.")
     for position, arg in enumerate(args):
         name = argument_name(f, position)
-        leaves, structure = trees.flatten(arg)
+        leaves, structure = pytrees.flatten(arg)
         values_of(operation, leaves, structure, partial(str, name))
-    leaves, structure = trees.flatten(tuple(args))
+    leaves, structure = pytrees.flatten(tuple(args))
     movable = [k for k, leaf in enumerate(leaves) if is_inexact(np.asarray(leaf).dtype)]
     if not movable:
         raise ArgumentError(

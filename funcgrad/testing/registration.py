@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from funcgrad import testing
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from funcgrad.testing.strategies.smooth_numbers import Strategy

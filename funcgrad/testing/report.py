@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.quick_dataclasses import dataclass
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.testing.numerical import Estimate, relative_tolerance
 from funcgrad.testing.subject import MODE_NAMES, Array, Subject
 

@@ -22,11 +22,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.primitive import Primitive
-from funcgrad.structure import Gather, Movement
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Gather, Movement
+from funcgrad._core.trace import Trace, Value, begin_level, bind, concrete
+from funcgrad._transforms.tracer import Tracer
 from funcgrad.testing.subject import Array
-from funcgrad.trace import Trace, Value, begin_level, bind, concrete
-from funcgrad.transforms.tracer import Tracer
 
 _ULPS: Final = 2.0
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.shape import DTYPES
-from funcgrad.tensor import Tensor
+from funcgrad._core.specs import DTYPES
+from funcgrad.tensor.tensor import Tensor
 
 _MOST_ELEMENTS: Final = 64
 _NATURAL: Final = frozenset({np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)})

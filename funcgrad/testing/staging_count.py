@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from funcgrad._staging.jit import Jitted
 from funcgrad.errors import CheckError, FunctionError
 from funcgrad.numpy.options import natural
-from funcgrad.staging.jit import Jitted
 
 
 @contextmanager

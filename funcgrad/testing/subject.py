@@ -13,19 +13,19 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._core.users_values import operand
+from funcgrad._hooks.keys import repetition
+from funcgrad._primitives.complexes import conj
+from funcgrad._transforms.arguments import argument_name, check_function, values_of
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import DifferentiationError
-from funcgrad.floating_errors import quiet
-from funcgrad.key_uses import repetition
 from funcgrad.numpy.options import mapping
-from funcgrad.primitives.complexes import conj
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import dtype_of, is_inexact
-from funcgrad.tensor import Tensor, tensor, wrap
-from funcgrad.transforms.arguments import argument_name, check_function, values_of
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import Tensor, tensor, wrap
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -118,7 +118,7 @@ def subject_of(
         for k, leaf in zip(followed, differentiated, strict=True):
             replaced[k] = leaf
         with repetition():
-            return _results(operation, f(*trees.unflatten(structure, replaced), **keywords))
+            return _results(operation, f(*pytrees.unflatten(structure, replaced), **keywords))
 
     point = tuple([tensor(leaves[k]) for k in followed])
     with quiet():
@@ -141,21 +141,21 @@ def subject_of(
 
 def _leaves(
     operation: str, f: Callable[..., Any], args: Sequence[Any]
-) -> tuple[list[Any], list[str], trees.Structure]:
+) -> tuple[list[Any], list[str], pytrees.Structure]:
     leaves: list[Any] = []
     names: list[str] = []
     for position, arg in enumerate(args):
-        arg_leaves, structure = trees.flatten(arg)
+        arg_leaves, structure = pytrees.flatten(arg)
         name = argument_name(f, position)
         values = values_of(operation, arg_leaves, structure, partial(str, name))
         # A Python integer stays one, whose dtype gives way to that of arrays.
         leaves += [value if type(value) in (int, bool) else tensor(value) for value in values]
         names += [name + path for path in structure.paths()]
-    return leaves, names, trees.structure(tuple(args))
+    return leaves, names, pytrees.structure(tuple(args))
 
 
 def _results(operation: str, out: Any) -> tuple[list[Tensor], list[str]]:
-    leaves, structure = trees.flatten(out)
+    leaves, structure = pytrees.flatten(out)
     values = [wrap(operand(leaf, f"{operation}: the function's result")) for leaf in leaves]
     inexact = [
         (value, f"result{path}")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
 from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.floating_errors import quiet
-from funcgrad.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import real_number
-from funcgrad.tensor import wrap
+from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.report import number
 from funcgrad.testing.subject import Pytree
-from funcgrad.users_values import operand
 
 _SHOWN: Final = 8
 
@@ -52,8 +52,8 @@ def assert_trees_close(
     for option, limit in zip(("rtol", "atol"), limits, strict=True):
         if not limit >= 0:
             raise ArgumentError(f"{name}: {option} has to be at least 0, got {limit!r}.")
-    leaves, structure = trees.flatten(actual)
-    others, structure_of_expected = trees.flatten(expected)
+    leaves, structure = pytrees.flatten(actual)
+    others, structure_of_expected = pytrees.flatten(expected)
     if structure != structure_of_expected:
         raise CheckError(
             f"{name}: the structures differ.\n  actual    {structure}\n"

@@ -4,8 +4,8 @@
 nobody else sees the other.
 
 >>> import numpy as np
->>> from funcgrad.primitives.elementwise import multiply
->>> from funcgrad.transforms.forward import jvp
+>>> from funcgrad._primitives.elementwise import multiply
+>>> from funcgrad._transforms.forward import jvp
 >>> wrong = mistaken(multiply, "missing term 1")
 >>> jvp(wrong, (2.0, 3.0), (1.0, 1.0))
 (Tensor(6.0), Tensor(3.0))
@@ -20,14 +20,14 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad.primitive import Linearized, Primitive
-from funcgrad.primitives.elementwise import multiply, negative
-from funcgrad.primitives.structural import roll, swap_last_axes
-from funcgrad.shape import dtype_of, is_inexact, shape_of
-from funcgrad.structure import OPAQUE
-from funcgrad.trace import Value
-from funcgrad.transforms.flat_functions import run_pulled, run_pushed
-from funcgrad.transforms.masked import Cotangent, Masked
+from funcgrad._core.primitive import Linearized, Primitive
+from funcgrad._core.specs import dtype_of, is_inexact, shape_of
+from funcgrad._core.structure.structures import OPAQUE
+from funcgrad._core.trace import Value
+from funcgrad._primitives.elementwise import multiply, negative
+from funcgrad._primitives.structural import roll, swap_last_axes
+from funcgrad._transforms.flat_functions import run_pulled, run_pushed
+from funcgrad._transforms.masked import Cotangent, Masked
 
 Tangents = Sequence[Value]
 

@@ -22,12 +22,7 @@ PyTorch's spelling, and patterns choose leaves by their paths:
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.tree.leafwise import cast, count, norm, stack, unstack, vdot
-from funcgrad.tree.pieces import check_shared, combine, partition, select
-from funcgrad.tree.replacement import at
-from funcgrad.tree.vectors import ravel
-from funcgrad.trees import (
+from funcgrad._core.pytrees import (
     all,
     flatten,
     leaves,
@@ -38,6 +33,11 @@ from funcgrad.trees import (
     transpose,
     unflatten,
 )
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.tree.leafwise import cast, count, norm, stack, unstack, vdot
+from funcgrad.tree.pieces import check_shared, combine, partition, select
+from funcgrad.tree.replacement import at
+from funcgrad.tree.vectors import ravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable as _Callable
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from typing import TypeVar as _TypeVar
     from typing import overload as _overload
 
-    from funcgrad.tensor import Tensor as _Tensor
-    from funcgrad.trees import IsLeaf as _IsLeaf
+    from funcgrad._core.pytrees import IsLeaf as _IsLeaf
+    from funcgrad.tensor.tensor import Tensor as _Tensor
 
     _Tree = _TypeVar("_Tree", bound=_Any)
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     map: _Map
 else:
-    from funcgrad.trees import map
+    from funcgrad._core.pytrees import map
 
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Trees as numbers: sums over all leaves, new axes, other dtypes.
 
->>> from funcgrad.tensor import tensor
+>>> from funcgrad.tensor.tensor import tensor
 >>> norm({"a": tensor([3.0, 0.0]), "b": 4.0}), count({"a": tensor([3.0, 0.0]), "b": 4.0})
 (Tensor(5.0), 3)
 """
@@ -14,22 +14,22 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._core.pytrees import Structure, flatten, flatten_like, unflatten
+from funcgrad._core.specs import dtype_of, is_inexact, shape_of, spec_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import checked_dtype
+from funcgrad._primitives import joining
+from funcgrad._primitives.complexes import conj
+from funcgrad._primitives.elementwise import absolute, add, multiply
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.norms import length
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.structural import cast as converted
+from funcgrad._primitives.structural import reshape, view
+from funcgrad._transforms.arguments import values_of
 from funcgrad.errors import DtypeError, ShapeError, TreeError
-from funcgrad.primitives import joining
-from funcgrad.primitives.complexes import conj
-from funcgrad.primitives.elementwise import absolute, add, multiply
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.norms import length
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.primitives.structural import cast as converted
-from funcgrad.primitives.structural import reshape, view
-from funcgrad.shape import dtype_of, is_inexact, shape_of, spec_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.arguments import values_of
+from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.tree.pieces import Pytree
-from funcgrad.trees import Structure, flatten, flatten_like, unflatten
-from funcgrad.users_values import checked_dtype
 
 
 def _values(tree: Pytree, operation: str, name: str = "tree") -> tuple[list[Value], Structure]:
@@ -101,7 +101,7 @@ def unstack(tree: Pytree) -> list[Pytree]:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> unstack({"w": tensor([1.0, 2.0])})
     [{'w': Tensor(1.0)}, {'w': Tensor(2.0)}]
     """
@@ -142,7 +142,7 @@ def norm(tree: Pytree) -> Tensor:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> norm([tensor([3e200, 0.0]), 4e200j])
     Tensor(5e+200)
     """
@@ -250,7 +250,7 @@ def cast(tree: Pytree, dtype: DTypeLike) -> Pytree:
 
     Examples
     --------
-    >>> from funcgrad.tensor import tensor
+    >>> from funcgrad.tensor.tensor import tensor
     >>> cast({"w": tensor([1.0, 2.0]), "labels": tensor([0, 1])}, "float32")
     {'labels': Tensor([0, 1]), 'w': Tensor([1., 2.], dtype=float32)}
     """

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from fnmatch import translate
 
+from funcgrad._core.pytrees import KeyPath
 from funcgrad.errors import TreeError
-from funcgrad.trees import KeyPath
 
 
 def path_text(path: KeyPath) -> str:

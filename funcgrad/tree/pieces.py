@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from funcgrad._core.pytrees import broadcast_prefix, flatten, subtrees_like, unflatten
+from funcgrad._core.trace import TracedValue
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, TreeError
-from funcgrad.trace import TracedValue
 from funcgrad.tree.path_texts import matcher, no_such_path, path_text
-from funcgrad.trees import broadcast_prefix, flatten, subtrees_like, unflatten
 
 Pytree: TypeAlias = Any
 """A nested container of arrays."""

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
+from funcgrad._core.pytrees import flatten, subtrees_like, unflatten
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._transforms.arguments import is_whole, values_of
 from funcgrad.errors import FunctionError, ImmutableError, TreeError
-from funcgrad.transforms.arguments import is_whole, values_of
 from funcgrad.tree.path_texts import no_such_path, step_text
 from funcgrad.tree.pieces import Pytree, children_of, is_one_leaf, nodes
-from funcgrad.trees import flatten, subtrees_like, unflatten
-from funcgrad.users_values import ArrayLike
 
 Step: TypeAlias = Any
 """A name, a key or a position."""

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.pytrees import Structure, flatten, unflatten
+from funcgrad._core.specs import Spec, dtype_of, shape_of, spec_of
+from funcgrad._core.trace import Value, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.structural import cast, reshape, view
+from funcgrad._transforms.arguments import values_of
 from funcgrad.errors import DtypeError, ShapeError
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.structural import cast, reshape, view
-from funcgrad.shape import Spec, dtype_of, shape_of, spec_of
-from funcgrad.tensor import Tensor, wrap
-from funcgrad.trace import Value, concrete
-from funcgrad.transforms.arguments import values_of
+from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.tree.pieces import Pytree
-from funcgrad.trees import Structure, flatten, unflatten
-from funcgrad.users_values import ArrayLike, operand
 
 
 def ravel(tree: Pytree) -> tuple[Tensor, Callable[[ArrayLike], Any]]:

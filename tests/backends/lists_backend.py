@@ -19,16 +19,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from funcgrad import intrinsics
-from funcgrad.backends.decompose import decomposed
-from funcgrad.backends.interface import Compiled
-from funcgrad.places import dense_strides
-from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Equation
-from funcgrad.programs.inline import inlined, with_programs_inside
-from funcgrad.programs.program import Program
-from funcgrad.shape import Spec
-from funcgrad.structure import (
+from funcgrad._backends.decompose import decomposed
+from funcgrad._backends.interface import Compiled
+from funcgrad._core import intrinsics
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.index_maps import dense_strides
+from funcgrad._core.structure.structures import (
     Choice,
     Contraction,
     Control,
@@ -40,8 +37,11 @@ from funcgrad.structure import (
     Scan,
     Scatter,
 )
+from funcgrad._core.trace import NUMBERS, Raw, bind
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.inline import inlined, with_programs_inside
+from funcgrad._programs.program import Program
 from funcgrad.testing.operations.interpreter import folded, gathered, scanned, scattered
-from funcgrad.trace import NUMBERS, Raw, bind
 
 __all__ = ["LISTS", "Listed", "ListsBackend"]
 

@@ -14,10 +14,10 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.interface import evaluated
-from funcgrad.backends.numpy.backend import NUMPY
+from funcgrad._backends.interface import evaluated
+from funcgrad._backends.numpy.backend import NUMPY
+from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import ArgumentError
-from funcgrad.staging.jit import JitWarning
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -192,7 +192,7 @@ def test_a_compiler_that_cannot_be_loaded_is_told_of_once(tmp_path: Path) -> Non
 def test_memory_that_lies_otherwise_is_told_of_once() -> None:
     if not find_spec("llvmlite"):
         pytest.skip("there is no native backend")
-    before = "import funcgrad.backends.native.cpython as c; c._read = lambda *_: 0"
+    before = "import funcgrad._backends.native.cpython as c; c._read = lambda *_: 0"
     backend, usual, named = run_script(before)
     assert backend == "numpy"
     assert usual.count("memory is laid out in another way: an object's type") == 1

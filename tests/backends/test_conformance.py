@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad import trees
-from funcgrad.backends.interface import MISS, Compiled
-from funcgrad.backends.numpy.backend import NUMPY
-from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.extend import Choice, Loop
-from funcgrad.programs.builder import rewrite
-from funcgrad.programs.program import Program
-from funcgrad.structure import (
+from funcgrad._backends.interface import MISS, Compiled
+from funcgrad._backends.numpy.backend import NUMPY
+from funcgrad._core import pytrees
+from funcgrad._core.structure.structures import (
     Contraction,
     Control,
     Elementwise,
@@ -31,7 +27,11 @@ from funcgrad.structure import (
     Scan,
     Scatter,
 )
-from funcgrad.tensor import wrap
+from funcgrad._programs.builder import rewrite
+from funcgrad._programs.program import Program
+from funcgrad.errors import ArgumentError, CheckError
+from funcgrad.extend import Choice, Loop
+from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.backend_programs import every_program
 from tests.backends.lists_backend import LISTS, ListsBackend
 
@@ -232,7 +232,7 @@ def drifts(_: Program, run: Run) -> Run:
 def without_last_output(program: Program) -> Program:
     if len(program.outputs) < 2:
         return program
-    tree = trees.structure([0.0] * (len(program.outputs) - 1))
+    tree = pytrees.structure([0.0] * (len(program.outputs) - 1))
     return replace(program, outputs=program.outputs[:-1], result=tree)
 
 
@@ -275,14 +275,14 @@ class Sharing(Mistaken):
         run = NUMPY.compile(program).run
 
         def entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            leaves = trees.flatten((args, kwargs))[0]
+            leaves = pytrees.flatten((args, kwargs))[0]
             if not all(type(leaf) is np.ndarray for leaf in leaves):
                 return MISS
             specs = [(spec.shape, spec.dtype) for spec in program.inputs]
             if [(leaf.shape, leaf.dtype) for leaf in leaves] != specs:
                 return MISS
             outs = run(*leaves)
-            return MISS if outs is None else trees.unflatten(program.result, map(wrap, outs))
+            return MISS if outs is None else pytrees.unflatten(program.result, map(wrap, outs))
 
         return Compiled(run, entry=entry)
 

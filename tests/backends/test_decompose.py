@@ -9,12 +9,12 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.algebra import body_of
-from funcgrad.backends.decompose import decomposed
+from funcgrad._backends.decompose import decomposed
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import OPAQUE
+from funcgrad._primitives.algebra import body_of
+from funcgrad._programs.program import Program
 from funcgrad.extend import apply, elementwise
-from funcgrad.primitive import Primitive
-from funcgrad.programs.program import Program
-from funcgrad.structure import OPAQUE
 from tests.conformance import every_primitive
 from tests.subjects import assert_bits
 

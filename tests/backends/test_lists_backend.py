@@ -6,12 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Equation
-from funcgrad.structure import Contraction, Elementwise, Gather, Movement, Reduction, Scan, Scatter
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import (
+    Contraction,
+    Elementwise,
+    Gather,
+    Movement,
+    Reduction,
+    Scan,
+    Scatter,
+)
+from funcgrad._core.trace import bind
+from funcgrad._programs.equation import Equation
+from funcgrad._transforms.stage import program
 from funcgrad.testing.operations.agreement import require_near, require_specs
-from funcgrad.trace import bind
-from funcgrad.transforms.stage import program
 from tests.backends.lists_backend import Held, ListsBackend, listed, raw
 from tests.conformance import every_primitive, strangers
 from tests.together import together

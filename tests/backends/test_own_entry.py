@@ -15,12 +15,12 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.backends.interface import MISS, Compiled, evaluated
+from funcgrad._backends.interface import MISS, Compiled, evaluated
+from funcgrad._core import pytrees
+from funcgrad._programs.program import Program
+from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import ArgumentError
-from funcgrad.programs.program import Program
-from funcgrad.staging.jit import JitWarning
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 
 X = fg.tensor([1.0, 2.0, 3.0])
 
@@ -62,7 +62,7 @@ class Direct:
                 self.misses += 1
                 return MISS
             self.hits += 1
-            return trees.unflatten(program.result, [made(out) for out in outs])
+            return pytrees.unflatten(program.result, [made(out) for out in outs])
 
         def fits(args: tuple[Any, ...]) -> bool:
             return len(args) == len(program.inputs) and all(

@@ -22,7 +22,7 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
-from funcgrad.primitive import DISCRETE
+from funcgrad._core.primitive import DISCRETE
 from tests.benchmarks.measured import seconds
 from tests.conformance import every_primitive
 

@@ -14,7 +14,7 @@ import argparse
 from statistics import median
 
 import funcgrad as fg
-from funcgrad.backends.native.native_backend import NATIVE
+from funcgrad._backends.native.native_backend import NATIVE
 from tests.benchmarks.measured import peak
 from tests.benchmarks.native import ours, settled
 from tests.practice.all_tasks import TASKS

@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.passes.costs import peak_bytes
-from funcgrad.passes.pipeline import optimize
-from funcgrad.passes.schedule import memory_order
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._passes.costs import peak_bytes
+from funcgrad._passes.pipeline import optimize
+from funcgrad._passes.schedule import memory_order
 from tests.benchmarks.functions import chain, layers, loop, mlp, rows
 
 LOOPS = {f"loop of {steps}": steps for steps in (500, 1000, 2000)}

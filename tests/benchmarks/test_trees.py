@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import funcgrad as fg
-from funcgrad import trees
+from funcgrad._core import pytrees
 
 
 def nested(depth):
@@ -28,17 +28,17 @@ by_tree = pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 @pytest.mark.benchmark(group="tree: flatten")
 @by_tree
 def test_flatten(benchmark, tree):
-    leaves, structure = benchmark(trees.flatten, tree)
+    leaves, structure = benchmark(pytrees.flatten, tree)
     benchmark.extra_info["leaves"] = len(leaves)
-    assert trees.unflatten(structure, leaves) == tree
+    assert pytrees.unflatten(structure, leaves) == tree
 
 
 @pytest.mark.benchmark(group="tree: unflatten")
 @by_tree
 def test_unflatten(benchmark, tree):
-    leaves, structure = trees.flatten(tree)
+    leaves, structure = pytrees.flatten(tree)
     benchmark.extra_info["leaves"] = len(leaves)
-    assert benchmark(trees.unflatten, structure, leaves) == tree
+    assert benchmark(pytrees.unflatten, structure, leaves) == tree
 
 
 @pytest.mark.benchmark(group="tree: map")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.passes.pipeline import optimize
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._passes.pipeline import optimize
 from tests.benchmarks.programs import every_program
 from tests.benchmarks.worth import SUBJECTS, inputs_of, left_out
 

@@ -23,15 +23,15 @@ from unittest.mock import patch
 import numpy as np
 
 import funcgrad as fg
-from funcgrad.backends.numpy import blocks, plan, prepare
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.backends.numpy.scalars import NONE
-from funcgrad.backends.numpy.writer import numpy_source
-from funcgrad.passes import pipeline
-from funcgrad.passes.pipeline import optimize
-from funcgrad.passes.workbench import Rules
-from funcgrad.programs.program import Program
+from funcgrad._backends.numpy import blocks, plan, prepare
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._backends.numpy.scalars import NONE
+from funcgrad._backends.numpy.writer import numpy_source
+from funcgrad._passes import pipeline
+from funcgrad._passes.pipeline import optimize
+from funcgrad._passes.workbench import Rules
+from funcgrad._programs.program import Program
 from tests.benchmarks.programs import Case, every_program
 from tests.practice.all_tasks import TASKS
 from tests.practice.libraries import funcgrad

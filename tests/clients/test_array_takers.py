@@ -37,8 +37,8 @@ from sklearn.preprocessing import StandardScaler
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import DtypeError, TracerError
-from funcgrad.staging.jit import JitWarning
 
 ROWS = np.random.default_rng(3).normal(size=(12, 3))
 V = np.array([3.0, 1.0, 2.0])
@@ -225,7 +225,7 @@ def test_a_traced_factor_beside_a_column_is_differentiated(side: Callable[..., A
 
 
 @pytest.mark.skipif(not find_spec("pandas"), reason="pandas is not installed")
-@pytest.mark.filterwarnings("ignore::funcgrad.staging.jit.JitWarning")
+@pytest.mark.filterwarnings("ignore::funcgrad._staging.jit.JitWarning")
 @pytest.mark.parametrize("transform", [fg.grad, fg.jit, fg.jacfwd])
 def test_a_product_of_a_frame_and_a_tracer_says_what_to_write(transform: Any) -> None:
     """pandas makes an array of the other factor, whatever that can do."""

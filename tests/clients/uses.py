@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import funcgrad as fg
-from funcgrad.staging.jit import JitWarning
+from funcgrad._staging.jit import JitWarning
 from funcgrad.testing import laws
 
 __all__ = ["LIBRARIES", "Use", "X", "check_every_mode"]

@@ -1,1 +1,1 @@
-"""Tests of `funcgrad.control`."""
+"""Tests of `funcgrad._control`."""

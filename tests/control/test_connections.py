@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.control.connections import connected
-from funcgrad.primitive import Primitive
-from funcgrad.programs.program import Program
-from funcgrad.shape import Spec, is_inexact, stand_in
-from funcgrad.transforms.layout import present
-from funcgrad.transforms.with_derivative import with_pullback, with_pushforward
+from funcgrad._control.connections import connected
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec, is_inexact, stand_in
+from funcgrad._programs.program import Program
+from funcgrad._transforms.layout import present
+from funcgrad._transforms.with_derivative import with_pullback, with_pushforward
 from tests.conformance import every_primitive, strangers
 from tests.control.nests import LIBRARY, Nest, function_of, nests
 from tests.together import together

@@ -10,10 +10,10 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitive import Primitive
-from funcgrad.programs.extract import extract
-from funcgrad.programs.program import Program
-from funcgrad.structure import Choice, Control, Loop
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Choice, Control, Loop
+from funcgrad._programs.extract import extract
+from funcgrad._programs.program import Program
 from tests.conformance import strangers
 from tests.subjects import assert_bits
 

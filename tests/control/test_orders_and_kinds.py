@@ -11,9 +11,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad.control.cotangents import total
-from funcgrad.passes.unread import leave_out_unread
-from funcgrad.transforms.masked import Masked
+from funcgrad._control.cotangents import total
+from funcgrad._passes.unread import leave_out_unread
+from funcgrad._transforms.masked import Masked
 
 XS = fg.tensor([0.5, 2.0, 3.0, 5.0, 7.0])
 

@@ -9,8 +9,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.passes.costs import costs
-from funcgrad.structure import Control
+from funcgrad._core.structure.structures import Control
+from funcgrad._passes.costs import costs
 
 XS = fg.tensor([1.0, 2.0, 3.0])
 

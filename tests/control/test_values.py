@@ -14,9 +14,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.users_values import is_weak
 from funcgrad.errors import DtypeError
-from funcgrad.shape import dtype_of
-from funcgrad.users_values import is_weak
 from tests.conformance import in_turn
 from tests.together import together
 

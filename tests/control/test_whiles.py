@@ -9,7 +9,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.control.sweeps import swept
+from funcgrad._control.sweeps import swept
 from tests.conformance import in_turn
 
 

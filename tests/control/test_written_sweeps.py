@@ -11,8 +11,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.control.loop_operation import ROWS
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._control.loop_operation import ROWS
 from tests.benchmarks.measured import peak
 from tests.control.nests import held_back
 

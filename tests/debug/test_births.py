@@ -14,9 +14,9 @@ import pytest
 
 import funcgrad as fg
 from funcgrad import debug
-from funcgrad.debug.births import Birth, births_of, is_nan, origins_of
 from funcgrad.debug.elements import relation
 from funcgrad.debug.replays import Replay, replay
+from funcgrad.debug.value_origins import Birth, births_of, is_nan, origins_of
 from funcgrad.errors import FuncgradError
 from tests.fuzz.generate import BrokenError, generate
 from tests.fuzz.subject import Subject

@@ -13,9 +13,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import debug
+from funcgrad._programs.inline import inlined
 from funcgrad.debug.checks import CHECK
 from funcgrad.errors import ArgumentError, ConditionError, DtypeError
-from funcgrad.programs.inline import inlined
 
 Function = Callable[..., Any]
 

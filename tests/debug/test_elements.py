@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import funcgrad.numpy as fnp
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Opaque
+from funcgrad._primitives.contraction import matmul
+from funcgrad._primitives.cumulative import cumulative_sum
+from funcgrad._primitives.reduction import reduce_sum
 from funcgrad.debug.elements import relation
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.cumulative import cumulative_sum
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.structure import Opaque
 from tests.conformance import every_primitive
 from tests.together import together
 

@@ -15,9 +15,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import debug
+from funcgrad._base.floating_errors import ERROR_STATE
+from funcgrad._hooks.results import WATCH
 from funcgrad.errors import FuncgradError, FunctionError, NonFiniteError
-from funcgrad.floating_errors import ERROR_STATE
-from funcgrad.result_watch import WATCH
 
 
 def message_of(call: Callable[..., Any], *args: Any) -> str:

@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec
+from funcgrad._core.users_values import is_frozen
+from funcgrad._forms.json_values import from_data, to_data
+from funcgrad._primitives.elementwise import add, elementwise
+from funcgrad._primitives.index_keys import Key
+from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
+from funcgrad._transforms.flat_functions import CallPrimitive
 from funcgrad.errors import DifferentiationError, ProgramError
-from funcgrad.forms.json_values import from_data, to_data
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.elementwise import add, elementwise
-from funcgrad.primitives.index_keys import Key
-from funcgrad.programs.equation import Constant, Equation, Guard, exact_key
-from funcgrad.shape import Spec
-from funcgrad.transforms.flat_functions import CallPrimitive
-from funcgrad.users_values import is_frozen
 from tests.conformance import every_primitive
 from tests.subjects import SUBJECTS, assert_bits, wrong_cube
 from tests.transforms.support import Layer, Point, numbers
@@ -69,17 +69,17 @@ def of_constant(value: Any) -> fg.Program:
         (Constant(value),),
         (),
         (0,),
-        arguments=trees.structure(((), {})),
-        result=trees.structure(0),
+        arguments=pytrees.structure(((), {})),
+        result=pytrees.structure(0),
     )
 
 
 def is_public(primitive: Primitive) -> bool:
-    """Whether a module below funcgrad.primitives exports it, or one below funcgrad.debug."""
+    """Whether a module below funcgrad._primitives exports it, or one below funcgrad.debug."""
     return any(
         primitive in [getattr(module, name) for name in getattr(module, "__all__", vars(module))]
         for path, module in list(sys.modules.items())
-        if path.startswith(("funcgrad.primitives.", "funcgrad.debug."))
+        if path.startswith(("funcgrad._primitives.", "funcgrad.debug."))
     )
 
 
@@ -502,7 +502,7 @@ MALFORMED = {
     "'float128' is none of the dtypes": setting(
         "constants", 0, {"number": {"scalar": "AAAA", "dtype": "float128"}}
     ),
-    "equation 0 (elementwise.mul): funcgrad.primitives has no such": setting(
+    "equation 0 (elementwise.mul): funcgrad._primitives has no such": setting(
         "equations", 0, "operation", "elementwise.mul"
     ),
     "equation 1 (elementwise.add): 'operands' has 1.0": setting("equations", 1, "operands", [1.0]),
@@ -598,7 +598,7 @@ def test_classes_that_are_not_there_or_have_changed_are_refused(message: str, to
 )
 def test_a_name_that_is_no_public_primitive_is_refused(name: str) -> None:
     loaded = set(sys.modules)
-    with pytest.raises(ProgramError, match=r"funcgrad.primitives has no such primitive"):
+    with pytest.raises(ProgramError, match=r"funcgrad._primitives has no such primitive"):
         fg.Program.from_json(changed(setting("equations", 0, "operation", name)))
     assert {each for each in set(sys.modules) - loaded if not each.startswith("funcgrad.")} == set()
 
@@ -728,7 +728,7 @@ def test_a_fingerprint_tells_programs_apart() -> None:
         replace(staged, inputs=(staged.inputs[0], Spec((), F8, weak=True))),
         replace(staged, outputs=(0,)),
         replace(staged, guards=()),
-        replace(staged, result=trees.structure([0])),
+        replace(staged, result=pytrees.structure([0])),
         *(of_constant(each) for each in (*SCALARS, *ARRAYS.values())),
     ]
     assert len({each.fingerprint() for each in others}) == len(set(others)) == len(others)

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad as fg
-from funcgrad import trees
-from funcgrad.primitive import Linear
-from funcgrad.programs.inline import inlined
+from funcgrad._core import pytrees
+from funcgrad._core.primitive import Linear
+from funcgrad._programs.inline import inlined
 from tests.fuzz.compare import DifferenceError
 from tests.fuzz.noise import raw
 from tests.fuzz.subject import Subject
@@ -60,12 +60,12 @@ def assert_complex_step(subject: Subject) -> bool:
     if subject.is_held or program.guards or not is_analytic(program):
         return False
     moved = subject.merged([raw(x) + 1j * _STEP * np.asarray(t) for x, t in _steps(subject)])
-    outs = _run(program, [raw(leaf) for leaf in trees.leaves(moved)])
+    outs = _run(program, [raw(leaf) for leaf in pytrees.leaves(moved)])
     said = subject.scatter(subject.push, subject.point, "push")
     if said is None:
         return False
     wanted = [np.imag(out) / _STEP for out in outs if np.asarray(out).dtype.kind in "fc"]
-    found = trees.leaves(subject.push(*subject.point))
+    found = pytrees.leaves(subject.push(*subject.point))
     for k, (own, slope, spread) in enumerate(zip(found, wanted, said.spread, strict=True)):
         own, slope = np.asarray(own), np.broadcast_to(slope, np.shape(own))
         size = np.maximum(np.abs(own), np.abs(slope))

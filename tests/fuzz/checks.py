@@ -19,16 +19,16 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.backends.interface import Compiled, evaluated
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.prepare import prepared
+from funcgrad._backends.interface import Compiled, evaluated
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._core import pytrees
+from funcgrad._core.structure.structures import Control
+from funcgrad._passes.common import merge_common_subexpressions
+from funcgrad._passes.pipeline import optimize
+from funcgrad._passes.workbench import Rules, improve, joined
+from funcgrad._programs.inline import inlined
 from funcgrad.errors import DifferentiationError, DtypeError, MatrixError, TracerError
-from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.passes.pipeline import optimize
-from funcgrad.passes.workbench import Rules, improve, joined
-from funcgrad.programs.inline import inlined
-from funcgrad.structure import Control
 from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.compare import DifferenceError, assert_agree
 from tests.fuzz.differences import assert_differences
@@ -139,7 +139,7 @@ def _one_by_one(subject: Subject) -> Any:
 
 
 def _totals(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    size = trees.leaves(elems)[0].shape[axis]
+    size = pytrees.leaves(elems)[0].shape[axis]
 
     def at(k: int) -> Any:
         return fg.tree.map(lambda x: fnp.take(x, np.array([k]), axis=axis), elems)
@@ -263,7 +263,7 @@ def _assert_batch(
     outs = fg.vmap(function, in_axes=axes)(*given)
     for i, examples in enumerate(lists):
         measured = subject.measured(function, examples, ("batch", name, i))
-        own = trees.map(lambda out, i=i: np.asarray(out)[i], outs)
+        own = pytrees.map(lambda out, i=i: np.asarray(out)[i], outs)
         assert_agree(own, function(*examples), measured)
 
 
@@ -289,7 +289,7 @@ def derived(
         of = getattr(subject, quantity)
         measured = subject.measured(of, subject.point, quantity)
         expected, actual = of(*subject.point), way(subject)
-        numbers = [np.asarray(leaf) for leaf in trees.leaves((expected, actual))]
+        numbers = [np.asarray(leaf) for leaf in pytrees.leaves((expected, actual))]
         if not (finite or subject.multiplies) or all(np.all(np.isfinite(each)) for each in numbers):
             try:
                 assert_agree(actual, expected, measured, margin)
@@ -528,7 +528,7 @@ def _checks() -> dict[str, Check]:
         "vmap of vjp": _batched_derivative("pull"),
         "vmap of jit of vjp": derived(
             "pull",
-            lambda s: trees.map(
+            lambda s: pytrees.map(
                 lambda out: out[0],
                 fg.vmap(fg.jit(s.pull), axis_size=2, in_axes=None)(*s.point),
             ),

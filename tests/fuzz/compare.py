@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
 from tests.fuzz.noise import Scatter
 
 __all__ = ["MARGIN", "DifferenceError", "assert_agree"]
@@ -43,7 +43,7 @@ def assert_agree(
     signs : bool
         Whether zeros have to have the same signs.
     """
-    own, other = trees.leaves(actual), trees.leaves(expected)
+    own, other = pytrees.leaves(actual), pytrees.leaves(expected)
     if len(own) != len(other):
         raise DifferenceError(f"{len(own)} results in the place of {len(other)}")
     pairs = [(np.asarray(one), np.asarray(two)) for one, two in zip(own, other, strict=True)]

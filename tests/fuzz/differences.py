@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
 from tests.fuzz.compare import DifferenceError
 from tests.fuzz.noise import Scatter
 from tests.fuzz.subject import Subject
@@ -95,7 +95,7 @@ def _spread(scatter: Scatter) -> Any:
 
 def _flat(tree: Any) -> Any:
     """All numbers, complex ones as the pairs of their parts."""
-    leaves = [np.array(leaf).ravel() for leaf in trees.leaves(tree)]
+    leaves = [np.array(leaf).ravel() for leaf in pytrees.leaves(tree)]
     pairs = [
         leaf.view(leaf.real.dtype) if leaf.dtype.kind == "c" else leaf.astype(float)
         for leaf in leaves

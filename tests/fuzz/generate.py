@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad as fg
+from funcgrad._core.primitive import Sample
+from funcgrad._primitives.elementwise import batch_elementwise
 from funcgrad.errors import FuncgradError
-from funcgrad.primitive import Sample
-from funcgrad.primitives.elementwise import batch_elementwise
 from tests.fuzz import prelude
 from tests.fuzz.families import FAMILIES
 from tests.fuzz.operations import (

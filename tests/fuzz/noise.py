@@ -21,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad as fg
-from funcgrad import trees
-from funcgrad.programs.inline import inlined
-from funcgrad.shape import Spec
-from funcgrad.structure import Choice, Control, Loop
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import Choice, Control, Loop
+from funcgrad._programs.inline import inlined
 
 __all__ = ["Scatter", "raw", "scatter"]
 
@@ -63,7 +63,7 @@ def scatter(function: Callable[..., Any], args: Sequence[Any], seed: int = 0) ->
         each.operation.is_foreign and each.operation.name != "print" for each in program.equations
     ):
         return None
-    values = [raw(leaf) for leaf in trees.leaves(args)]
+    values = [raw(leaf) for leaf in pytrees.leaves(args)]
     run = _Run(None)
     center = run.outputs(program, values)
     runs = [_Run(np.random.default_rng((seed, k))) for k in range(_RUNS)]

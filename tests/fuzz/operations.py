@@ -20,7 +20,7 @@ import funcgrad.numpy as fnp
 import funcgrad.scipy.fft
 import funcgrad.scipy.linalg
 import funcgrad.scipy.special
-from funcgrad.primitive import Primitive
+from funcgrad._core.primitive import Primitive
 from tests.conformance import every_primitive, strangers
 
 __all__ = ["LOOKS", "MOTIFS", "NAMED", "PRIMITIVES", "every_function", "parameter_text"]

@@ -14,7 +14,7 @@ import funcgrad.scipy.fft
 import funcgrad.scipy.linalg
 import funcgrad.scipy.special
 import funcgrad.scipy.stats
-from funcgrad.tensor import apply
+from funcgrad.tensor.tensor import apply
 from tests.conformance import every_primitive, strangers
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule

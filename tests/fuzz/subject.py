@@ -13,10 +13,10 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.programs.inline import inlined
-from funcgrad.staging.jit import JitWarning
+from funcgrad._core import pytrees
+from funcgrad._passes.common import merge_common_subexpressions
+from funcgrad._programs.inline import inlined
+from funcgrad._staging.jit import JitWarning
 from tests.fuzz.generate import SCOPE
 from tests.fuzz.noise import Scatter, scatter
 from tests.fuzz.syntax import Program, function_of, names_of, source
@@ -162,7 +162,7 @@ class Subject:
     @cached_property
     def outputs(self) -> list[Any]:
         """The inexact outputs."""
-        return [out for out in trees.leaves(self.value) if is_inexact(out)]
+        return [out for out in pytrees.leaves(self.value) if is_inexact(out)]
 
     @cached_property
     def is_differentiable(self) -> bool:

@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.primitive import Linear
+from funcgrad._primitives.elementwise import subtract
+from funcgrad._primitives.scatter import scatter_add
+from funcgrad._primitives.structural import roll
+from funcgrad._programs.builder import Draft, rewrite
 from funcgrad.errors import TracerError
-from funcgrad.primitive import Linear
-from funcgrad.primitives.elementwise import subtract
-from funcgrad.primitives.scatter import scatter_add
-from funcgrad.primitives.structural import roll
-from funcgrad.programs.builder import Draft, rewrite
 from tests.fuzz.analytic import assert_complex_step
 from tests.fuzz.checks import CHECKS, RULES, derived, is_refused, passed, valued
 from tests.fuzz.compare import DifferenceError, assert_agree

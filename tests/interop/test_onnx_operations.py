@@ -10,9 +10,9 @@ import pytest
 
 import funcgrad as fg
 from funcgrad import errors
-from funcgrad.primitive import Primitive
-from funcgrad.tensor import wrap
-from funcgrad.trace import concrete
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.trace import concrete
+from funcgrad.tensor.tensor import wrap
 from tests.conformance import every_case, every_primitive, representatives
 from tests.interop.onnx_checks import difference, feed_of, reference, runtime
 

@@ -15,9 +15,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io, optim
+from funcgrad._core.specs import DTYPES, Spec, dtype_of
+from funcgrad._core.trace import concrete
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, RangeError, TracerError, TreeError
-from funcgrad.shape import DTYPES, Spec, dtype_of
-from funcgrad.trace import concrete
 
 SUFFIXES = ("safetensors", "npz")
 

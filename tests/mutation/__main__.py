@@ -1,8 +1,8 @@
 """``python -m tests.mutation FILES --tests TESTS``: which planted mistakes do the tests miss?
 
-    python -m tests.mutation funcgrad/passes/simplify.py funcgrad/passes/sink.py
-    python -m tests.mutation funcgrad/backends/numpy/*.py --tests tests/backends --sample 100
-    python -m tests.mutation funcgrad/backends/numpy/*.py --again report.txt
+    python -m tests.mutation funcgrad/_passes/simplify.py funcgrad/_passes/sink.py
+    python -m tests.mutation funcgrad/_backends/numpy/*.py --tests tests/backends --sample 100
+    python -m tests.mutation funcgrad/_backends/numpy/*.py --again report.txt
     python -m tests.mutation --project --sample 120 --seed 8 --report report.txt
 
 Without ``--tests`` each file is tried with the rounds of tests that ``project.py`` names for it, or

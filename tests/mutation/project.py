@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from funcgrad.primitive import Primitive
+from funcgrad._core.primitive import Primitive
 from tests.mutation.mutants import Mutant, mutants_of
 from tests.mutation.trial import ROOT
 
@@ -41,8 +41,8 @@ _TRANSFORMS: Final = """
 
 ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "funcgrad/backends/numpy/rows_last.py": ("_time_to_turn",),
-        "funcgrad/backends/numpy/rowwise.py": ("_reduction_time",),
+        "funcgrad/_backends/numpy/rows_last.py": ("_time_to_turn",),
+        "funcgrad/_backends/numpy/rowwise.py": ("_reduction_time",),
     }
 )
 """Functions that estimate time: programs mean the same whatever they return."""
@@ -105,7 +105,10 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tests/primitives/test_products_of_others.py",
             "tests/numpy/test_reductions.py",
         ),
-        "deputies": ("tests/transforms/test_absent_examples.py", "tests/control/test_examples.py"),
+        "stand_in_examples": (
+            "tests/transforms/test_absent_examples.py",
+            "tests/control/test_examples.py",
+        ),
         "determinants": ("tests/numpy/test_linalg.py",),
         "eigen": ("tests/numpy/test_eigen.py",),
         "eigen_general": ("tests/numpy/test_norms.py", "tests/numpy/test_eigen.py"),
@@ -147,12 +150,12 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
     {
-        "funcgrad/backends/native": (("tests/backends/native",),),
+        "funcgrad/_backends/native": (("tests/backends/native",),),
         "funcgrad/integrate": (
             ("tests/integrate/test_odeint.py",),
             ("tests/integrate/test_derivatives.py",),
         ),
-        "funcgrad/control": (
+        "funcgrad/_control": (
             ("tests/control/test_scan.py", "tests/control/test_choices.py"),
             ("tests/control/test_whiles.py", "tests/control/test_associative.py"),
             ("tests/control/test_staging.py", "tests/control/test_refusals.py"),
@@ -164,7 +167,7 @@ _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
             ("tests/implicit/test_modes.py",),
         ),
         "funcgrad/nn": (("tests/nn/test_convolution.py",),),
-        "funcgrad/primitives/special_functions": (("tests/scipy/special", "tests/scipy/stats"),),
+        "funcgrad/_primitives/special_functions": (("tests/scipy/special", "tests/scipy/stats"),),
         "funcgrad/scipy/stats": (("tests/scipy/stats",),),
     }
 )
@@ -175,7 +178,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "basic_formulas": ("add", "exp", "less", "negative"),
         "bessel_orders": ("iv", "ive", "jv", "kv", "kve", "yv"),
         "convolving": ("convolve", "correlate", "sliding_windows", "spread"),
-        "deputies": ("cholesky", "inv", "solve"),
+        "stand_in_examples": ("cholesky", "inv", "solve"),
         "elementwise_rules": ("add", "exp", "maximum", "where"),
         "einsum": ("contract", "matmul", "identity"),
         "failures": ("cholesky", "solve", "inv"),
@@ -197,20 +200,20 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def subjects(root: Path) -> list[str]:
     """The files whose mistakes are counted."""
     files = [
-        *(root / "funcgrad/primitives").rglob("*.py"),
+        *(root / "funcgrad/_primitives").rglob("*.py"),
         *(root / "funcgrad/scipy/stats").glob("*.py"),
-        *(root / "funcgrad/control").glob("*.py"),
+        *(root / "funcgrad/_control").glob("*.py"),
         *(root / "funcgrad/integrate").glob("*.py"),
         *(root / "funcgrad/implicit").glob("*.py"),
         *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
-        *(root / "funcgrad/passes").glob("*.py"),
-        *(root / f"funcgrad/programs/{name}.py" for name in ("builder", "inline", "liveness")),
-        *(root / "funcgrad/backends/native").glob("*.py"),
-        *(root / "funcgrad/backends/numpy").glob("*.py"),
-        *(root / f"funcgrad/transforms/{name}.py" for name in _TRANSFORMS),
+        *(root / "funcgrad/_passes").glob("*.py"),
+        *(root / f"funcgrad/_programs/{name}.py" for name in ("builder", "inline", "liveness")),
+        *(root / "funcgrad/_backends/native").glob("*.py"),
+        *(root / "funcgrad/_backends/numpy").glob("*.py"),
+        *(root / f"funcgrad/_transforms/{name}.py" for name in _TRANSFORMS),
     ]
     paths = sorted(str(file.relative_to(root)) for file in files)
-    only_estimates = "funcgrad/passes/costs.py"
+    only_estimates = "funcgrad/_passes/costs.py"
     return [path for path in paths if path != only_estimates and not path.endswith("__init__.py")]
 
 

@@ -12,8 +12,8 @@ from scipy.special import expit
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
+from funcgrad._core.pytree_class import is_frozen_dataclass
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, LeafError, ShapeError
-from funcgrad.frozen_dataclasses import is_frozen_dataclass
 
 KEY = fg.random.key(0)
 RNG = np.random.default_rng(0)

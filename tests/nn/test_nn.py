@@ -15,9 +15,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
 import funcgrad as fg
-from funcgrad import intrinsics, nn
+from funcgrad import nn
+from funcgrad._core import intrinsics
+from funcgrad._primitives import special as primitives
 from funcgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError
-from funcgrad.primitives import special as primitives
 from tests.together import together
 
 

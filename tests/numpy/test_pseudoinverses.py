@@ -5,8 +5,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._primitives.stein_equation import stein
 from funcgrad.errors import DegenerateError
-from funcgrad.primitives.stein_equation import stein
 from funcgrad.scipy import linalg
 from funcgrad.testing import check_grads
 

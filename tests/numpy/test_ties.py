@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._primitives.determinants import cofactors, det
+from funcgrad._primitives.value_slopes import slopes, weighted
 from funcgrad.errors import DegenerateError
-from funcgrad.primitives.determinants import cofactors, det
-from funcgrad.primitives.value_slopes import slopes, weighted
 from funcgrad.scipy.linalg import subspace_angles
 from tests.together import together
 

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, ShapeError, TreeError
 
 PARAMS = {
@@ -79,6 +80,6 @@ def test_bad_adafactors():
     other = optim.adafactor(0.1).init(PARAMS)
     with pytest.raises(TreeError, match=r"state\.v_row\['big'\]: expected a tensor, got NoneType"):
         optimizer.update(PARAMS, other, PARAMS)
-    turned = trees.map(lambda x: x.T, PARAMS)
+    turned = pytrees.map(lambda x: x.T, PARAMS)
     with pytest.raises(ShapeError, match=r"state\.v_row\['big'\]: expected shape \(2, 8\), got"):
         optimizer.update(turned, optimizer.init(PARAMS), turned)

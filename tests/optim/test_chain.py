@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
 from tests.optim.subjects import RULES
 
@@ -23,7 +24,7 @@ def scaled_by_value(factor):
     """An optimizer of one's own that takes an argument by name."""
 
     def update(grads, state, params, value=1.0):
-        return trees.map(lambda g: factor * value * g, grads), state
+        return pytrees.map(lambda g: factor * value * g, grads), state
 
     return optim.Optimizer(lambda params: None, update, takes=("value",))
 
@@ -34,9 +35,9 @@ def test_an_optimizer_pickles(name):
     again = pickle.loads(pickle.dumps(optimizer))
     first = optimizer.step(PARAMS, optimizer.init(PARAMS), PARAMS)
     second = again.step(PARAMS, again.init(PARAMS), PARAMS)
-    for x, y in zip(trees.leaves(first), trees.leaves(second), strict=True):
+    for x, y in zip(pytrees.leaves(first), pytrees.leaves(second), strict=True):
         assert_array_equal(x, y)
-    assert trees.structure(first) == trees.structure(pickle.loads(pickle.dumps(second)))
+    assert pytrees.structure(first) == pytrees.structure(pickle.loads(pickle.dumps(second)))
 
 
 @pytest.mark.parametrize("name", RULES)

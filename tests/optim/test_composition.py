@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, TreeError
 from tests.optim.subjects import CHANGES, FUNCTIONS, OTHERS, RULES, WRAPPED, named
 
@@ -22,7 +23,7 @@ PARAMS: dict[str, Any] = {
 
 
 def objective(params):
-    return sum((fnp.sum(abs(leaf - 0.7) ** 2) for leaf in trees.leaves(params)), 0.0)
+    return sum((fnp.sum(abs(leaf - 0.7) ** 2) for leaf in pytrees.leaves(params)), 0.0)
 
 
 def composed(rate: Any = 0.1) -> Iterator[tuple[str, Any]]:
@@ -48,7 +49,7 @@ every = pytest.mark.parametrize("name", SUBJECTS)
 
 
 def layout(tree):
-    leaves, structure = trees.flatten(tree)
+    leaves, structure = pytrees.flatten(tree)
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
@@ -67,8 +68,8 @@ def trained(optimizer, params, steps=4):
 
 
 def assert_same(first, second, **tolerance):
-    assert trees.structure(first) == trees.structure(second)
-    for x, y in zip(trees.leaves(first), trees.leaves(second), strict=True):
+    assert pytrees.structure(first) == pytrees.structure(second)
+    for x, y in zip(pytrees.leaves(first), pytrees.leaves(second), strict=True):
         assert x.dtype == y.dtype
         assert_allclose(x, y, **tolerance)
 
@@ -86,16 +87,16 @@ def test_steps_are_one_in_every_mode(name):
     for _ in range(4):
         params, state = stepped(optimizer, params, state)
         assert layout(state) == layout(optimizer.init(PARAMS))
-    assert all(isinstance(leaf, fg.Tensor) for leaf in trees.leaves(state))
+    assert all(isinstance(leaf, fg.Tensor) for leaf in pytrees.leaves(state))
     again = pickle.loads(pickle.dumps(optimizer))
     assert_same(fg.jit(lambda p: trained(again, p))(PARAMS), (params, state), rtol=1e-12)
     copied = pickle.loads(pickle.dumps(state))
     assert_same(copied, state)
-    starts = [PARAMS, trees.map(lambda leaf: 1.5 * leaf, PARAMS)]
+    starts = [PARAMS, pytrees.map(lambda leaf: 1.5 * leaf, PARAMS)]
     rows = fg.tree.unstack(fg.vmap(lambda p: trained(optimizer, p))(fg.tree.stack(starts)))
     assert_same(rows[0], (params, state), rtol=1e-12)
     assert_same(rows[1], trained(optimizer, starts[1]), rtol=1e-12)
-    if trees.leaves(state):
+    if pytrees.leaves(state):
         with pytest.raises(FrozenInstanceError):
             setattr(state, fields(state)[0].name, 0)
 
@@ -105,13 +106,13 @@ def test_steps_are_one_in_every_mode(name):
 def test_dtypes_stay(name, dtype):
     optimizer = SUBJECTS[name]
     turn = 1 - 0.5j if dtype.startswith("complex") else 1
-    params = trees.map(lambda leaf: fg.tensor((turn * np.asarray(leaf)).astype(dtype)), PARAMS)
+    params = pytrees.map(lambda leaf: fg.tensor((turn * np.asarray(leaf)).astype(dtype)), PARAMS)
     moved, state = stepped(optimizer, params, optimizer.init(params))
     assert layout(moved) == layout(params)
     assert layout(state) == layout(optimizer.init(params))
     for _ in range(20):
         moved, state = stepped(optimizer, moved, state)
-    assert not any(leaf.dtype == np.float16 for leaf in trees.leaves(state))
+    assert not any(leaf.dtype == np.float16 for leaf in pytrees.leaves(state))
     value = objective(moved).item()
     assert np.isfinite(value)
     assert value < objective(params).item()

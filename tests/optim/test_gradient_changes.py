@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 
 PARAMS: dict[str, Any] = {
@@ -40,11 +41,11 @@ def test_a_change_is_a_value(name):
     staged = fg.jit(lambda grads: changed(change, grads))(PARAMS)
     rows = fg.vmap(lambda grads: changed(change, grads))(fg.tree.stack([PARAMS, PARAMS]))
     for tree in (again, staged, fg.tree.unstack(rows)[1]):
-        for x, y in zip(trees.leaves(direct), trees.leaves(tree), strict=True):
+        for x, y in zip(pytrees.leaves(direct), pytrees.leaves(tree), strict=True):
             assert_allclose(x, y, rtol=1e-14, atol=1e-15)
     assert change.init(PARAMS) is None
     half = changed(change, fg.tree.cast(PARAMS, "float16"))
-    assert {leaf.dtype.char for leaf in trees.leaves(half)} == {"f"}
+    assert {leaf.dtype.char for leaf in pytrees.leaves(half)} == {"f"}
     with pytest.raises(ShapeError, match=r"update: grads\['w'\]: expected shape"):
         change.update({**PARAMS, "w": fg.tensor([1.0])}, None, PARAMS)
     with pytest.raises(TreeError, match="the state is None, got dict"):
@@ -60,7 +61,7 @@ def test_clipping_makes_no_nan(name, extreme):
     }
     with np.errstate(over="ignore"):
         clipped = changed(CHANGES[name], grads, PARAMS)
-    values = np.concatenate([np.ravel(leaf) for leaf in trees.leaves(clipped)])
+    values = np.concatenate([np.ravel(leaf) for leaf in pytrees.leaves(clipped)])
     assert np.isfinite(values).all()
     assert np.linalg.norm(values) < 3.0
 
@@ -83,7 +84,7 @@ def test_masks_are_patterns_too():
     assert_allclose(decayed["layers"][0], 3.0)
     assert_array_equal(decayed["w"], PARAMS["w"])
     optimizer = optim.adamw(0.1, weight_decay=0.5, mask="w")
-    still = trees.map(lambda leaf: 0.0 * leaf, PARAMS)
+    still = pytrees.map(lambda leaf: 0.0 * leaf, PARAMS)
     updates, _ = optimizer.update(still, optimizer.init(PARAMS), PARAMS)
     assert updates["layers"][0].item() == 0.0
     assert_allclose(updates["w"], -0.05 * PARAMS["w"])

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
 from funcgrad.optim.lbfgs_memory import PairMemory
 
@@ -23,7 +24,7 @@ def rosenbrock(x):
 
 def bowl(params):
     """A quadratic function of any tree, with its minimum where every number is its place."""
-    pairs = zip(trees.leaves(params), (1.0, 2.0 - 1j, 3.0), strict=False)
+    pairs = zip(pytrees.leaves(params), (1.0, 2.0 - 1j, 3.0), strict=False)
     return sum((abs(leaf - place) ** 2).sum() * place.real for leaf, place in pairs)
 
 
@@ -62,7 +63,7 @@ def test_staged_steps_are_the_eager_ones(backend):
     staged = carry = stepped(optimizer, rosenbrock, fg.tensor([-1.2, 1.0]))
     for _ in range(6):
         carry, staged = stepped(optimizer, rosenbrock, *carry), step(*staged)
-    pairs = zip(trees.leaves(carry), trees.leaves(staged), strict=True)
+    pairs = zip(pytrees.leaves(carry), pytrees.leaves(staged), strict=True)
     for first, second in pairs:
         assert first.dtype == second.dtype
         assert_allclose(second, first, rtol=1e-6, atol=1e-9)
@@ -123,16 +124,16 @@ def test_trees_of_every_dtype(dtypes):
     assert_allclose(found["a"][0], 1.0, rtol=4 * eps)
     assert_allclose(found["a"][1], 2.0 - 1j, rtol=max(4 * eps, 1e-6))
     assert_allclose(found["b"], 3.0, rtol=max(4 * eps, 1e-6))
-    assert [leaf.dtype for leaf in trees.leaves(found)] == [
-        leaf.dtype for leaf in trees.leaves(params)
+    assert [leaf.dtype for leaf in pytrees.leaves(found)] == [
+        leaf.dtype for leaf in pytrees.leaves(params)
     ]
     widest = np.result_type(
         np.float32, *(np.finfo(dtype).dtype for dtype in (first, second, third))
     )
     assert state.memory.steps.shape == (10, 11)
-    assert {leaf.dtype for leaf in trees.leaves(state.memory)} == {widest}
+    assert {leaf.dtype for leaf in pytrees.leaves(state.memory)} == {widest}
     layouts = [
-        [(x.shape, x.dtype) for x in trees.leaves(s)] for s in (state, optimizer.init(params))
+        [(x.shape, x.dtype) for x in pytrees.leaves(s)] for s in (state, optimizer.init(params))
     ]
     assert layouts[0] == layouts[1]
 
@@ -350,7 +351,7 @@ def test_no_parameters_at_all(params):
     optimizer = optim.lbfgs()
     state = optimizer.init(params)
     moved, state = optimizer.step(params, state, params, value=1.0, objective=lambda p: 1.0)
-    assert trees.structure(moved) == trees.structure(params)
+    assert pytrees.structure(moved) == pytrees.structure(params)
     assert state.rate.item() == 0.0
 
 

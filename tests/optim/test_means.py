@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, TreeError
 
 numbers = st.lists(st.floats(-10, 10), min_size=1, max_size=6)
@@ -114,7 +115,7 @@ def test_what_to_evaluate_is_found_in_any_state(wrap):
     ):
         named = {"objective": lambda p: 0.5 * fg.tree.vdot(p, p)} if outer.takes else {}
         _, state = outer.step(PARAMS, outer.init(PARAMS), PARAMS, **named)
-        both = map(trees.leaves, (optim.eval_params(state, PARAMS), expected))
+        both = map(pytrees.leaves, (optim.eval_params(state, PARAMS), expected))
         for x, y in zip(*both, strict=True):
             assert_allclose(x, y, rtol=1e-6)
             assert x.dtype == y.dtype

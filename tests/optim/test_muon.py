@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.optim import MuonDimensionNumbers
 from funcgrad.optim.orthogonalization import PRECONDITIONINGS, orthogonalized
@@ -79,7 +80,7 @@ def test_axes_may_be_a_function_a_prefix_and_negative():
     params = {"a": fg.tensor(RANDOM.normal(size=(2, 3, 4))), "b": fg.tensor(np.ones((2, 2)))}
 
     def numbers(params):
-        return trees.map(lambda x: MuonDimensionNumbers(-2, -1) if x.ndim > 2 else None, params)
+        return pytrees.map(lambda x: MuonDimensionNumbers(-2, -1) if x.ndim > 2 else None, params)
 
     by_function = optim.muon(0.1, muon_weight_dimension_numbers=numbers)
     by_tree = optim.muon(

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, TreeError
 from funcgrad.testing import check_optimizer
 from tests.optim.subjects import RULES as OPTIMIZERS
@@ -46,7 +47,7 @@ def example():
 
 
 def like(tree, value):
-    return trees.map(lambda leaf: fg.tensor(np.full(leaf.shape, value, leaf.dtype)), tree)
+    return pytrees.map(lambda leaf: fg.tensor(np.full(leaf.shape, value, leaf.dtype)), tree)
 
 
 def run(optimizer, params, grad, steps):
@@ -59,7 +60,7 @@ def run(optimizer, params, grad, steps):
 
 def layout(tree):
     """The structure of a tree, and the shape and dtype of each leaf."""
-    leaves, structure = trees.flatten(tree)
+    leaves, structure = pytrees.flatten(tree)
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
@@ -167,7 +168,7 @@ def test_arrays_and_numbers_are_parameters_too(make):
     optimizer = make(0.1)
     updates, _ = optimizer.update(params, optimizer.init(params), params)
     moved = optim.apply_updates(params, updates)
-    assert all(isinstance(leaf, fg.Tensor) for leaf in trees.leaves(moved))
+    assert all(isinstance(leaf, fg.Tensor) for leaf in pytrees.leaves(moved))
 
 
 @every_optimizer
@@ -216,7 +217,7 @@ def test_bad_masks():
 
 
 @pytest.mark.parametrize(
-    "mask", [{"w": True, "b": False}, lambda params: trees.map(lambda x: x.ndim > 0, params)]
+    "mask", [{"w": True, "b": False}, lambda params: pytrees.map(lambda x: x.ndim > 0, params)]
 )
 def test_mask_chooses_what_decays(mask):
     params = {"w": fg.tensor([2.0]), "b": fg.tensor(2.0)}
@@ -231,7 +232,7 @@ def test_mask_chooses_what_decays(mask):
 
 def test_optimizer_is_a_value():
     optimizer = optim.sgd(0.1)
-    assert trees.leaves(optimizer) == []
+    assert pytrees.leaves(optimizer) == []
     with pytest.raises(FrozenInstanceError):
         optimizer.init = None  # type: ignore[misc, assignment]
 

@@ -12,7 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from tests.optim.subjects import RULES as OPTIMIZERS
 
 OPTIONS: tuple[dict[str, Any], ...] = (
@@ -83,8 +84,8 @@ def test_steps_are_those_of_double_precision(make, options, dtype):
             rtol=8 * max(float(precision.eps), 1e-15),
             atol=max(least, 4 * float(precision.smallest_subnormal)),
         )
-    assert [leaf.dtype for leaf in trees.leaves(state)] == [
-        leaf.dtype for leaf in trees.leaves(optimizer.init(fg.tensor(params)))
+    assert [leaf.dtype for leaf in pytrees.leaves(state)] == [
+        leaf.dtype for leaf in pytrees.leaves(optimizer.init(fg.tensor(params)))
     ]
 
 
@@ -104,7 +105,7 @@ def test_staged_steps_are_the_same(make, options, dtype):
     optimizer = make(1e-2, **options)
     eager, last = stepped(optimizer, params, grads, 3)
     staged, state = stepped(optimizer, params, grads, 3, fg.jit(optimizer.update))
-    pairs = zip(trees.leaves((eager, last)), trees.leaves((staged, state)), strict=True)
+    pairs = zip(pytrees.leaves((eager, last)), pytrees.leaves((staged, state)), strict=True)
     for first, second in pairs:
         assert first.dtype == second.dtype
         precision = float(np.finfo(first.dtype).eps) if first.dtype.kind in "fc" else 0.0
@@ -117,6 +118,6 @@ def test_parameters_keep_half_precision_and_states_do_not(name):
     params = {"w": fg.tensor([1.0, 2.0], "float16")}
     updates, state = optimizer.update(params, optimizer.init(params), params)
     assert optim.apply_updates(params, updates)["w"].dtype == np.float16
-    means = [leaf for leaf in trees.leaves(state) if leaf.dtype.kind == "f" and leaf.ndim]
+    means = [leaf for leaf in pytrees.leaves(state) if leaf.dtype.kind == "f" and leaf.ndim]
     assert means
     assert all(leaf.dtype == np.float32 for leaf in means)

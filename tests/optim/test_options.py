@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import DtypeError, ShapeError
 from tests.optim.subjects import FUNCTIONS, RULES, named
 
@@ -76,7 +77,7 @@ def made(name, **options):
 
 
 def objective(params):
-    return sum((fnp.sum(abs(leaf - 0.7) ** 2) for leaf in trees.leaves(params)), 0.0)
+    return sum((fnp.sum(abs(leaf - 0.7) ** 2) for leaf in pytrees.leaves(params)), 0.0)
 
 
 def result(name, option, value):

@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
-from funcgrad import optim, trees
+from funcgrad import optim
+from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, FunctionError, TreeError
 
 PARAMS: dict[str, Any] = {
@@ -18,8 +19,8 @@ PARAMS: dict[str, Any] = {
 
 
 def assert_same(first, second, **tolerance):
-    assert trees.structure(first) == trees.structure(second)
-    for x, y in zip(trees.leaves(first), trees.leaves(second), strict=True):
+    assert pytrees.structure(first) == pytrees.structure(second)
+    for x, y in zip(pytrees.leaves(first), pytrees.leaves(second), strict=True):
         assert x.dtype == y.dtype
         assert_allclose(x, y, **tolerance)
 
@@ -31,10 +32,10 @@ def test_accumulated_steps_are_those_of_the_mean(staged):
     params, state = PARAMS, optimizer.init(PARAMS)
     expected, before = PARAMS, inner.init(PARAMS)
     for number in range(1, 7):
-        grads = trees.map(lambda leaf, n=number: leaf * n, PARAMS)
+        grads = pytrees.map(lambda leaf, n=number: leaf * n, PARAMS)
         params, state = step(grads, state, params)
         if number % 3 == 0:
-            mean = trees.map(lambda leaf, n=number: leaf * (n - 1), PARAMS)
+            mean = pytrees.map(lambda leaf, n=number: leaf * (n - 1), PARAMS)
             expected, before = inner.step(mean, before, expected)
         assert_same(params, expected, rtol=1e-6)
         assert state.count.item() == number % 3
@@ -68,7 +69,7 @@ def test_parts_have_optimizers_of_their_own():
     assert params["head"].item() == 0.0
     assert following.body.mu["head"] is None
     assert following.body.rate.item() == 0.1
-    assert trees.structure(following) == trees.structure(state)
+    assert pytrees.structure(following) == pytrees.structure(state)
     staged, _ = fg.jit(pickle.loads(pickle.dumps(optimizer)).step)(PARAMS, state, PARAMS)
     assert_same(staged, params, rtol=1e-12)
 
@@ -91,7 +92,7 @@ def test_labels_choose(labels):
 
 def test_named_arguments_pass_through():
     def update(grads, state, params, value=1.0):
-        return trees.map(lambda g: -value * g, grads), state
+        return pytrees.map(lambda g: -value * g, grads), state
 
     by_value = optim.Optimizer(lambda params: None, update, takes=("value",))
     optimizer = optim.partition({"head": by_value, "*": optim.accumulate(by_value, 1)})

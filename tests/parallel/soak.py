@@ -93,7 +93,7 @@ def train(
 def memory_limit() -> int:
     """The bytes that a worker takes before it has any data."""
     code = (
-        "import resource, distributed, funcgrad.parallel.dask_engine, funcgrad.backends.native."
+        "import resource, distributed, funcgrad.parallel.dask_engine, funcgrad._backends.native."
         "native_backend; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

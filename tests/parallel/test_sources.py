@@ -157,14 +157,14 @@ def test_a_function_may_have_a_key_of_its_own(tmp_path):
 
 
 def test_parcels_that_another_machine_cannot_read_are_sent(monkeypatch):
-    from funcgrad.parallel import parcels
+    from funcgrad.parallel import shared_files
 
     class Elsewhere(Executor):
         """Workers that see none of this machine's files."""
 
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
             with ThreadPoolExecutor(1) as one, monkeypatch.context() as patched:
-                patched.setattr(parcels, "open", refuse, raising=False)
+                patched.setattr(shared_files, "open", refuse, raising=False)
                 future = one.submit(fn, *pickle.loads(pickle.dumps(args)), **kwargs)
                 future.exception()
                 return future

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.broadcasting import broadcast_to
-from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.structural import cast_inexact, flip, reshape, roll, transpose
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.structural import cast_inexact, flip, reshape, roll, transpose
 from tests.passes.parts import Form, Pick, as_matrix, full, one_of, spread
 
 # ------------------------------------------------------------------------------------- simplify

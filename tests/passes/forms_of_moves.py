@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives import selection as chosen
+from funcgrad._primitives import selection as chosen
 from tests.passes.parts import (
     Form,
     Pick,

@@ -18,13 +18,13 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad as fg
+import funcgrad._passes
 import funcgrad.numpy as fnp
-import funcgrad.passes
-from funcgrad.passes.workbench import ANY, Rule, Rules, Workbench
-from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Equation
-from funcgrad.programs.program import Program
-from funcgrad.structure import Trait
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Trait
+from funcgrad._passes.workbench import ANY, Rule, Rules, Workbench
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.program import Program
 from tests.conformance import every_primitive
 from tests.passes.forms_of_algebra import ALGEBRAIC
 from tests.passes.forms_of_matrices import CONTRACTED
@@ -66,7 +66,7 @@ def name_of(rule: Rule) -> str:
 def every_rule() -> dict[str, dict[Any, Rule]]:
     """By name, the operations that each rule of the package is for, with the rule itself."""
     found: dict[str, dict[Any, Rule]] = {}
-    for module in iter_modules(funcgrad.passes.__path__, "funcgrad.passes."):
+    for module in iter_modules(funcgrad._passes.__path__, "funcgrad._passes."):
         for value in vars(import_module(module.name)).values():
             if isinstance(value, Mapping):
                 for key, rules in value.items():

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives import selection as chosen
-from funcgrad.primitives.structural import cast_discrete, cast_inexact
+from funcgrad._primitives import selection as chosen
+from funcgrad._primitives.structural import cast_discrete, cast_inexact
 
 Pick: TypeAlias = Callable[..., Any]
 """Chooses one of its arguments, and calls it if it is a function."""

@@ -8,10 +8,10 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.passes.pipeline import optimize
-from funcgrad.passes.workbench import Workbench, improve
-from funcgrad.primitives.elementwise import add, multiply
-from funcgrad.programs.program import Program
+from funcgrad._passes.pipeline import optimize
+from funcgrad._passes.workbench import Workbench, improve
+from funcgrad._primitives.elementwise import add, multiply
+from funcgrad._programs.program import Program
 from tests.passes.expressions import inputs, run, steps
 from tests.subjects import assert_bits
 

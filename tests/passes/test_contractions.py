@@ -9,10 +9,10 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.passes.contractions import fold_into_contractions
-from funcgrad.passes.workbench import improve
-from funcgrad.programs.program import Program
+from funcgrad._core import pytrees
+from funcgrad._passes.contractions import fold_into_contractions
+from funcgrad._passes.workbench import improve
+from funcgrad._programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.subjects import SUBJECTS
 from tests.transforms.support import numbers
@@ -37,7 +37,7 @@ def assert_close(change: Callable[[Program], Program], program: Program, *args: 
     specs, before = changed.specs(), program.specs()
     assert [specs[v] for v in changed.outputs] == [before[v] for v in program.outputs]
     with np.errstate(all="ignore"):
-        pairs = zip(trees.leaves(changed(*args)), trees.leaves(program(*args)), strict=True)
+        pairs = zip(pytrees.leaves(changed(*args)), pytrees.leaves(program(*args)), strict=True)
     for own, other in pairs:
         own, other = np.asarray(own), np.asarray(other)
         scale = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))

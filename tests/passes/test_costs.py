@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
+import funcgrad._primitives
 import funcgrad.numpy as fnp
-import funcgrad.primitives
-from funcgrad.passes.costs import Costs, bytes_of, costs, peak_bytes
-from funcgrad.passes.pipeline import optimize
-from funcgrad.primitive import Linear, Primitive, Sample
-from funcgrad.programs.inline import inlined
-from funcgrad.shape import Spec
-from funcgrad.tensor import apply
+from funcgrad._core.primitive import Linear, Primitive, Sample
+from funcgrad._core.specs import Spec
+from funcgrad._passes.costs import Costs, bytes_of, costs, peak_bytes
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.inline import inlined
+from funcgrad.tensor.tensor import apply
 from tests.subjects import SUBJECTS, wrong_square
 from tests.transforms.support import complex_numbers, numbers
 
 
 def primitives() -> dict[str, Primitive]:
     """All primitives by name."""
-    modules = pkgutil.walk_packages(funcgrad.primitives.__path__, "funcgrad.primitives.")
+    modules = pkgutil.walk_packages(funcgrad._primitives.__path__, "funcgrad._primitives.")
     values = [value for m in modules for value in vars(importlib.import_module(m.name)).values()]
     return {value.name: value for value in values if isinstance(value, Primitive)}
 

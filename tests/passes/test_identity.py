@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.passes.identity import copy_products_with_identities
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.program import Program
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._passes.identity import copy_products_with_identities
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
 from tests.subjects import assert_bits
 from tests.transforms.support import numbers
 

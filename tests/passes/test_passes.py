@@ -19,21 +19,21 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.backends import control_forms
-from funcgrad.backends.numpy.formulas import written_out
-from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.passes import relax
-from funcgrad.passes.common import merge_common_subexpressions
-from funcgrad.passes.contractions import fold_into_contractions
-from funcgrad.passes.dead_code import remove_dead_code
-from funcgrad.passes.fold import fold_constants
-from funcgrad.passes.pipeline import optimize, simplified
-from funcgrad.passes.simplify import simplify
-from funcgrad.programs.builder import Draft, rewrite
-from funcgrad.programs.equation import Constant
-from funcgrad.programs.inline import inlined
-from funcgrad.programs.program import Program
+from funcgrad._backends import control_forms
+from funcgrad._backends.numpy.formulas import written_out
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._core import pytrees
+from funcgrad._passes import relax
+from funcgrad._passes.common import merge_common_subexpressions
+from funcgrad._passes.contractions import fold_into_contractions
+from funcgrad._passes.dead_code import remove_dead_code
+from funcgrad._passes.fold import fold_constants
+from funcgrad._passes.pipeline import optimize, simplified
+from funcgrad._passes.simplify import simplify
+from funcgrad._programs.builder import Draft, rewrite
+from funcgrad._programs.equation import Constant
+from funcgrad._programs.inline import inlined
+from funcgrad._programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.passes import expressions
 from tests.subjects import (
@@ -174,7 +174,7 @@ def test_derivatives_keep(change: Any, name: str) -> None:
 
     for derivative in (push, pull):  # up to the sign of a zero, which the order of a sum decides
         pairs = zip(
-            trees.leaves(derivative(changed)), trees.leaves(derivative(staged)), strict=True
+            pytrees.leaves(derivative(changed)), pytrees.leaves(derivative(staged)), strict=True
         )
         for own, other in pairs:
             assert_array_equal(own, other)

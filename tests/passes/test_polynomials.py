@@ -13,7 +13,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
 
 SEEDS = range(120)
 STEPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
@@ -30,7 +30,7 @@ STEPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
 
 def assert_staged(f: Callable[..., Any], *args: Any) -> None:
     """Check that a staged function has the values of the function, up to the order of sums."""
-    pairs = zip(trees.leaves(fg.jit(f)(*args)), trees.leaves(f(*args)), strict=True)
+    pairs = zip(pytrees.leaves(fg.jit(f)(*args)), pytrees.leaves(f(*args)), strict=True)
     for own, other in pairs:
         scale = np.max(np.abs(other), initial=1.0)
         np.testing.assert_allclose(own, other, rtol=0, atol=1e-11 * scale)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcgrad import trees
-from funcgrad.passes.workbench import Rules, improve, joined
-from funcgrad.programs.inline import inlined
-from funcgrad.programs.program import Program
+from funcgrad._core import pytrees
+from funcgrad._passes.workbench import Rules, improve, joined
+from funcgrad._programs.inline import inlined
+from funcgrad._programs.program import Program
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import (
     DTYPES,
@@ -50,7 +50,7 @@ def _quiet():
 
 def assert_near(own: Any, other: Any) -> None:
     """Check results that are sums in another order; all their terms are of moderate size."""
-    for found, wanted in zip(trees.leaves(own), trees.leaves(other), strict=True):
+    for found, wanted in zip(pytrees.leaves(own), pytrees.leaves(other), strict=True):
         found, wanted = np.asarray(found), np.asarray(wanted)
         assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
         scale = np.max(np.abs(wanted), initial=1.0)
@@ -164,7 +164,7 @@ def test_sums_in_another_order_keep_nan_and_infinities(grounds: Any) -> None:
         for _ in range(6):
             special = tuple([_with_infinities(rng, arg) for arg in args])
             results = zip(
-                trees.leaves(found(*special)), trees.leaves(program(*special)), strict=True
+                pytrees.leaves(found(*special)), pytrees.leaves(program(*special)), strict=True
             )
             for pair in results:
                 own_kept, kept = [np.where(np.isfinite(each), 0.0, each) for each in pair]

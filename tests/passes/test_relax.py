@@ -8,8 +8,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.passes import relax
-from funcgrad.passes.pipeline import optimize
+from funcgrad._passes import relax
+from funcgrad._passes.pipeline import optimize
 from tests.passes.expressions import inputs, run, steps
 from tests.subjects import bits, public_functions
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._passes.costs import peak_bytes
+from funcgrad._passes.schedule import memory_order, reordered, schedule
+from funcgrad._passes.workbench import improve
+from funcgrad._programs.program import Program
 from funcgrad.errors import GuardError
-from funcgrad.passes.costs import peak_bytes
-from funcgrad.passes.schedule import memory_order, reordered, schedule
-from funcgrad.passes.workbench import improve
-from funcgrad.programs.program import Program
 from tests.subjects import SUBJECTS, assert_bits, inputs, run_steps, steps
 from tests.transforms.support import numbers
 

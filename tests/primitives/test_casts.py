@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import intrinsics
+from funcgrad._core import intrinsics
 
 FLOATS = [np.float16, np.float32, np.float64]
 INTEGERS = [np.dtype(char) for char in "bBhHiIqQ"]

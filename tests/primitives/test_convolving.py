@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from funcgrad.primitives import convolving
-from funcgrad.primitives.convolving import convolved, correlated, places_of, spread_out
-from funcgrad.shape import Shape
+from funcgrad._core.specs import Shape
+from funcgrad._primitives import convolving
+from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
 
 
 class Case(NamedTuple):

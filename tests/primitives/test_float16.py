@@ -12,14 +12,14 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.primitive import DISCRETE, Primitive
+from funcgrad._core.specs import dtype_of, spec_of
+from funcgrad._core.structure.folds import GREATEST, LEAST
+from funcgrad._core.structure.structures import Elementwise, Gather, Movement, Reduction
+from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.structural import cast_discrete, cast_inexact
 from funcgrad.errors import DtypeError
-from funcgrad.folds import GREATEST, LEAST
-from funcgrad.primitive import DISCRETE, Primitive
-from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.primitives.structural import cast_discrete, cast_inexact
-from funcgrad.shape import dtype_of, spec_of
-from funcgrad.structure import Elementwise, Gather, Movement, Reduction
-from funcgrad.tensor import apply
+from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.cases import cases_of
 from tests.conformance import (
     Case,

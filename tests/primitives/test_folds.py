@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcgrad import folds
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.structure import folds
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.structures import Reduction, Scan
+from funcgrad._primitives import cumulative, reduction
+from funcgrad._primitives.recurrence import recurrence
 from funcgrad.errors import CheckError
-from funcgrad.folds import Fold
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives import cumulative, reduction
-from funcgrad.primitives.recurrence import recurrence
-from funcgrad.structure import Reduction, Scan
 from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.properties import AtSamples

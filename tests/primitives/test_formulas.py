@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcgrad import intrinsics
+from funcgrad._core import intrinsics
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import UNEVEN, Elementwise
 from funcgrad.errors import CheckError
-from funcgrad.primitive import Primitive
-from funcgrad.structure import UNEVEN, Elementwise
 from funcgrad.testing.operations.agreement import require_bits, require_ulps
 from tests.conformance import every_primitive
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcgrad.primitive import Primitive
-from funcgrad.transforms.encounters import distances
+from funcgrad._core.primitive import Primitive
+from funcgrad._transforms.encounters import distances
 from tests.conformance import Case, every_case, every_primitive, strangers
 from tests.together import together
 

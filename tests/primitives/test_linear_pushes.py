@@ -12,9 +12,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitive import Linearized
-from funcgrad.primitives.recurrence import recurrence
-from funcgrad.tensor import apply
+from funcgrad._core.primitive import Linearized
+from funcgrad._primitives.recurrence import recurrence
+from funcgrad.tensor.tensor import apply
 from tests.conformance import (
     Case,
     assert_near,

@@ -14,12 +14,12 @@ import pytest
 
 import funcgrad as fg
 from funcgrad import extend
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.structure.index_maps import IndexArray, Places, chosen_places
+from funcgrad._core.structure.structures import Gather, Scatter
+from funcgrad._primitives import indexing, scatter
+from funcgrad._primitives.index_keys import Key
 from funcgrad.errors import CheckError
-from funcgrad.places import IndexArray, Places, chosen_places
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.primitives import indexing, scatter
-from funcgrad.primitives.index_keys import Key
-from funcgrad.structure import Gather, Scatter
 from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.properties import AtSamples, Property

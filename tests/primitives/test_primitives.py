@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from funcgrad.primitive import Primitive
-from funcgrad.shape import Spec
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec
 from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
 from funcgrad.testing.operations.properties import Property

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitives.cumulative import product_of_others
-from funcgrad.primitives.recurrence import recurrence
+from funcgrad._primitives.cumulative import product_of_others
+from funcgrad._primitives.recurrence import recurrence
 
 WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
     "grad": fg.grad,

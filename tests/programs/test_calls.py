@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.prepare import prepared
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.inline import inlined
 from funcgrad.errors import GuardError, ProgramError
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.inline import inlined
 from tests.subjects import SUBJECTS, assert_bits, wrong_cube, wrong_square
 from tests.transforms.support import numbers
 

@@ -6,8 +6,8 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.programs.extract import extract, rewired
-from funcgrad.shape import Spec
+from funcgrad._core.specs import Spec
+from funcgrad._programs.extract import extract, rewired
 from tests.subjects import assert_bits
 
 F8 = np.dtype(np.float64)

@@ -11,11 +11,11 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import Spec
+from funcgrad._primitives.elementwise import add, multiply
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad.errors import DtypeError, GuardError, LeafError, ProgramError, ShapeError, TreeError
-from funcgrad.primitives.elementwise import add, multiply
-from funcgrad.primitives.reduction import reduce_sum
-from funcgrad.programs.equation import Constant, Equation, Guard, exact_key
-from funcgrad.shape import Spec
 from tests.subjects import SUBJECTS, assert_bits
 from tests.transforms.support import Layer, assert_same, numbers
 

@@ -18,8 +18,8 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, parallel, random
+from funcgrad._hooks.keys import KEY_USES
 from funcgrad.errors import ChunkError, KeyReuseError, KeyReuseWarning
-from funcgrad.key_uses import KEY_USES
 
 KEY = random.key(3)
 KEYS = random.split(KEY, 4)

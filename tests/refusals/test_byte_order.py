@@ -13,7 +13,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
 from tests.refusals.modes import MODES, called, followed
 from tests.refusals.sweep import functions, working_call
 from tests.refusals.working_calls import WorkingCall
@@ -29,7 +29,7 @@ def swapped(tree: Any) -> Any:
         return x.astype(x.dtype.newbyteorder("S"))
 
     try:
-        return trees.map(leaf, tree)
+        return pytrees.map(leaf, tree)
     except Exception:  # what is no tree
         return tree
 

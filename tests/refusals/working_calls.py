@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.tensor import Tensor
-from funcgrad.trace import TracedValue
+from funcgrad._core.trace import TracedValue
+from funcgrad.tensor.tensor import Tensor
 from tests.differential.samples import samples
 
 __all__ = ["WorkingCall", "calls_of", "examples_of"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
 from tests.passes.forms_of_matrices import PRODUCTS, SUMS
 from tests.passes.generator import Pick
 from tests.subjects import inputs, run_steps, steps
@@ -100,7 +100,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
 
 def differentiable(args: tuple[Any, ...]) -> list[int]:
     """The positions of the arguments of floating or complex dtypes."""
-    kinds = [{np.asarray(leaf).dtype.kind for leaf in trees.leaves(arg)} for arg in args]
+    kinds = [{np.asarray(leaf).dtype.kind for leaf in pytrees.leaves(arg)} for arg in args]
     return [k for k, found in enumerate(kinds) if found <= {"f", "c"}]
 
 
@@ -112,7 +112,7 @@ def split(f: Function, args: tuple[Any, ...]) -> tuple[Function, tuple[Any, ...]
         given = list(args)
         for k, arg in zip(chosen, own, strict=True):
             given[k] = arg
-        leaves = [fnp.asarray(leaf) for leaf in trees.leaves(f(*given))]
+        leaves = [fnp.asarray(leaf) for leaf in pytrees.leaves(f(*given))]
         return [leaf for leaf in leaves if leaf.dtype.kind in "fc"]
 
     return inexact, tuple([args[k] for k in chosen])

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.staging.jit import JitWarning
 
 X = np.linspace(-1.0, 2.0, 6)
 

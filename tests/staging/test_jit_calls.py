@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.interface import MISS
+from funcgrad._backends.interface import MISS
 from funcgrad.errors import ArgumentError, LeafError, ShapeError
 
 X = np.linspace(-1.0, 2.0, 6)

@@ -16,12 +16,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._core.trace import Trace, begin_level, bind
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.extract import extract
+from funcgrad._staging.derived import ProgramCall
 from funcgrad.errors import DifferentiationError, TracerError
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.extract import extract
-from funcgrad.staging.derived import ProgramCall
-from funcgrad.trace import Trace, begin_level, bind
 from tests.transforms.support import assert_same, numbers
 
 Function = Callable[..., Any]

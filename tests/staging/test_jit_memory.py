@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends import choice
+from funcgrad._backends import choice
 
 SIZE = 20_000
 BYTES = 8 * SIZE

@@ -24,11 +24,11 @@ import scipy.stats
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.staging import capture
-from funcgrad.staging.jit import JitWarning
+from funcgrad._staging import capture
+from funcgrad._staging.jit import JitWarning
 from tests.staging.changes import Bag, check, sets
 
-pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
+pytestmark = pytest.mark.filterwarnings("error::funcgrad._staging.jit.JitWarning")
 
 
 @pytest.fixture(autouse=True, params=["expected to run", "observed"])

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad.interpreters import doubt
-from funcgrad.staging import capture
-from funcgrad.staging.jit import JitWarning
-from funcgrad.staging.lookups import Libraries
+from funcgrad._base.interpreters import doubt
+from funcgrad._staging import capture
+from funcgrad._staging.jit import JitWarning
+from funcgrad._staging.lookups import Libraries
 from tests.staging.changes import Bag, check, sets, stagings
 
 COUNT = 0.0

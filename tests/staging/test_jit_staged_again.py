@@ -9,11 +9,11 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.staging.capture import Capture
-from funcgrad.staging.jit import JitWarning
+from funcgrad._staging.capture import Capture
+from funcgrad._staging.jit import JitWarning
 from tests.staging.changes import Bag, check, sets, stagings
 
-pytestmark = pytest.mark.filterwarnings("error::funcgrad.staging.jit.JitWarning")
+pytestmark = pytest.mark.filterwarnings("error::funcgrad._staging.jit.JitWarning")
 
 
 # What is not read may change.

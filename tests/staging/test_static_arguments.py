@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
+from funcgrad._staging.static_arguments import exact
 from funcgrad.errors import ArgumentError
-from funcgrad.staging.static_arguments import exact
 
 WHOLE = np.array([1, 2])
 

@@ -7,8 +7,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._primitives.elementwise import multiply
 from funcgrad.errors import ArgumentError, DifferentiationError, FunctionError
-from funcgrad.primitives.elementwise import multiply
 from funcgrad.testing import laws, would_notice
 
 X = fg.tensor([0.5, 1.25])

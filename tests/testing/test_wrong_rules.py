@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Control
 from funcgrad.errors import CheckError
-from funcgrad.primitive import Primitive
-from funcgrad.structure import Control
-from funcgrad.tensor import tensor
+from funcgrad.tensor.tensor import tensor
 from funcgrad.testing import laws
 from funcgrad.testing.laws.derivative_laws import grad_is_numerical, modes_agree
 from funcgrad.testing.operations.cases import cases_of

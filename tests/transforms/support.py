@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
-from funcgrad import trees
+from funcgrad._core import pytrees
 
 
 class Point(NamedTuple):
@@ -26,8 +26,8 @@ def assert_same(actual: Any, expected: Any, rtol: float = 1e-9, atol: float = 1e
 
     Every leaf of ``actual`` has to be a tensor that no transformation follows any more.
     """
-    assert trees.structure(actual) == trees.structure(expected)
-    for own, other in zip(trees.leaves(actual), trees.leaves(expected), strict=True):
+    assert pytrees.structure(actual) == pytrees.structure(expected)
+    for own, other in zip(pytrees.leaves(actual), pytrees.leaves(expected), strict=True):
         assert type(own) is fg.Tensor
         assert own.shape == np.shape(other)
         if isinstance(other, (np.ndarray, np.generic, fg.Tensor)):

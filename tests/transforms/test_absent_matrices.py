@@ -16,10 +16,10 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import is_inexact
 from funcgrad.errors import FuncgradError
-from funcgrad.primitive import Primitive
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import apply
+from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.agreement import direction
 from funcgrad.testing.operations.cases import Case, cases_of
 from tests.conformance import every_primitive

@@ -12,17 +12,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import spec_of
+from funcgrad._core.structure.structures import FOREIGN, Control
+from funcgrad._core.trace import Trace, Value, begin_level, bind
+from funcgrad._passes.costs import costs
+from funcgrad._programs.equation import Equation
+from funcgrad._staging.derived import COMPILED_CALL, ProgramCall
+from funcgrad._transforms.checkpoint import CHECKPOINT
+from funcgrad._transforms.frozen_calls import CUSTOM_CALL, FOREIGN_CALL
 from funcgrad.errors import DifferentiationError, ProgramError
-from funcgrad.passes.costs import costs
-from funcgrad.primitive import Primitive
-from funcgrad.programs.equation import Equation
-from funcgrad.shape import spec_of
-from funcgrad.staging.derived import COMPILED_CALL, ProgramCall
-from funcgrad.structure import FOREIGN, Control
-from funcgrad.tensor import Tensor
-from funcgrad.trace import Trace, Value, begin_level, bind
-from funcgrad.transforms.checkpoint import CHECKPOINT
-from funcgrad.transforms.explicit import CUSTOM_CALL, FOREIGN_CALL
+from funcgrad.tensor.tensor import Tensor
 
 X, Y = np.array([0.3, -1.0, 2.0]), np.array([1.0, 0.5, -0.2])
 

@@ -11,8 +11,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._passes.pipeline import optimize
 from funcgrad.errors import LeafError, TracerError
-from funcgrad.passes.pipeline import optimize
 from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 

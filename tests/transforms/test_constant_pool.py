@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
-from funcgrad.transforms.constant_pool import ConstantPool
+from funcgrad._transforms.constant_pool import ConstantPool
 
 
 def test_constants_that_are_equal_but_not_the_same_are_kept_apart() -> None:

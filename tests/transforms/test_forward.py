@@ -8,7 +8,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 
@@ -30,10 +30,10 @@ def test_value_and_directional_derivative() -> None:
     ids=str,
 )
 def test_trees_go_in_and_out(tree: Any) -> None:
-    direction = trees.map(lambda x: np.asarray(x) * 0.0 + 1.5, tree)
-    out, tangent = fg.jvp(lambda t: trees.map(lambda x: x * x, t), (tree,), (direction,))
-    assert_same(out, trees.map(lambda x: np.asarray(x) ** 2, tree))
-    assert_same(tangent, trees.map(lambda x: 3 * np.asarray(x), tree))
+    direction = pytrees.map(lambda x: np.asarray(x) * 0.0 + 1.5, tree)
+    out, tangent = fg.jvp(lambda t: pytrees.map(lambda x: x * x, t), (tree,), (direction,))
+    assert_same(out, pytrees.map(lambda x: np.asarray(x) ** 2, tree))
+    assert_same(tangent, pytrees.map(lambda x: 3 * np.asarray(x), tree))
 
 
 def test_lists_of_primals_and_tangents_will_do() -> None:

@@ -25,8 +25,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.transforms import large_entries, record
-from funcgrad.transforms.large_entries import LARGE
+from funcgrad._transforms import large_entries, record
+from funcgrad._transforms.large_entries import LARGE
 from tests.conformance import at_all, by_primitive, every_case, every_primitive, representatives
 from tests.together import together
 

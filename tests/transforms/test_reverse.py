@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 # --------------------------------------------------------------------------------- arguments
@@ -102,9 +102,9 @@ def test_callables_of_every_kind() -> None:
 )
 def test_gradients_have_the_tree_of_the_argument(tree: Any) -> None:
     def f(t):
-        return sum(fnp.sum(leaf**2) for leaf in trees.leaves(t))
+        return sum(fnp.sum(leaf**2) for leaf in pytrees.leaves(t))
 
-    expected = trees.map(lambda leaf: 2 * np.asarray(leaf), tree)
+    expected = pytrees.map(lambda leaf: 2 * np.asarray(leaf), tree)
     assert_same(fg.grad(f)(tree), expected)
     _, pullback = fg.vjp(f, tree)
     assert_same(pullback(1.0), (expected,))
@@ -376,7 +376,7 @@ def test_per_example_gradients_equal_a_loop() -> None:
     grads = fg.vmap(fg.grad(loss), in_axes=(None, 0, 0))(params, inputs, targets)
     for k in range(5):
         one = fg.grad(loss)(params, inputs[k], targets[k])
-        assert_same(trees.map(lambda g, k=k: g[k], grads), one)
+        assert_same(pytrees.map(lambda g, k=k: g[k], grads), one)
 
 
 def test_jvp_of_vmap_of_vjp() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._passes.pipeline import optimize
 from funcgrad.errors import (
     DifferentiationError,
     EscapedTracerError,
@@ -20,7 +21,6 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
-from funcgrad.passes.pipeline import optimize
 from tests.subjects import assert_bits, wrong_cube, wrong_square
 from tests.transforms.support import assert_same
 

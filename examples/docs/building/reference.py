@@ -242,7 +242,7 @@ def _meaning(entry: Entry) -> str:
     if isinstance(value, float | None):
         return f"The constant ``{value!r}``: :py:obj:`numpy.{entry.name}`."
     if isinstance(value, type(int | str)):
-        return "``" + str(value).replace("funcgrad.structure.", "") + "``"
+        return "``" + str(value).replace("funcgrad._core.structure.structures.", "") + "``"
     attribute = _attribute_text(value)
     return attribute or f"A value of :py:class:`{_path_of(type(value))}`."
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import trees
-from funcgrad.shape import dtype_of, is_inexact
-from funcgrad.tensor import Tensor
-from funcgrad.trace import Trace, Value
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._core.trace import Trace, Value
+from funcgrad._transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import Tensor
 
 
 def trace_of(x: object) -> Trace | None:
@@ -44,13 +44,13 @@ def holds_tensor(x: object) -> bool:
 
 def levels(tree: object) -> list[int]:
     """When the transformations that follow the leaves of a tree began."""
-    traces = [trace_of(leaf) for leaf in trees.leaves(tree)]
+    traces = [trace_of(leaf) for leaf in pytrees.leaves(tree)]
     return [trace.level for trace in traces if trace is not None]
 
 
 def plain(tree: object) -> Any:
     """Replace concrete tensors by arrays that may be written to, and by NumPy's numbers."""
-    return trees.map(_plain, tree)
+    return pytrees.map(_plain, tree)
 
 
 def _plain(leaf: object) -> Any:
@@ -74,7 +74,7 @@ def differentiable(tree: object) -> Any:
         is_whole = isinstance(leaf, np.ndarray | np.bool_) and not is_inexact(leaf.dtype)
         return np.asarray(leaf, dtype=np.float64) if is_whole else leaf
 
-    return trees.map(converted, tree)
+    return pytrees.map(converted, tree)
 
 
 def like(tree: object, example: object, operation: str) -> Any:
@@ -85,9 +85,9 @@ def like(tree: object, example: object, operation: str) -> Any:
     TreeError
         The trees differ.
     """
-    examples, structure = trees.flatten(example)
-    leaves = trees.flatten_like(structure, tree, operation)
-    return trees.unflatten(structure, list(map(_cast, leaves, examples)))
+    examples, structure = pytrees.flatten(example)
+    leaves = pytrees.flatten_like(structure, tree, operation)
+    return pytrees.unflatten(structure, list(map(_cast, leaves, examples)))
 
 
 def _cast(leaf: Any, example: Value) -> Any:
@@ -107,7 +107,7 @@ def conjugated(tree: object) -> Any:
 
     funcgrad's cotangents are those of the real inner product Re(conj(c) t), autograd's of Re(c t).
     """
-    return trees.map(_conjugated, tree)
+    return pytrees.map(_conjugated, tree)
 
 
 def _conjugated(leaf: Any) -> Any:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.tensor import Tensor
-from funcgrad.users_values import is_weak
+from funcgrad._core.users_values import is_weak
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.tensor.tensor import Tensor
 
 tuple = builtins.tuple  # type: ignore[type-arg]  # the class itself
 list = builtins.list

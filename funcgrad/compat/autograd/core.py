@@ -7,6 +7,7 @@
 
 from typing import TYPE_CHECKING
 
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.differential_operators import pullback_of, pushforward_of
 from funcgrad.compat.autograd.extend import def_linear as def_linear
 from funcgrad.compat.autograd.extend import defjvp as defjvp
@@ -18,7 +19,6 @@ from funcgrad.compat.autograd.extend import defvjp_argnums as defvjp_argnums
 from funcgrad.compat.autograd.extend import primitive as primitive
 from funcgrad.compat.autograd.spaces import VSpace as VSpace
 from funcgrad.compat.autograd.spaces import vspace as vspace
-from funcgrad.foreign_names import missing_from as _missing_from
 
 make_vjp = pullback_of
 make_jvp = pushforward_of

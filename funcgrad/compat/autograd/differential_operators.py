@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad._transforms.arguments import check_function, is_whole
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.checkpoint import checkpoint as _checkpoint
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.compat.autograd.arrays import (
     conjugated,
     differentiable,
@@ -28,14 +35,7 @@ from funcgrad.compat.autograd.arrays import (
     plain,
 )
 from funcgrad.errors import DifferentiationError, TracerError
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function, is_whole
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.checkpoint import checkpoint as _checkpoint
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
+from funcgrad.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
 Argnum = int | tuple[int, ...] | list[int]
@@ -130,16 +130,16 @@ def pushforward_of(fun: Function, x: object) -> Function:
 
 
 def _ones(tree: object) -> Any:
-    return trees.map(lambda leaf: np.ones(shape_of(leaf), dtype_of(leaf)), tree)
+    return pytrees.map(lambda leaf: np.ones(shape_of(leaf), dtype_of(leaf)), tree)
 
 
 def _zeros(tree: object) -> Any:
-    return trees.map(lambda leaf: np.zeros(shape_of(leaf), dtype_of(leaf)), tree)
+    return pytrees.map(lambda leaf: np.zeros(shape_of(leaf), dtype_of(leaf)), tree)
 
 
 def _numbers(operation: str, out: object, advice: str) -> list[Any]:
     """The leaves of a function's result, which have to be real arrays or numbers."""
-    leaves = trees.leaves(out)
+    leaves = pytrees.leaves(out)
     for leaf in leaves:
         is_number = isinstance(leaf, Tensor | np.ndarray | np.generic | int | float | complex)
         if not is_number or dtype_of(leaf).kind != "f":
@@ -263,7 +263,7 @@ def holomorphic_grad(fun: Function, x: object) -> Any:
     >>> complex(holomorphic_grad(lambda z: z**2)(1.0 + 2.0j))
     (2+4j)
     """
-    if not all(np.iscomplexobj(leaf) for leaf in trees.leaves(x)):
+    if not all(np.iscomplexobj(leaf) for leaf in pytrees.leaves(x)):
         warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
     pull, value = pullback_of(lambda z: fnp.real(fun(z)), x)
     _check_scalar("holomorphic_grad", value)
@@ -292,9 +292,9 @@ def jacobian(fun: Function, x: object) -> Any:
     try:
         rows = vmap(pull)(basis)
     except TracerError:  # a rule of the user's that needs numbers: one row after the other
-        rows = trees.map(lambda *parts: fnp.stack(parts), *map(pull, basis))
+        rows = pytrees.map(lambda *parts: fnp.stack(parts), *map(pull, basis))
     return plain(
-        trees.map(
+        pytrees.map(
             lambda leaf, row: fnp.reshape(row, (*shape, *shape_of(leaf))), differentiable(x), rows
         )
     )

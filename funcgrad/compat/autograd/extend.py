@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.custom import custom_jvp, custom_vjp
 from funcgrad.compat.autograd.arrays import conjugated, levels, like, plain, released
 from funcgrad.compat.autograd.spaces import VSpace as VSpace
 from funcgrad.compat.autograd.spaces import vspace as vspace
 from funcgrad.errors import ArgumentError, DifferentiationError
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.custom import custom_jvp, custom_vjp
+from funcgrad.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
 Box = Tensor
@@ -254,7 +254,7 @@ def defjvp_argnum(fun: primitive, jvpmaker: Function) -> None:
         tangents = [jvpmaker(argnum, g, *call) for argnum, g in zip(argnums, gs, strict=True)]
         total = tangents[0]
         for tangent in tangents[1:]:
-            total = trees.map(lambda x, y: x + y, total, tangent)
+            total = pytrees.map(lambda x, y: x + y, total, tangent)
         return total
 
     _checked("defjvp_argnum", fun, jvpmaker)._push = push
@@ -320,13 +320,13 @@ def notrace_primitive(f: Function) -> Function:
     """
 
     def untraced(*args: object, **kwargs: object) -> Any:
-        return f(*trees.map(released, args), **kwargs)
+        return f(*pytrees.map(released, args), **kwargs)
 
     return update_wrapper(untraced, f)
 
 
 def _zeros_like(tree: object) -> Any:
-    return trees.map(lambda leaf: np.zeros(shape_of(leaf), dtype_of(leaf)), tree)
+    return pytrees.map(lambda leaf: np.zeros(shape_of(leaf), dtype_of(leaf)), tree)
 
 
 def _checked(operation: str, fun: primitive, rule: Function) -> primitive:

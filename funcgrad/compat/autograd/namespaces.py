@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
-from funcgrad.dispatch import dispatch_function
 from funcgrad.errors import UnknownFunctionError
+from funcgrad.tensor.numpy_protocols import dispatch_function
 
 
 def function(theirs: Callable[..., Any]) -> Callable[..., Any]:

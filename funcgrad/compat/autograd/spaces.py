@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import Spec, spec_of
 from funcgrad.compat.autograd.arrays import conjugated, plain
 from funcgrad.errors import LeafError
-from funcgrad.shape import Spec, spec_of
-from funcgrad.trees import Structure
 
 
 class VSpace:
@@ -28,7 +28,7 @@ class VSpace:
     _structure: Structure
 
     def __init__(self, value: object) -> None:
-        leaves, self._structure = trees.flatten(value)
+        leaves, self._structure = pytrees.flatten(value)
         for leaf in leaves:
             is_array = hasattr(leaf, "dtype") or isinstance(leaf, float | complex)
             if not is_array:
@@ -66,7 +66,7 @@ class VSpace:
     @property
     def shape(self) -> Any:
         """The shape of the array; of containers, the spaces of their leaves in their places."""
-        if self._structure == trees.structure(0.0):
+        if self._structure == pytrees.structure(0.0):
             return self._specs[0].shape
         return self._built([vspace(_filled(spec, 0.0)) for spec in self._specs])
 
@@ -77,7 +77,7 @@ class VSpace:
         return spec.dtype
 
     def _built(self, leaves: list[Any]) -> Any:
-        return trees.unflatten(self._structure, leaves)
+        return pytrees.unflatten(self._structure, leaves)
 
     def zeros(self) -> Any:
         """Make the zero."""
@@ -103,15 +103,15 @@ class VSpace:
 
     def add(self, x: object, y: object) -> Any:
         """Add."""
-        return trees.map(lambda a, b: a + b, x, y)
+        return pytrees.map(lambda a, b: a + b, x, y)
 
     def scalar_mul(self, x: object, a: Any) -> Any:
         """Multiply by a real number."""
-        return trees.map(lambda leaf: leaf * a, x)
+        return pytrees.map(lambda leaf: leaf * a, x)
 
     def inner_prod(self, x: object, y: object) -> Any:
         """The inner product, Re(conj(x) · y)."""
-        pairs = zip(trees.leaves(x), trees.leaves(y), strict=True)
+        pairs = zip(pytrees.leaves(x), pytrees.leaves(y), strict=True)
         products = [fnp.real(fnp.vdot(a, b)) for a, b in pairs]
         return plain(sum(products[1:], products[0]))
 

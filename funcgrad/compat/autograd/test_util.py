@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.arrays import differentiable, plain
 from funcgrad.compat.autograd.differential_operators import unary_to_nary
 from funcgrad.compat.autograd.spaces import vspace
-from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.testing import check_grads as _check_grads
 
 
@@ -47,7 +47,7 @@ def check_equivalent(x: Any, y: Any) -> None:
     """
     if vspace(x) != vspace(y):
         raise AssertionError(f"check_equivalent: the spaces differ: {vspace(x)}, {vspace(y)}.")
-    for one, other in zip(trees.leaves(x), trees.leaves(y), strict=True):
+    for one, other in zip(pytrees.leaves(x), pytrees.leaves(y), strict=True):
         if not np.allclose(one, other, rtol=1e-6, atol=1e-6):
             raise AssertionError(f"check_equivalent: the values differ: {one}, {other}.")
 

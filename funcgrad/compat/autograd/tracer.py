@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.arrays import released, trace_of
 from funcgrad.compat.autograd.extend import notrace_primitive as notrace_primitive
 from funcgrad.compat.autograd.extend import primitive as primitive
-from funcgrad.foreign_names import missing_from as _missing_from
 
 
 def getval(x: object) -> Any:

@@ -11,7 +11,7 @@ Tensor(10.)
 
 from typing import TYPE_CHECKING
 
-from funcgrad.late_names import LateNames as _LateNames
+from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.interop.onnx.model_reader import load

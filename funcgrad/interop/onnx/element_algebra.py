@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._core.specs import Spec
 from funcgrad.interop.onnx.element_functions import WRITERS
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
@@ -29,7 +30,6 @@ from funcgrad.interop.onnx.graph_writer import (
     cast_to,
 )
 from funcgrad.interop.onnx.series import clenshaw, erf_series, erfc_series
-from funcgrad.shape import Spec
 
 Number: TypeAlias = Any
 """An ``Element``, or a number of Python's or NumPy's."""

@@ -11,11 +11,11 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import nn
+from funcgrad._core.specs import DTYPES, dtype_of
+from funcgrad._primitives.special import erf
 from funcgrad.interop.onnx.library import onnx_library
 from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
-from funcgrad.primitives.special import erf
-from funcgrad.shape import DTYPES, dtype_of
-from funcgrad.tensor import apply1
+from funcgrad.tensor.tensor import apply1
 
 
 def _of(function: Callable[..., Any]) -> Read:

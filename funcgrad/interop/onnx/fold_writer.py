@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import folds
-from funcgrad.folds import Fold
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure import folds
+from funcgrad._core.structure.folds import Fold
 from funcgrad.interop.onnx.element_algebra import Element, ElementAlgebra
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
@@ -25,7 +26,6 @@ from funcgrad.interop.onnx.graph_writer import (
     reshaped,
     sliced,
 )
-from funcgrad.shape import Shape, Spec
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT32: Final = np.dtype(np.int32)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.shape import dtype_of
+from funcgrad._core.specs import dtype_of
 
 _SHIFT: Final = 10
 """From here on the series below have all digits of float64."""

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Shape, Spec
 from funcgrad.errors import ProgramError
 from funcgrad.interop.onnx.library import element_type, onnx_library
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, Spec
 
 _INT64: Final = np.dtype(np.int64)
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.choices import cond
-from funcgrad.control.scans import scan
-from funcgrad.control.whiles import while_loop
+from funcgrad._control.choices import cond
+from funcgrad._control.scans import scan
+from funcgrad._control.whiles import while_loop
+from funcgrad._core.trace import RAW, concrete
 from funcgrad.interop.onnx.element_reader import cast
 from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
-from funcgrad.trace import RAW, concrete
 
 
 def _is_known(x: Value) -> bool:

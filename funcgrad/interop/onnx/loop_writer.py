@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import Choice, Loop
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
@@ -17,8 +19,6 @@ from funcgrad.interop.onnx.graph_writer import (
     expanded,
     reshaped,
 )
-from funcgrad.shape import Spec
-from funcgrad.structure import Choice, Loop
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT32: Final = np.dtype(np.int32)

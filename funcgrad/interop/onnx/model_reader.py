@@ -9,6 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import DTYPES
+from funcgrad._core.trace import concrete
 from funcgrad.errors import ArgumentError, MissingFileError
 from funcgrad.interop.onnx.element_reader import ELEMENTS
 from funcgrad.interop.onnx.index_reader import INDICES
@@ -20,10 +23,7 @@ from funcgrad.interop.onnx.reduction_reader import REDUCTIONS
 from funcgrad.interop.onnx.resize_reader import RESIZES
 from funcgrad.interop.onnx.shape_reader import SHAPES
 from funcgrad.interop.onnx.window_reader import WINDOWS
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import DTYPES
-from funcgrad.tensor import Tensor, tensor, wrap
-from funcgrad.trace import concrete
+from funcgrad.tensor.tensor import Tensor, tensor, wrap
 
 OPERATORS: Final[Mapping[str, Read]] = MappingProxyType(
     {

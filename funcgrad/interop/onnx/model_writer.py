@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec
+from funcgrad._programs.program import Program
 from funcgrad.errors import ArgumentError, ProgramError
 from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol
 from funcgrad.interop.onnx.library import onnx_library
 from funcgrad.interop.onnx.program_writer import write_program
 from funcgrad.numpy.options import integer, mapping
-from funcgrad.programs.program import Program
-from funcgrad.shape import Spec
 
 OLDEST: Final = 18
 """The first version of the operators with bitwise operations and scatters of extrema."""
@@ -117,7 +117,7 @@ def _stored(program: Program, initializers: Mapping[str, Any]) -> dict[str, np.n
     specs = dict(zip(program.names, program.inputs, strict=True))
     stored: dict[str, np.ndarray[Any, Any]] = {}
     for argument, tree in initializers.items():
-        for path, leaf in trees.leaves_with_path(tree):
+        for path, leaf in pytrees.leaves_with_path(tree):
             name = argument + "".join(path)
             if name not in specs:
                 raise ArgumentError(

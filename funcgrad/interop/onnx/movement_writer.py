@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.index_maps import Piece, dense_strides
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
@@ -25,8 +27,6 @@ from funcgrad.interop.onnx.graph_writer import (
     reshaped,
     sliced,
 )
-from funcgrad.places import Piece, dense_strides
-from funcgrad.shape import Shape, Spec
 
 _INT64: Final = np.dtype(np.int64)
 

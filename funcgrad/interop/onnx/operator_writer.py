@@ -12,6 +12,21 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.index_maps import Piece
+from funcgrad._primitives.activations import relu, sigmoid
+from funcgrad._primitives.convolution import convolve, correlate, spread
+from funcgrad._primitives.determinants import det
+from funcgrad._primitives.elementwise import sign
+from funcgrad._primitives.rounding import ceil
+from funcgrad._primitives.sliding import (
+    overlapped,
+    sliding_windows,
+    window_shares,
+    window_sums,
+)
+from funcgrad._primitives.sorting import argsort, order_of_sorted, sort
 from funcgrad.interop.onnx.fold_writer import in_signed_order
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
@@ -23,21 +38,6 @@ from funcgrad.interop.onnx.graph_writer import (
     sliced,
 )
 from funcgrad.interop.onnx.movement_writer import moved
-from funcgrad.places import Piece
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.activations import relu, sigmoid
-from funcgrad.primitives.convolution import convolve, correlate, spread
-from funcgrad.primitives.determinants import det
-from funcgrad.primitives.elementwise import sign
-from funcgrad.primitives.rounding import ceil
-from funcgrad.primitives.sliding import (
-    overlapped,
-    sliding_windows,
-    window_shares,
-    window_sums,
-)
-from funcgrad.primitives.sorting import argsort, order_of_sorted, sort
-from funcgrad.shape import Shape, Spec
 
 _INT64: Final = np.dtype(np.int64)
 

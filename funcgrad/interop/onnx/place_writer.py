@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import folds
-from funcgrad.folds import Fold
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure import folds
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.index_maps import IndexArray, Places, dense_strides
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
@@ -25,8 +27,6 @@ from funcgrad.interop.onnx.graph_writer import (
     sliced,
 )
 from funcgrad.interop.onnx.movement_writer import added, offsets, window
-from funcgrad.places import IndexArray, Places, dense_strides
-from funcgrad.shape import Spec
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT64: Final = np.dtype(np.int64)

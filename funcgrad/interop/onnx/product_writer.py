@@ -8,6 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import LETTERS
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
@@ -15,8 +17,6 @@ from funcgrad.interop.onnx.graph_writer import (
     expanded,
     reshaped,
 )
-from funcgrad.shape import Spec
-from funcgrad.structure import LETTERS
 
 _WIDE: Final = MappingProxyType(
     {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}

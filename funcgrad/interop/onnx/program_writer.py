@@ -8,8 +8,30 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.algebra import body_of
-from funcgrad.backends.control_forms import written_out
+from funcgrad._backends.control_forms import written_out
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import (
+    EFFECT,
+    Choice,
+    Contraction,
+    Control,
+    Elementwise,
+    Factored,
+    Gather,
+    Loop,
+    Movement,
+    Random,
+    Reduction,
+    Scan,
+    Scatter,
+)
+from funcgrad._core.trace import NUMBERS, concrete
+from funcgrad._passes.pipeline import optimize
+from funcgrad._primitives.algebra import body_of
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.inline import inlined
+from funcgrad._programs.program import Program
+from funcgrad._transforms.numberless import flat_program
 from funcgrad.errors import DtypeError
 from funcgrad.interop.onnx.element_algebra import Element, ElementAlgebra
 from funcgrad.interop.onnx.fold_writer import reduced, scanned
@@ -28,29 +50,7 @@ from funcgrad.interop.onnx.place_writer import gathered, scattered
 from funcgrad.interop.onnx.product_writer import multiplied
 from funcgrad.interop.onnx.replacements import REPLACEMENTS, from_factors
 from funcgrad.interop.onnx.word_writer import random_words
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.equation import Equation
-from funcgrad.programs.inline import inlined
-from funcgrad.programs.program import Program
-from funcgrad.shape import Spec
-from funcgrad.structure import (
-    EFFECT,
-    Choice,
-    Contraction,
-    Control,
-    Elementwise,
-    Factored,
-    Gather,
-    Loop,
-    Movement,
-    Random,
-    Reduction,
-    Scan,
-    Scatter,
-)
-from funcgrad.tensor import wrap
-from funcgrad.trace import NUMBERS, concrete
-from funcgrad.transforms.numberless import flat_program
+from funcgrad.tensor.tensor import wrap
 
 _SMALL: Final = 16
 """Constants of at most so many elements are nodes, larger ones initializers."""

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.errors import ProgramError, TracerError
-from funcgrad.quick_dataclasses import dataclass
 
 Value: TypeAlias = Any
 """A tensor, an array, or None for an input that is left out."""

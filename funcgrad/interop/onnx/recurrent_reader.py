@@ -11,9 +11,9 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import nn
-from funcgrad.control.scans import scan
+from funcgrad._control.scans import scan
+from funcgrad._core.specs import dtype_of
 from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value
-from funcgrad.shape import dtype_of
 
 Activation = Callable[[Any], Any]
 

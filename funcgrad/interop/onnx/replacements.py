@@ -17,18 +17,18 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.control.scans import scan
-from funcgrad.factorizations import Factorization, Factors, FromFactors
+from funcgrad._control.scans import scan
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Shape
+from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
+from funcgrad._primitives.convolution import convolve, correlate, spread
+from funcgrad._primitives.convolving import places_of
+from funcgrad._primitives.determinants import cofactors
+from funcgrad._primitives.norms import directed, length
+from funcgrad._primitives.sliding import overlapped, sliding_windows
+from funcgrad._primitives.special_functions.gammas import gammaln, psi
 from funcgrad.interop.onnx.gamma_functions import digamma, log_gamma
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.convolution import convolve, correlate, spread
-from funcgrad.primitives.convolving import places_of
-from funcgrad.primitives.determinants import cofactors
-from funcgrad.primitives.norms import directed, length
-from funcgrad.primitives.sliding import overlapped, sliding_windows
-from funcgrad.primitives.special_functions.gammas import gammaln, psi
-from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, apply
+from funcgrad.tensor.tensor import Tensor, apply
 
 _MOST_COFACTORS: Final = 8
 """The rows until which there are not too many smaller matrices."""

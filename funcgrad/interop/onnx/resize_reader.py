@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of
 from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
-from funcgrad.shape import dtype_of
 
 Array = np.ndarray[Any, Any]
 

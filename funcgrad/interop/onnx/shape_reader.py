@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of
 from funcgrad.interop.onnx.element_reader import cast
 from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, axes_of, numbers
-from funcgrad.shape import dtype_of
 
 
 def _reshaped(node: OperatorNode, x: Value, shape: Value = None) -> Value:

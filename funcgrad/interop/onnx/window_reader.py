@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of
+from funcgrad._primitives.convolution import convolve, spread
+from funcgrad._primitives.sliding import sliding_windows
 from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
-from funcgrad.primitives.convolution import convolve, spread
-from funcgrad.primitives.sliding import sliding_windows
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import apply
+from funcgrad.tensor.tensor import apply
 
 Pads = list[tuple[int, int]]
 

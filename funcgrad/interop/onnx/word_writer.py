@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import intrinsics
+from funcgrad._core import intrinsics
+from funcgrad._core.specs import Spec
 from funcgrad.interop.onnx.element_algebra import ElementAlgebra
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
@@ -19,7 +20,6 @@ from funcgrad.interop.onnx.graph_writer import (
     reshaped,
     sliced,
 )
-from funcgrad.shape import Spec
 
 _UINT64: Final = np.dtype(np.uint64)
 

@@ -17,8 +17,8 @@ The classes inherit from scikit-learn's, which is imported when one of them is f
 
 from typing import TYPE_CHECKING, Any
 
+from funcgrad._hints.lazy_names import LateNames as _LateNames
 from funcgrad.errors import MissingPackageError as _MissingPackageError
-from funcgrad.late_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.interop.sklearn.estimators import Estimator

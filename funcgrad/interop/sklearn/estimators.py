@@ -38,7 +38,7 @@ from funcgrad.interop.sklearn.gradient_training import (
     train,
 )
 from funcgrad.optim.base import Optimizer, Pytree
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

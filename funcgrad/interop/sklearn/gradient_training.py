@@ -21,17 +21,18 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad import nn, random, trees
+from funcgrad import nn, random
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Shape, shape_of
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.reverse import value_and_grad
 from funcgrad.errors import ArgumentError, FunctionError, NonFiniteError, ShapeError
 from funcgrad.nn.recipes import LayerRecipe, build
 from funcgrad.optim.adam import adam
 from funcgrad.optim.base import Optimizer, Pytree
 from funcgrad.optim.evaluation import EvaluationState, eval_params, records
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape, shape_of
-from funcgrad.staging.jit import jit
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.reverse import value_and_grad
+from funcgrad.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -134,7 +135,7 @@ def started(name: str, init: Any, key: Tensor, X: Array, outputs: int) -> Any:
         }
     if isinstance(init, LayerRecipe):
         return build(init, key, X)
-    leaves, form = trees.flatten(init)
+    leaves, form = pytrees.flatten(init)
     is_leaf = len(leaves) == 1 and leaves[0] is init
     if is_leaf and callable(init):
         return init(key, X.shape[1], outputs)
@@ -143,7 +144,7 @@ def started(name: str, init: Any, key: Tensor, X: Array, outputs: int) -> Any:
             f"{name}: init has to be a function (key, n_features, n_outputs) -> params, a recipe"
             f" such as nn.sequential(...), or a pytree of arrays, got {init!r}."
         )
-    return trees.unflatten(form, [fnp.asarray(leaf) for leaf in leaves])
+    return pytrees.unflatten(form, [fnp.asarray(leaf) for leaf in leaves])
 
 
 def scores(
@@ -263,7 +264,7 @@ def evaluated(name: str, loss: Callable[..., Any], params: Pytree, data: Data, k
     targets = () if data.y is None else (data.y,)
     _check_call(name, loss, (params, data.X, *targets), named)
     value = loss(params, data.X, *targets, **named)
-    leaves = trees.leaves(value)
+    leaves = pytrees.leaves(value)
     if len(leaves) != 1 or shape_of(leaves[0]) != ():
         shapes = [shape_of(leaf) for leaf in leaves]
         raise ShapeError(

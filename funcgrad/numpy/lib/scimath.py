@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from funcgrad._core.users_values import operand
 from funcgrad.errors import TracerError
 from funcgrad.numpy import arithmetic, exponential, trigonometry
 from funcgrad.numpy.creation import asarray, astype
 from funcgrad.numpy.reductions import any
-from funcgrad.tensor import ArrayLike, Tensor
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 __all__ = ["arccos", "arcsin", "arctanh", "log", "log2", "log10", "logn", "power", "sqrt"]
 

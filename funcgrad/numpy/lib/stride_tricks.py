@@ -8,14 +8,14 @@ Tensor([[1., 2.],
 
 from __future__ import annotations
 
+from funcgrad._core.specs import AxisLike, ShapeLike, normalize_axis
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.sliding import sliding_windows
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.creation import asarray, zeros
 from funcgrad.numpy.manipulation import moveaxis
 from funcgrad.numpy.options import integers
-from funcgrad.primitives.sliding import sliding_windows
-from funcgrad.shape import AxisLike, ShapeLike, normalize_axis
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 __all__ = ["sliding_window_view"]
 

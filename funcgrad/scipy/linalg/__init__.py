@@ -17,7 +17,7 @@ Tensor([[0., 1.],
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.scipy.linalg.banded_systems import solve_banded, solveh_banded
 from funcgrad.scipy.linalg.composed import block_diag, toeplitz
 from funcgrad.scipy.linalg.equations import (

@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.banded_systems import banded_solve, shifted
+from funcgrad._primitives.structural import reshape
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.linear_systems import right_side, without_columns
 from funcgrad.numpy.matrices import matrices
 from funcgrad.numpy.options import failed_as, integers
-from funcgrad.primitives.banded_systems import banded_solve, shifted
-from funcgrad.primitives.structural import reshape
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def solve_banded(

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.specs import broadcast_shapes, dtype_of, shape_of
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.complexes import conj
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.indexing import index
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.structural import assemble, cast, reshape
 from funcgrad.numpy import manipulation
 from funcgrad.numpy.options import common_dtype
 from funcgrad.numpy.selection import where
-from funcgrad.primitives.complexes import conj
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.indexing import index
-from funcgrad.primitives.joining import concatenate
-from funcgrad.primitives.structural import assemble, cast, reshape
-from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def block_diag(*arrs: ArrayLike) -> Tensor:

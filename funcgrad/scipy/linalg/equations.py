@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from funcgrad._core.specs import broadcast_shapes, dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._primitives.linear_systems import solve as solve_any
+from funcgrad._primitives.matrices import adjoint, linalg_dtype
+from funcgrad._primitives.matrix_equations import sylvester
+from funcgrad._primitives.structural import cast, reshape, swap_last_axes
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import manipulation
 from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.options import choice, failed_as
-from funcgrad.primitives.linear_systems import solve as solve_any
-from funcgrad.primitives.matrices import adjoint, linalg_dtype
-from funcgrad.primitives.matrix_equations import sylvester
-from funcgrad.primitives.structural import cast, reshape, swap_last_axes
-from funcgrad.shape import broadcast_shapes, dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, *, failed: str = "raise") -> Tensor:

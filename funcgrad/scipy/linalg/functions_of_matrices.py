@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._primitives import matrix_functions
+from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.linear_systems import solve
 from funcgrad.numpy.matrices import square
 from funcgrad.numpy.matrix_products import matrix_power
 from funcgrad.numpy.norms import norm
 from funcgrad.numpy.options import complex_dtype, failed_as
-from funcgrad.primitives import matrix_functions
-from funcgrad.primitives.structural import cast
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def expm(A: ArrayLike) -> Tensor:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._primitives.contraction import matmul
+from funcgrad._primitives.matrices import adjoint, hermitian
+from funcgrad._primitives.polar import polar_factor
 from funcgrad.errors import MissingOptionError, ShapeError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy.matrices import matrices
 from funcgrad.numpy.options import choice, failed_as
-from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.matrices import adjoint, hermitian
-from funcgrad.primitives.polar import polar_factor
-from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def qr(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy import pseudoinverses as plain
 from funcgrad.numpy.decompositions import svdvals
@@ -16,8 +17,7 @@ from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.norms import matrix_rank
 from funcgrad.numpy.options import tolerance
 from funcgrad.scipy.linalg.systems import half_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def lstsq(

@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import shape_of
+from funcgrad._core.trace import Value
+from funcgrad._primitives.matrices import adjoint
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy import norms
 from funcgrad.numpy.matrices import matrices
 from funcgrad.numpy.options import integer, tolerance
-from funcgrad.primitives.matrices import adjoint
 from funcgrad.scipy.linalg.composed import where_true
 from funcgrad.scipy.linalg.spectra import known_count
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def svd(

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
+from funcgrad._core.users_values import checked_dtype
+from funcgrad._primitives.matrix_equations import scipy_linalg
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.options import choice, integer, natural
-from funcgrad.primitives.matrix_equations import scipy_linalg
 from funcgrad.scipy.linalg.composed import toeplitz, where_true
-from funcgrad.tensor import ArrayLike, Tensor, tensor
-from funcgrad.users_values import checked_dtype
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
 # ------------------------------------------------------------------------------ made of numbers
 

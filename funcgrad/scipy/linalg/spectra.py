@@ -11,17 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._primitives import eigen_general
+from funcgrad._primitives.matrices import adjoint, hermitian
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError, TracerError
 from funcgrad.numpy import decompositions as plain
 from funcgrad.numpy.matrices import results, square
 from funcgrad.numpy.options import choice, failed_as, integer, pair, real_number
-from funcgrad.primitives import eigen_general
-from funcgrad.primitives.matrices import adjoint, hermitian
 from funcgrad.scipy.linalg.composed import where_true
 from funcgrad.scipy.linalg.systems import half_of
 from funcgrad.scipy.linalg.triangular_systems import cholesky, solve_triangular
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.transforms.stop import stop_gradient
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 Pair = tuple[Tensor, Tensor]
 

@@ -12,20 +12,20 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.lu import exchanges, rows_after_exchanges
+from funcgrad._primitives.matrices import adjoint, hermitian
+from funcgrad._primitives.structural import swap_last_axes
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import DtypeError, MatrixError, ShapeError, TracerError
 from funcgrad.numpy import linear_systems as plain
 from funcgrad.numpy.matrices import square
 from funcgrad.numpy.options import choice, failed_as, pair, tolerance
-from funcgrad.primitives.lu import exchanges, rows_after_exchanges
-from funcgrad.primitives.matrices import adjoint, hermitian
-from funcgrad.primitives.structural import swap_last_axes
 from funcgrad.scipy.linalg.composed import toeplitz, where_true
 from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve, lu, solve_triangular
-from funcgrad.shape import dtype_of, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.trace import Value
-from funcgrad.transforms.stop import stop_gradient
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _STRUCTURES: Final = MappingProxyType(
     {

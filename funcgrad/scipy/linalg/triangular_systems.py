@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from funcgrad._core.specs import dtype_of
+from funcgrad._primitives import cholesky as factors
+from funcgrad._primitives import lu as triangular_factors
+from funcgrad._primitives.contraction import matmul
+from funcgrad._primitives.linear_systems import triangular_solve
+from funcgrad._primitives.matrices import adjoint, hermitian
+from funcgrad._primitives.structural import cast, swap_last_axes
 from funcgrad.numpy.linear_systems import as_columns, right_side, without_columns
 from funcgrad.numpy.matrices import matrices, results, square
 from funcgrad.numpy.options import choice, failed_as, pair
 from funcgrad.numpy.reductions import argmax
-from funcgrad.primitives import cholesky as factors
-from funcgrad.primitives import lu as triangular_factors
-from funcgrad.primitives.contraction import matmul
-from funcgrad.primitives.linear_systems import triangular_solve
-from funcgrad.primitives.matrices import adjoint, hermitian
-from funcgrad.primitives.structural import cast, swap_last_axes
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, wrap
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def cholesky(

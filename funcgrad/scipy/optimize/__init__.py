@@ -14,7 +14,7 @@ The solvers of ``scipy.optimize`` take vectors. Here variables, bounds and solut
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.scipy.optimize.least_squares import least_squares
 from funcgrad.scipy.optimize.minimize import minimize
 

@@ -8,6 +8,10 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from funcgrad import tree
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.auxiliary import WithAux
+from funcgrad._transforms.callables import Array
+from funcgrad._transforms.jacobian import jacfwd, jacrev
 from funcgrad.numpy.options import mapping, sequence
 from funcgrad.scipy.optimize.problem import (
     Found,
@@ -17,11 +21,7 @@ from funcgrad.scipy.optimize.problem import (
     progress_bar,
     scipy_optimize,
 )
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.auxiliary import WithAux
-from funcgrad.transforms.callables import Array
-from funcgrad.transforms.jacobian import jacfwd, jacrev
+from funcgrad.tensor.tensor import Tensor
 
 Start = TypeVar("Start", bound=Any)
 

@@ -10,6 +10,10 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.callables import Array
+from funcgrad._transforms.jacobian import hessian, hvp, jacrev
+from funcgrad._transforms.reverse import value_and_grad
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.implicit.active_bounds import sides
 from funcgrad.numpy.options import mapping, real_number
@@ -21,11 +25,7 @@ from funcgrad.scipy.optimize.problem import (
     progress_bar,
     scipy_optimize,
 )
-from funcgrad.tensor import Tensor
-from funcgrad.transforms.arguments import check_function
-from funcgrad.transforms.callables import Array
-from funcgrad.transforms.jacobian import hessian, hvp, jacrev
-from funcgrad.transforms.reverse import value_and_grad
+from funcgrad.tensor.tensor import Tensor
 
 _WITHOUT: Final = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})
 _HESSIAN: Final = frozenset({"dogleg", "trust-exact"})

@@ -10,11 +10,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from funcgrad import tree, trees
+from funcgrad import tree
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Shape
 from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, ShapeError
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import Shape
-from funcgrad.tensor import Tensor, tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 
 Tree = TypeVar("Tree")
 
@@ -57,7 +58,7 @@ class Variables:
         From a vector to the tree, with leaves in float64.
     """
 
-    structure: trees.Structure
+    structure: pytrees.Structure
     shapes: list[tuple[int, ...]]
     dtypes: list[np.dtype[Any]]
     start: Vector
@@ -76,7 +77,7 @@ class Variables:
         """
         if type(x0) is list and all(isinstance(number, (int, float)) for number in x0):
             x0 = np.array(x0, float)  # as SciPy has it
-        leaves, structure = trees.flatten(x0)
+        leaves, structure = pytrees.flatten(x0)
         values = [tensor(leaf) for leaf in leaves]
         for value, path in zip(values, structure.paths(), strict=True):
             if value.dtype.kind not in "iuf":
@@ -87,15 +88,15 @@ class Variables:
         if not any(value.size for value in values):
             raise ShapeError(f"{operation}: x0 has no numbers, so there is nothing to change.")
         wide = [value.astype(np.float64) for value in values]
-        vector, unravel = tree.ravel(trees.unflatten(structure, wide))
+        vector, unravel = tree.ravel(pytrees.unflatten(structure, wide))
         dtypes = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values]
         return Variables(structure, [v.shape for v in values], dtypes, np.array(vector), unravel)
 
     def tree_of(self, vector: Vector) -> Any:
         """Convert a vector to a tree with the dtypes of the leaves."""
-        leaves, _ = trees.flatten(self.unravel(vector))
+        leaves, _ = pytrees.flatten(self.unravel(vector))
         pairs = zip(leaves, self.dtypes, strict=True)
-        return trees.unflatten(self.structure, [leaf.astype(dtype) for leaf, dtype in pairs])
+        return pytrees.unflatten(self.structure, [leaf.astype(dtype) for leaf, dtype in pairs])
 
 
 class Found(Protocol[Tree]):
@@ -150,7 +151,7 @@ def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | Non
         if len(rows) != count:
             raise ShapeError(f"{operation}: {len(rows)} pairs of bounds for {count} variables.")
         return np.array(lower, float), np.array(upper, float)
-    pairs = trees.broadcast_prefix(
+    pairs = pytrees.broadcast_prefix(
         bounds, variables.structure, f"{operation}: bounds", is_leaf=_is_pair
     )
     lows, highs = [np.zeros(0)], [np.zeros(0)]

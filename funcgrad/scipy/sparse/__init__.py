@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.scipy.sparse import linalg
 
 __all__ = ["linalg"]

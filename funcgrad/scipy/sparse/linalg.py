@@ -11,7 +11,7 @@ In addition to SciPy's arguments they accept pytrees, and linear functions in pl
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
 
 __all__ = ["bicgstab", "cg", "gmres"]

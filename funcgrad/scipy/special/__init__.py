@@ -14,7 +14,7 @@ Tensor(-0.27619604570283)
 # isort: off
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.scipy.special.airy import airy
 from funcgrad.scipy.special.bessel_derivatives import h1vp, h2vp, ivp, jvp, kvp, yvp
 from funcgrad.scipy.special.distribution_functions import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import airy as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad._primitives.special_functions import airy as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 def airy(z: ArrayLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:

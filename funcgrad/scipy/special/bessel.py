@@ -9,8 +9,8 @@ order, and of complex arguments too where the function is analytic.
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import bessel as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
+from funcgrad._primitives.special_functions import bessel as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def jv(v: ArrayLike, z: ArrayLike, /) -> Tensor:

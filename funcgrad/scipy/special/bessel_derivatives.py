@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 import funcgrad.numpy as fnp
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer
 from funcgrad.scipy.special.bessel import hankel1, hankel2, iv, jv, kv, yv
-from funcgrad.tensor import ArrayLike, Tensor, wrap
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def jvp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:

@@ -8,14 +8,14 @@ from typing import Literal
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.special_functions import gammas as _p
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import choice, integer
-from funcgrad.primitives.special_functions import gammas as _p
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.special.gammas import gamma, gammaln, poch
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, apply2, wrap
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2, wrap
 
 
 def binom(x: ArrayLike, y: ArrayLike, /) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions import student
+from funcgrad._primitives.special_functions import student
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.special.incomplete_betas import betainc, betaincc, betainccinv, betaincinv
 from funcgrad.scipy.special.incomplete_gammas import (
@@ -18,7 +18,7 @@ from funcgrad.scipy.special.incomplete_gammas import (
     gammainccinv,
     gammaincinv,
 )
-from funcgrad.tensor import ArrayLike, Tensor, apply2
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
 
 
 def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:

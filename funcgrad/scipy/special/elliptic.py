@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import elliptic as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad._primitives.special_functions import elliptic as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 def ellipk(m: ArrayLike, /) -> Tensor:

@@ -6,8 +6,8 @@ complex numbers too.
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import entropies as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
+from funcgrad._primitives.special_functions import entropies as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def xlogy(x: ArrayLike, y: ArrayLike, /) -> Tensor:

@@ -6,11 +6,11 @@ it is there or not; SciPy evaluates the others.
 
 from __future__ import annotations
 
-from funcgrad.primitives import special as _special
-from funcgrad.primitives.special_functions import error_functions as _p
-from funcgrad.shape import dtype_of
-from funcgrad.tensor import ArrayLike, Tensor, apply1
-from funcgrad.users_values import operand
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.users_values import operand
+from funcgrad._primitives import special as _special
+from funcgrad._primitives.special_functions import error_functions as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 def erf(z: ArrayLike, /) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import faddeeva as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply, apply1, apply2
+from funcgrad._primitives.special_functions import faddeeva as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def wofz(z: ArrayLike, /) -> Tensor:

@@ -5,8 +5,8 @@ SciPy evaluates them, and results have its dtypes, but that float16 stays float1
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import gammas as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1, apply2
+from funcgrad._primitives.special_functions import gammas as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def gamma(z: ArrayLike, /) -> Tensor:

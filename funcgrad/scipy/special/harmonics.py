@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from funcgrad._primitives.special_functions import harmonics as _p
 from funcgrad.errors import MissingOptionError
 from funcgrad.numpy.options import integer
-from funcgrad.primitives.special_functions import harmonics as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
 
 
 def sph_harm_y(

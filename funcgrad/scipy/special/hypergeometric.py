@@ -6,8 +6,8 @@ formula is accurate over the whole range: asked for, such a derivative is an err
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import hypergeometric as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply, apply2
+from funcgrad._primitives.special_functions import hypergeometric as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply2
 
 
 def hyp0f1(v: ArrayLike, z: ArrayLike, /) -> Tensor:

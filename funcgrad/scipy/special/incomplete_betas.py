@@ -7,8 +7,8 @@ out in the tails.
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import incomplete_betas as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply
+from funcgrad._primitives.special_functions import incomplete_betas as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:

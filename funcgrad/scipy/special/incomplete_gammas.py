@@ -7,8 +7,8 @@ tails.
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import incomplete_gammas as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply2
+from funcgrad._primitives.special_functions import incomplete_gammas as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
 
 
 def gammainc(a: ArrayLike, x: ArrayLike, /) -> Tensor:

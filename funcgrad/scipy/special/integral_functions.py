@@ -5,8 +5,8 @@ They are analytic, and differentiable at complex arguments too, but on their cut
 
 from __future__ import annotations
 
-from funcgrad.primitives.special_functions import integral_functions as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad._primitives.special_functions import integral_functions as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 def spence(z: ArrayLike, /) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import funcgrad.numpy as fnp
 from funcgrad.scipy.special.bessel import jv, kv
-from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 _TURN = complex(-math.sqrt(0.5), math.sqrt(0.5))
 """The third of the eighth roots of unity."""

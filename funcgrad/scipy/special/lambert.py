@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
+from funcgrad._primitives.special_functions import lambert as _p
 from funcgrad.numpy.options import integer, real_number
-from funcgrad.primitives.special_functions import lambert as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply, apply1
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1
 
 
 def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:

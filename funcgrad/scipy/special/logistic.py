@@ -5,9 +5,9 @@ They take real numbers; integers become float64.
 
 from __future__ import annotations
 
-from funcgrad.primitives.activations import sigmoid as _sigmoid
-from funcgrad.primitives.special_functions import logistic as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply1
+from funcgrad._primitives.activations import sigmoid as _sigmoid
+from funcgrad._primitives.special_functions import logistic as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 def expit(x: ArrayLike, /) -> Tensor:

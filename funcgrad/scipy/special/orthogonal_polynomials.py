@@ -7,8 +7,8 @@ takes for some, is an error.
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions import orthogonal_polynomials as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply
+from funcgrad._primitives.special_functions import orthogonal_polynomials as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
 
 
 def eval_legendre(n: ArrayLike, x: ArrayLike, /) -> Tensor:

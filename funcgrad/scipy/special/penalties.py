@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions import penalties as _p
+from funcgrad._primitives.special_functions import penalties as _p
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.tensor import ArrayLike, Tensor, apply2
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
 
 
 def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:

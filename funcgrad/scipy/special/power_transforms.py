@@ -6,8 +6,8 @@ SciPy evaluates the transforms and ``powm1``.
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions import power_transforms as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply2
+from funcgrad._primitives.special_functions import power_transforms as _p
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:

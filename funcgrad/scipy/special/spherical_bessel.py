@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.special_functions import spherical_bessel as _p
-from funcgrad.tensor import ArrayLike, Tensor, apply2
-from funcgrad.transforms.forward import jvp
+from funcgrad._core.primitive import Primitive
+from funcgrad._primitives.special_functions import spherical_bessel as _p
+from funcgrad._transforms.forward import jvp
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
 
 
 def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final, Literal, overload
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives import activations as act
-from funcgrad.primitives.logits import log_probabilities, probabilities, real_value
+from funcgrad._core.specs import AxisLike, normalize_axes, shape_of
+from funcgrad._primitives import activations as act
+from funcgrad._primitives.logits import log_probabilities, probabilities, real_value
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.shape import AxisLike, normalize_axes, shape_of
-from funcgrad.tensor import ArrayLike, Tensor, apply, wrap
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, wrap
 
 _OVERFLOW: Final = 700.0
 """The argument from which on exponentials overflow, about."""

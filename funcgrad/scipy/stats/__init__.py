@@ -16,7 +16,7 @@ Tensor(-0.375)
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.scipy.stats.densities import (
     cauchy,
     expon,

@@ -12,7 +12,7 @@ import sys
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
-from funcgrad.foreign_names import missing_method
+from funcgrad._hints.lookup import missing_method
 
 
 class AbsentMethods:

@@ -18,12 +18,12 @@ from typing import TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions.entropies import log_ratio
-from funcgrad.primitives.structural import unfollowed
+from funcgrad._core.specs import broadcast_shapes, shape_of
+from funcgrad._core.trace import RAW, STRONG, Value, bind1
+from funcgrad._primitives.special_functions.entropies import log_ratio
+from funcgrad._primitives.structural import unfollowed
 from funcgrad.scipy import special
-from funcgrad.shape import broadcast_shapes, shape_of
-from funcgrad.tensor import Tensor, apply2, wrap
-from funcgrad.trace import RAW, STRONG, Value, bind1
+from funcgrad.tensor.tensor import Tensor, apply2, wrap
 
 Condition: TypeAlias = "Tensor | bool"
 """A condition: truth values, or True if it holds everywhere."""

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special import bell
-from funcgrad.primitives.special_functions.entropies import log_ratio
-from funcgrad.primitives.special_functions.logistic import log_expit_slope
-from funcgrad.primitives.transcendental import ratio_to_square_of_hypot, sech_squared
+from funcgrad._primitives.special import bell
+from funcgrad._primitives.special_functions.entropies import log_ratio
+from funcgrad._primitives.special_functions.logistic import log_expit_slope
+from funcgrad._primitives.transcendental import ratio_to_square_of_hypot, sech_squared
 from funcgrad.scipy.special import expit, exprel, log_expit, log_ndtr, logit, ndtr, ndtri
 from funcgrad.scipy.stats.conditions import holding, split
 from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.scipy.stats.log_probabilities import log_probability
-from funcgrad.tensor import Tensor, apply, apply1, apply2
+from funcgrad.tensor.tensor import Tensor, apply, apply1, apply2
 
 _SERIES = 8
 """The number of terms of a series in at most 0.01."""

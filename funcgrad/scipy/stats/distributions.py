@@ -16,15 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.structural import unfollowed
-from funcgrad.quick_dataclasses import dataclass
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.trace import Value
+from funcgrad._primitives.structural import unfollowed
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.stats.absent_methods import AbsentMethods
 from funcgrad.scipy.stats.conditions import Condition, Test, both, chosen, holding
 from funcgrad.scipy.stats.frozen import FrozenDistribution
 from funcgrad.scipy.stats.named_parameters import arguments
-from funcgrad.tensor import ArrayLike, Tensor, apply1
-from funcgrad.trace import Value
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 Formula = Callable[..., Tensor]
 Moment = Callable[..., Tensor | float]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from funcgrad._core.trace import Value
+from funcgrad._core.users_values import operand
 from funcgrad.errors import ImmutableError, MissingAttributeError
-from funcgrad.tensor import ArrayLike, Tensor
-from funcgrad.trace import Value
-from funcgrad.users_values import operand
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 
 class Named(Protocol):

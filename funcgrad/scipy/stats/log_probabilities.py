@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions.beta_tails import log_betainc_factor
+from funcgrad._primitives.special_functions.beta_tails import log_betainc_factor
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import holding
-from funcgrad.tensor import ArrayLike, Tensor, apply
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
 
 Formula = Callable[..., Tensor]
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
-from funcgrad.primitives.special_functions.gammas import log_rising
+from funcgrad._core.trace import Value
+from funcgrad._primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
+from funcgrad._primitives.special_functions.gammas import log_rising
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import split, times_log, times_log1p
 from funcgrad.scipy.stats.distributions import DiscreteDistribution
 from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
-from funcgrad.tensor import Tensor, apply2
-from funcgrad.trace import Value
+from funcgrad.tensor.tensor import Tensor, apply2
 
 
 def _is_share(p: Value) -> Value:

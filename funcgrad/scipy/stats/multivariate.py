@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.errors import ShapeError
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.scipy import special
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.stats.absent_methods import AbsentMethods
 from funcgrad.scipy.stats.frozen import FrozenDistribution
-from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 
 @dataclass(frozen=True, slots=True)

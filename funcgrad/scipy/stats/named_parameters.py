@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from funcgrad.errors import MissingOptionError
-from funcgrad.tensor import ArrayLike
+from funcgrad.tensor.tensor import ArrayLike
 
 _OPTIONAL: Final = frozenset({"loc", "scale"})
 

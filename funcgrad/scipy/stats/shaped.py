@@ -10,17 +10,17 @@ import math
 from typing import Final
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions.beta_tails import log_betainc_factor
-from funcgrad.primitives.special_functions.entropies import log_ratio
-from funcgrad.primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
-from funcgrad.primitives.special_functions.incomplete_betas import beta_density
-from funcgrad.primitives.special_functions.incomplete_gammas import gamma_density
-from funcgrad.primitives.special_functions.student import stdtr, stdtrit
+from funcgrad._primitives.special_functions.beta_tails import log_betainc_factor
+from funcgrad._primitives.special_functions.entropies import log_ratio
+from funcgrad._primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
+from funcgrad._primitives.special_functions.incomplete_betas import beta_density
+from funcgrad._primitives.special_functions.incomplete_gammas import gamma_density
+from funcgrad._primitives.special_functions.student import stdtr, stdtrit
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import holding, split, times_log1p, times_log_ratio
 from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
-from funcgrad.tensor import Tensor, apply, apply2
+from funcgrad.tensor.tensor import Tensor, apply, apply2
 
 
 def _log_gamma_density(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:

@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad.primitives.special_functions.entropies import log_ratio
+from funcgrad._primitives.special_functions.entropies import log_ratio
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import chosen, holding, split, times_log_ratio
 from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.scipy.stats.log_probabilities import log_probability
-from funcgrad.tensor import Tensor, apply2
+from funcgrad.tensor.tensor import Tensor, apply2
 
 _TERMS: Final = 14
 """The number of terms of the exponential series in at most 0.1; second derivatives lose two."""

@@ -14,7 +14,7 @@ at points that hypothesis draws; a law needs no hypothesis itself.
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.testing.laws.derivative_laws import (
     chain_rule,
     grad_is_numerical,

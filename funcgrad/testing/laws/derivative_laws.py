@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcgrad._core.pytrees import flatten, unflatten
+from funcgrad._core.trace import Value
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.testing.gradients import compare_with_numerical
 from funcgrad.testing.laws.trials import Claim, LawAtPoint, arrays, judge, tensors, trial_of
 from funcgrad.testing.numerical import inner
 from funcgrad.testing.report import number
 from funcgrad.testing.subject import Array, subject_of
-from funcgrad.trace import Value
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
-from funcgrad.trees import flatten, unflatten
 
 
 def modes_agree(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:

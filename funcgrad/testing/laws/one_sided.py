@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.floating_errors import quiet
+from funcgrad._base.floating_errors import quiet
 from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, modes_agree
 from funcgrad.testing.laws.trials import LawAtPoint, trial_of

@@ -19,17 +19,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import ArgumentError
-from funcgrad.floating_errors import quiet
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, vjp_of
 from funcgrad.testing.laws.trials import LawAtPoint, arrays, tensors, trial_of
 from funcgrad.testing.numerical import inner, precision_of
 from funcgrad.testing.report import number, row
 from funcgrad.testing.subject import Array
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
 
 _HALVINGS: Final = 64
 _WINDOW: Final = 4

@@ -9,14 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._hooks.keys import repetition
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import CheckError
-from funcgrad.floating_errors import quiet
-from funcgrad.key_uses import repetition
 from funcgrad.numpy.joining import stack
-from funcgrad.shape import dtype_of, is_inexact
-from funcgrad.staging.jit import jit
-from funcgrad.tensor import tensor, wrap
+from funcgrad.tensor.tensor import tensor, wrap
 from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, vjp_of
 from funcgrad.testing.laws.trials import (
@@ -32,9 +35,6 @@ from funcgrad.testing.laws.trials import (
 from funcgrad.testing.report import row
 from funcgrad.testing.source_texts import example_text
 from funcgrad.testing.subject import Array, Pytree
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.reverse import vjp
-from funcgrad.users_values import ArrayLike
 
 _EXAMPLES: Final = 3
 _DTYPES: Final = ("float32", "float64")
@@ -145,7 +145,7 @@ def jit_is_eager(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -
 
 
 def _inexact(out: Pytree) -> list[Any]:
-    return [leaf for leaf in trees.leaves(out) if is_inexact(dtype_of(tensor(leaf)))]
+    return [leaf for leaf in pytrees.leaves(out) if is_inexact(dtype_of(tensor(leaf)))]
 
 
 def pure(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
@@ -287,7 +287,9 @@ def dtype_kept(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> 
     law = "laws.dtype_kept"
     trial_of(law, f, args, seed)
     for dtype in _DTYPES:
-        cast = tuple([trees.map(lambda leaf, dtype=dtype: _cast(leaf, dtype), arg) for arg in args])
+        cast = tuple(
+            [pytrees.map(lambda leaf, dtype=dtype: _cast(leaf, dtype), arg) for arg in args]
+        )
         trial = trial_of(law, f, cast, seed)
         with quiet(), repetition():
             pushed = jvp_of(trial, trial.point, trial.direction())

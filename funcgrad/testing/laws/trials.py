@@ -12,13 +12,15 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from funcgrad import trees
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hooks.keys import repetition
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import CheckError, DifferentiationError, FuncgradError
-from funcgrad.floating_errors import quiet
-from funcgrad.key_uses import repetition
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import Tensor, wrap
+from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.testing.disagreements import note
 from funcgrad.testing.gradients import drawn, generator_of
 from funcgrad.testing.numerical import precision_of
@@ -26,8 +28,6 @@ from funcgrad.testing.report import number, row
 from funcgrad.testing.rounding_noise import noise
 from funcgrad.testing.source_texts import example_text
 from funcgrad.testing.subject import Array, Pytree, Subject, subject_of
-from funcgrad.transforms.arguments import check_function
-from funcgrad.users_values import ArrayLike, operand
 
 _REPETITIONS: Final = 4
 _SCATTER: Final = 8.0
@@ -263,17 +263,17 @@ def _worst(
 
 def leaves_of(law: str, out: Pytree) -> tuple[list[Array], list[str], Any]:
     """List the leaves of a result, inexact or not, with their paths."""
-    leaves, structure = trees.flatten(out)
+    leaves, structure = pytrees.flatten(out)
     values = [np.asarray(wrap(operand(leaf, f"{law}: the function's result"))) for leaf in leaves]
     return values, [f"result{path}" for path in structure.paths()], structure
 
 
 def changed_point(trial: LawAtPoint, point: Sequence[ArrayLike]) -> tuple[Any, ...]:
     """Replace the inexact leaves of the arguments."""
-    leaves, structure = trees.flatten(trial.args)
+    leaves, structure = pytrees.flatten(trial.args)
     following = iter(point)
     replaced = [
         wrap(next(following)) if is_inexact(np.asarray(leaf).dtype) else leaf for leaf in leaves
     ]
-    args: tuple[Any, ...] = trees.unflatten(structure, replaced)
+    args: tuple[Any, ...] = pytrees.unflatten(structure, replaced)
     return args

@@ -7,10 +7,12 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import Value
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, DtypeError
-from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import real_number
-from funcgrad.shape import is_inexact
 from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, named
 from funcgrad.testing.laws.trials import (
@@ -26,8 +28,6 @@ from funcgrad.testing.laws.trials import (
 from funcgrad.testing.numerical import precision_of
 from funcgrad.testing.report import number, row
 from funcgrad.testing.subject import Array
-from funcgrad.trace import Value
-from funcgrad.transforms.arguments import check_function
 
 Computation: TypeAlias = Callable[[Sequence[Any]], tuple[list[Array], list[Array], list[Any]]]
 

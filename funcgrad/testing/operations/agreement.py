@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.trace import Raw, Value, bind
+from funcgrad._core.users_values import ArrayLike
 from funcgrad.errors import CheckError
-from funcgrad.floating_errors import quiet
 from funcgrad.testing.operations.cases import Case
-from funcgrad.trace import Raw, Value, bind
-from funcgrad.users_values import ArrayLike
 
 ROUNDING: Final = MappingProxyType({2: 1e-2, 4: 1e-4, 8: 1e-9})
 """By the bytes of a real number: how far two ways to one derivative may part."""

@@ -7,6 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.trace import Value
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.testing.operations.agreement import (
     batch_of,
     coarsest,
@@ -20,10 +24,6 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.declarations import is_differentiated
 from funcgrad.testing.operations.properties import AtSamples, Property
-from funcgrad.trace import Value
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
 
 
 def _has_arguments(case: Case) -> bool:

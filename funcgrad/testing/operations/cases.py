@@ -2,7 +2,7 @@
 
 The references are NumPy's own: values of ``evaluate``, differences of values, loops over examples.
 
->>> from funcgrad.primitives.elementwise import multiply
+>>> from funcgrad._primitives.elementwise import multiply
 >>> case = next(cases_of(multiply))
 >>> case.described()
 'multiply(float64 (3,), float64 (3,))'
@@ -19,13 +19,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad.floating_errors import quiet
-from funcgrad.primitive import DISCRETE, Primitive, Sample
-from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.shape import is_inexact
-from funcgrad.tensor import apply, wrap
-from funcgrad.trace import Raw, Value
-from funcgrad.users_values import read_only
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.primitive import DISCRETE, Primitive, Sample
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import Raw, Value
+from funcgrad._core.users_values import read_only
+from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad.tensor.tensor import apply, wrap
 
 Arrays: TypeAlias = tuple[Any, ...]
 Dtypes: TypeAlias = Mapping[np.dtype[Any], np.dtype[Any]]

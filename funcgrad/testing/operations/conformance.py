@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.primitive import Primitive
 from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.primitive import Primitive
 from funcgrad.testing.operations.batches import BATCHES
 from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.declarations import DECLARATIONS

@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.primitive import DISCRETE, Linear, Partials, Primitive, Sample
+from funcgrad._core.specs import Spec, is_inexact, spec_of
+from funcgrad._core.structure.structures import Control
+from funcgrad._primitives.elementwise import batch_elementwise
 from funcgrad.errors import CheckError
-from funcgrad.primitive import DISCRETE, Linear, Partials, Primitive, Sample
-from funcgrad.primitives.elementwise import batch_elementwise
-from funcgrad.shape import Spec, is_inexact, spec_of
-from funcgrad.structure import Control
-from funcgrad.tensor import apply
+from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.agreement import (
     differences,
     directions,

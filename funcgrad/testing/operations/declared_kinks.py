@@ -13,16 +13,16 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._core.primitive import DISCRETE, Primitive, Sample
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import Raw
+from funcgrad._transforms.encounters import encounters
+from funcgrad._transforms.forward import jvp
 from funcgrad.errors import FuncgradError
-from funcgrad.primitive import DISCRETE, Primitive, Sample
-from funcgrad.shape import is_inexact
 from funcgrad.testing.operations.agreement import require
 from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.declarations import is_elementwise
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
-from funcgrad.trace import Raw
-from funcgrad.transforms.encounters import encounters
-from funcgrad.transforms.forward import jvp
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -10,11 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.primitive import Linearized, Primitive, Sample
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.trace import Raw, Value
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.linear import linearize
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import DegenerateError
 from funcgrad.numpy.reductions import sum as summed
 from funcgrad.numpy.selection import where
-from funcgrad.primitive import Linearized, Primitive, Sample
-from funcgrad.shape import dtype_of
 from funcgrad.testing.operations.agreement import (
     ROUNDING,
     coarsest,
@@ -37,10 +41,6 @@ from funcgrad.testing.operations.declarations import (
     takes_other_dtypes,
 )
 from funcgrad.testing.operations.properties import AtSamples, Property
-from funcgrad.trace import Raw, Value
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.linear import linearize
-from funcgrad.transforms.reverse import vjp
 
 
 def _is_smooth(case: Case) -> bool:

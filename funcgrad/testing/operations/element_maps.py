@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad.folds import Fold
-from funcgrad.places import Places
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.shape import Shape, spec_of
-from funcgrad.structure import (
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.specs import Shape, spec_of
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.index_maps import Places
+from funcgrad._core.structure.structures import (
     Contraction,
     Elementwise,
     Factored,
@@ -23,12 +23,12 @@ from funcgrad.structure import (
     Scan,
     Scatter,
 )
+from funcgrad._core.trace import Raw, Value
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.factored_matrices import factored
 from funcgrad.testing.operations.interpreter import drawn, folded, gathered, scanned, scattered
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
-from funcgrad.trace import Raw, Value
 
 # ------------------------------------------------------------------------------ memory
 

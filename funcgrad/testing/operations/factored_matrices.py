@@ -2,7 +2,7 @@
 
 Nothing is asked of ``evaluate``. A matrix without factors gives None.
 
->>> from funcgrad.factorizations import Factorization, Factors, FromFactors
+>>> from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 >>> form = Factorization(Factors.ELIMINATION, FromFactors.DETERMINANT)
 >>> (determinant,) = factored(form, np.array([[2.0, 1.0], [1.0, 3.0]]))
 >>> float(determinant.real)
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad.factorizations import Factorization, Factors, FromFactors
+from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 
 Matrix: TypeAlias = np.ndarray[Any, Any]
 

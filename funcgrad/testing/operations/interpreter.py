@@ -3,7 +3,7 @@
 Arrays are lists of NumPy's numbers in C order beside their shapes; nothing is asked of
 ``evaluate``. So it shows what a compiler can know of an operation.
 
->>> from funcgrad.folds import SUM
+>>> from funcgrad._core.structure.folds import SUM
 >>> folded(SUM, np.dtype(int), ([1, 2, 3, 4],), (2, 2), (1,))
 [np.int64(3), np.int64(7)]
 """
@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad import intrinsics
+from funcgrad._core import intrinsics
+from funcgrad._core.specs import Shape
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.index_maps import Places, dense_strides
+from funcgrad._core.trace import Raw
 from funcgrad.errors import CheckError
-from funcgrad.folds import Fold
-from funcgrad.places import Places, dense_strides
-from funcgrad.shape import Shape
-from funcgrad.trace import Raw
 
 
 def folded(

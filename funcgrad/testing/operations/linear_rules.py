@@ -7,10 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.primitive import Linear, Linearized, Primitive, Selection
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.trace import Raw, Value
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.linear import linear_transpose
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import FuncgradError
-from funcgrad.primitive import Linear, Linearized, Primitive, Selection
-from funcgrad.shape import dtype_of
-from funcgrad.staging.jit import jit
 from funcgrad.testing.operations.agreement import (
     ROUNDING,
     coarsest,
@@ -24,10 +28,6 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.declarations import is_differentiated
 from funcgrad.testing.operations.properties import AtSamples, Property
-from funcgrad.trace import Raw, Value
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.linear import linear_transpose
-from funcgrad.transforms.reverse import vjp
 
 
 def _has_derivative(case: Case) -> bool:

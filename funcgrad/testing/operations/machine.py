@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcgrad import intrinsics
-from funcgrad.quick_dataclasses import dataclass
-from funcgrad.trace import Raw
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import intrinsics
+from funcgrad._core.trace import Raw
 
 Operand = Any
 """A register, or a Python number that stands in a formula."""
@@ -69,7 +69,7 @@ class Register:
 
 
 class Machine:
-    """An algebra, as ``funcgrad.intrinsics`` is one: its functions emit instructions.
+    """An algebra, as ``funcgrad._core.intrinsics`` is one: its functions emit instructions.
 
     Attributes
     ----------

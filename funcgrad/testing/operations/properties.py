@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.primitive import Primitive
 from funcgrad.errors import CheckError
-from funcgrad.floating_errors import quiet
-from funcgrad.primitive import Primitive
-from funcgrad.quick_dataclasses import dataclass
 from funcgrad.testing.operations.cases import Case, representatives
 
 

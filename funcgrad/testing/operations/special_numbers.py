@@ -8,10 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.specs import is_inexact
+from funcgrad._core.trace import Value
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import CheckError
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.shape import is_inexact
-from funcgrad.staging.jit import jit
 from funcgrad.testing.operations.agreement import (
     ROUNDING,
     batch_of,
@@ -27,10 +31,6 @@ from funcgrad.testing.operations.declarations import (
     takes_other_dtypes,
 )
 from funcgrad.testing.operations.properties import AtOnce, Property
-from funcgrad.trace import Value
-from funcgrad.transforms.batch import vmap
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.reverse import vjp
 
 _SPECIAL: Final = (0.0, -0.0, np.inf, -np.inf, np.nan)
 

@@ -6,9 +6,12 @@ import pickle
 from collections.abc import Sequence
 from typing import Final
 
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.program import Program
-from funcgrad.staging.jit import jit
+from funcgrad._core.trace import Value
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
+from funcgrad._staging.jit import jit
+from funcgrad._transforms.reverse import vjp
+from funcgrad._transforms.stage import program
 from funcgrad.testing.operations.agreement import (
     ROUNDING,
     coarsest,
@@ -20,9 +23,6 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.declarations import is_differentiated
 from funcgrad.testing.operations.properties import AtSamples, Property
-from funcgrad.trace import Value
-from funcgrad.transforms.reverse import vjp
-from funcgrad.transforms.stage import program
 
 
 def _require_values(case: Case, outs: Value, subject: str) -> None:

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Trait
+from funcgrad._core.trace import Raw
 from funcgrad.errors import CheckError
-from funcgrad.primitive import Primitive
-from funcgrad.structure import Trait
 from funcgrad.testing.operations.agreement import require, require_bits
 from funcgrad.testing.operations.cases import Case, cases_of
 from funcgrad.testing.operations.linear_rules import require_superposition
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
-from funcgrad.trace import Raw
 
 _EXTREME: Final = (0.0, -0.0, 1.0, -1.5, 0.1, 3e38, -3e38, 1e-45, np.inf, -np.inf, np.nan)
 

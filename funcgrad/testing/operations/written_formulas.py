@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad import intrinsics
-from funcgrad.algebra import body_of
-from funcgrad.primitive import Primitive, Sample
-from funcgrad.structure import UNEVEN, Elementwise
+from funcgrad._core import intrinsics
+from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._core.structure.structures import UNEVEN, Elementwise
+from funcgrad._core.trace import Raw, Value
+from funcgrad._primitives.algebra import body_of
+from funcgrad._transforms.stage import program
 from funcgrad.testing.operations.agreement import (
     require,
     require_near,
@@ -23,8 +25,6 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.machine import Machine, Register
 from funcgrad.testing.operations.properties import AtSamples, Property
-from funcgrad.trace import Raw, Value
-from funcgrad.transforms.stage import program
 
 
 def formula_of(primitive: Primitive) -> Callable[..., Any] | None:

@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--funcgrad-nans"):
         _raise_nans()
     if config.getoption("--funcgrad-eager"):
-        from funcgrad.staging.eagerness import EAGER
+        from funcgrad._staging.eagerness import EAGER
 
         token = EAGER.set(True)
         config.add_cleanup(lambda: EAGER.reset(token))

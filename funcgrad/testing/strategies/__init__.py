@@ -21,7 +21,7 @@ Hypothesis is imported when a strategy is made. What it has itself (integers, sh
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.testing.point_strategy import Like, points
 from funcgrad.testing.strategies.arrays import (
     dtypes,

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad import trees
+from funcgrad._core.pytrees import flatten, unflatten
+from funcgrad._core.specs import DTYPES, Shape, dtype_of, is_inexact
 from funcgrad.errors import ArgumentError, DtypeError
 from funcgrad.numpy.options import integer, real_number
 from funcgrad.random.keys import key
-from funcgrad.shape import DTYPES, Shape, dtype_of, is_inexact
-from funcgrad.tensor import Tensor, tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.testing.strategies.smooth_numbers import (
     Drawn,
     Strategy,
@@ -310,7 +310,7 @@ def like(tree: Pytree, elements: Drawn = None) -> Strategy:
     """
     name = "strategies.like"
     st = hypothesis_for(name)
-    leaves, structure = trees.flatten(tree)
+    leaves, structure = flatten(tree)
     strategies = []
     for leaf in leaves:
         value = tensor(leaf)
@@ -319,5 +319,5 @@ def like(tree: Pytree, elements: Drawn = None) -> Strategy:
             _drawn_tensors(name, value.dtype, value.shape, elements) if inexact else st.just(leaf)
         )
         strategies.append(drawn)
-    strategy: Strategy = st.tuples(*strategies).map(lambda xs: trees.unflatten(structure, xs))
+    strategy: Strategy = st.tuples(*strategies).map(lambda xs: unflatten(structure, xs))
     return strategy

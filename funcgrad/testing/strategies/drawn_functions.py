@@ -20,18 +20,18 @@ import numpy as np
 import funcgrad.nn as nn
 import funcgrad.numpy as array_functions
 import funcgrad.scipy.special as special
+from funcgrad._base.floating_errors import quiet
+from funcgrad._base.locks import cached_property
+from funcgrad._core.primitive import DISCRETE, Partials, Primitive
+from funcgrad._core.specs import Shape
+from funcgrad._core.structure.structures import Elementwise
+from funcgrad._core.trace import Value
+from funcgrad._transforms.encounters import encounters
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.stage import program
 from funcgrad.errors import ArgumentError, FuncgradError
-from funcgrad.floating_errors import quiet
 from funcgrad.numpy.options import integer
-from funcgrad.primitive import DISCRETE, Partials, Primitive
-from funcgrad.process_locks import cached_property
-from funcgrad.shape import Shape
-from funcgrad.structure import Elementwise
 from funcgrad.testing.strategies.smooth_numbers import Strategy, checked_shape, hypothesis_for
-from funcgrad.trace import Value
-from funcgrad.transforms.encounters import encounters
-from funcgrad.transforms.forward import jvp
-from funcgrad.transforms.stage import program
 
 ShapeLike: TypeAlias = "int | Sequence[int] | Sequence[Sequence[int]]"
 

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer, pair, real_number
-from funcgrad.tensor import tensor
+from funcgrad.tensor.tensor import tensor
 from funcgrad.testing.strategies.arrays import dtype_for
 from funcgrad.testing.strategies.smooth_numbers import (
     Strategy,

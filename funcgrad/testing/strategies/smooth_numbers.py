@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._core.specs import Shape
 from funcgrad.errors import ArgumentError, MissingPackageError, ShapeError
 from funcgrad.numpy.options import shape_argument
-from funcgrad.shape import Shape
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

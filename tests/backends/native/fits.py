@@ -1,6 +1,6 @@
 """Fits the polynomials of the native backend's functions; prints ``coefficients.py``.
 
-    python -m tests.backends.native.fits > funcgrad/backends/native/coefficients.py
+    python -m tests.backends.native.fits > funcgrad/_backends/native/coefficients.py
 
 A polynomial interpolates its function at Chebyshev's points, whose error is within a factor of two
 or so of the least that a polynomial of that degree can have.

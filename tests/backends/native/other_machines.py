@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import funcgrad as fg
-from funcgrad.backends.native.native_backend import NATIVE, NativeBackend
-from funcgrad.backends.native.processor import Processor, Toolchain
-from funcgrad.trace import concrete
+from funcgrad._backends.native.native_backend import NATIVE, NativeBackend
+from funcgrad._backends.native.processor import Processor, Toolchain
+from funcgrad._core.trace import concrete
 from tests.backends.native.vector_functions import AVX2, GENERIC, HOST
 
 OTHERS = (GENERIC,) if HOST.is_arm else (GENERIC, AVX2)

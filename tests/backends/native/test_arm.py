@@ -15,11 +15,11 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import thread_pool
-from funcgrad.backends.native.builtin_entry import CALLS, runtime_text
-from funcgrad.backends.native.cpython import symbols
-from funcgrad.backends.native.native_backend import NativeBackend
-from funcgrad.backends.native.processor import LLVM, Processor, Toolchain
+from funcgrad._backends.native import thread_pool
+from funcgrad._backends.native.builtin_entry import CALLS, runtime_text
+from funcgrad._backends.native.cpython import symbols
+from funcgrad._backends.native.native_backend import NativeBackend
+from funcgrad._backends.native.processor import LLVM, Processor, Toolchain
 
 GRAVITON = Processor("generic", "", 128, "aarch64-unknown-linux-gnu")
 APPLE = Processor("apple-m1", "", 128, "arm64-apple-darwin24.0")

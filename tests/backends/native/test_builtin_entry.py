@@ -18,10 +18,10 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.interface import MISS
-from funcgrad.backends.native import cpython
-from funcgrad.backends.native.cpython import ArrayLayout
-from funcgrad.staging.jit import Jitted
+from funcgrad._backends.interface import MISS
+from funcgrad._backends.native import cpython
+from funcgrad._backends.native.cpython import ArrayLayout
+from funcgrad._staging.jit import Jitted
 
 pytest.importorskip("llvmlite")
 
@@ -306,7 +306,7 @@ def test_errors_in_callbacks_are_evaluation_s_and_interrupts_go_through() -> Non
 
 
 def test_threads_share_a_function_while_it_improves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funcgrad.backends.native.native_code._PATIENCE", 100_000)
+    monkeypatch.setattr("funcgrad._backends.native.native_code._PATIENCE", 100_000)
     f = native(lambda x: fnp.sum(fnp.sort(fnp.tanh(x)) * x))
     inputs = [fg.tensor(np.linspace(0.1, k, 50)) for k in range(1, 9)]
     expected = [float(f(x)) for x in inputs]

@@ -14,13 +14,13 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.code_cache import digest, read_code, write_code
+from funcgrad._backends.native.code_cache import digest, read_code, write_code
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import processor
-from funcgrad.backends.native.native_code import BEST
-from funcgrad.backends.native.processor import Toolchain
+from funcgrad._backends.native import processor
+from funcgrad._backends.native.native_code import BEST
+from funcgrad._backends.native.processor import Toolchain
 
 NAME = digest(["some", "code"])
 TEXT = "define i64 @five() { ret i64 5 } ; " + "x" * 5000
@@ -106,7 +106,7 @@ def test_where_nothing_can_be_written_nothing_is(
 
 
 def test_the_oldest_files_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funcgrad.backends.native.code_cache._MOST_FILES", 10)
+    monkeypatch.setattr("funcgrad._backends.native.code_cache._MOST_FILES", 10)
     for k in range(10):
         write_code(f"{k}", b"code")
         os.utime(folder / f"{k}", (k, k))
@@ -148,7 +148,7 @@ def test_a_program_is_the_same_from_disk(folder: Path) -> None:
 
 WRITER = """
 import sys
-from funcgrad.backends.native.code_cache import read_code, write_code
+from funcgrad._backends.native.code_cache import read_code, write_code
 name, size = sys.argv[1], int(sys.argv[2])
 print("ready", flush=True)
 while True:

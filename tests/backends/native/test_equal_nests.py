@@ -12,8 +12,8 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native.arena import LARGE
-from funcgrad.backends.native.bound_formulas import BoundFormula
+from funcgrad._backends.native.arena import LARGE
+from funcgrad._backends.native.bound_formulas import BoundFormula
 
 X = np.random.default_rng(0).standard_normal((8, 16))
 W = X.T @ X / 16.0

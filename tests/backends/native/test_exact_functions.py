@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_backend import EXACT, NATIVE
+from funcgrad._backends.native.native_backend import EXACT, NATIVE
 from tests.backends.native.vector_functions import EDGES, HOST
 
 pytest.importorskip("llvmlite")

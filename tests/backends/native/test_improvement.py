@@ -18,11 +18,11 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import native_code
-from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.backends.native.native_code import BEST
-from funcgrad.backends.native.processor import Toolchain
-from funcgrad.process_locks import begin_thread
+from funcgrad._backends.native import native_code
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._backends.native.native_code import BEST
+from funcgrad._backends.native.processor import Toolchain
+from funcgrad._base.locks import begin_thread
 
 
 def sines(count: int) -> Callable[[Any], Any]:
@@ -87,8 +87,8 @@ import atexit, os, sys, threading, time, warnings
 import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_code import BEST
-from funcgrad.backends.native.processor import Toolchain
+from funcgrad._backends.native.native_code import BEST
+from funcgrad._backends.native.processor import Toolchain
 
 warnings.simplefilter("ignore", DeprecationWarning)  # newer versions tell of threads at forks
 compile_, begun = Toolchain._compile, []

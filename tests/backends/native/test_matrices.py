@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.backends.native.plan_steps import Elimination
-from funcgrad.backends.native.planner import plan_of
-from funcgrad.backends.native.processor import Processor
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._backends.native.plan_steps import Elimination
+from funcgrad._backends.native.planner import plan_of
+from funcgrad._backends.native.processor import Processor
+from funcgrad._primitives.identity_product import identity_product
 from funcgrad.errors import MatrixError
-from funcgrad.primitives.identity_product import identity_product
 from tests.backends.native.other_machines import OTHERS
 from tests.backends.native.other_machines import machine_code_of as run
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native import native_code, product_text
-from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.backends.native.plan_steps import MatrixProduct
-from funcgrad.backends.native.planner import plan_of
-from funcgrad.backends.native.processor import Processor
+from funcgrad._backends.native import native_code, product_text
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._backends.native.plan_steps import MatrixProduct
+from funcgrad._backends.native.planner import plan_of
+from funcgrad._backends.native.processor import Processor
 from tests.backends.native.other_machines import OTHERS, machine_code_of
 from tests.conformance import in_turn
 

@@ -18,16 +18,16 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.cpython import COPYING, NativeError
-from funcgrad.backends.native.function_text import PLAIN, Arithmetic, SharedFunction
-from funcgrad.backends.native.native_backend import EXACT, NATIVE, NativeBackend
-from funcgrad.backends.native.native_code import SharedCode, native_code_of
-from funcgrad.backends.native.plan_steps import Nest
-from funcgrad.backends.native.planner import plan_of
-from funcgrad.backends.native.processor import Toolchain
-from funcgrad.primitive import Primitive
-from funcgrad.structure import Elementwise, Movement
-from funcgrad.trace import concrete
+from funcgrad._backends.native.cpython import COPYING, NativeError
+from funcgrad._backends.native.function_text import PLAIN, Arithmetic, SharedFunction
+from funcgrad._backends.native.native_backend import EXACT, NATIVE, NativeBackend
+from funcgrad._backends.native.native_code import SharedCode, native_code_of
+from funcgrad._backends.native.plan_steps import Nest
+from funcgrad._backends.native.planner import plan_of
+from funcgrad._backends.native.processor import Toolchain
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Elementwise, Movement
+from funcgrad._core.trace import concrete
 from tests.conformance import every_case, every_primitive, representatives
 
 pytest.importorskip("llvmlite")

@@ -10,7 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_code import BEST, FIRST
+from funcgrad._backends.native.native_code import BEST, FIRST
 from tests.backends.native.test_native import assert_same
 from tests.backends.native.test_native_levels import begin_with_the_best
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad.backends.native.lanes import NotEmitted
-from funcgrad.backends.native.nest_planning import neutral_of
-from funcgrad.primitives.cumulative import cumulative_sum
-from funcgrad.primitives.recurrence import recurrence
-from funcgrad.tensor import apply
+from funcgrad._backends.native.lanes import NotEmitted
+from funcgrad._backends.native.nest_planning import neutral_of
+from funcgrad._primitives.cumulative import cumulative_sum
+from funcgrad._primitives.recurrence import recurrence
+from funcgrad.tensor.tensor import apply
 from tests.backends.native.test_native import assert_same
 from tests.backends.native.test_native_loops import called_back
 

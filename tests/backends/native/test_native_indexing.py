@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.folds import SUM, Fold
-from funcgrad.places import IndexArray, Places
-from funcgrad.primitive import DISCRETE, Primitive
-from funcgrad.shape import Spec
-from funcgrad.structure import Gather, Scatter
-from funcgrad.tensor import apply
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._core.primitive import DISCRETE, Primitive
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.folds import SUM, Fold
+from funcgrad._core.structure.index_maps import IndexArray, Places
+from funcgrad._core.structure.structures import Gather, Scatter
+from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.interpreter import gathered, scattered
 from tests.backends.native.test_native import assert_same, native
 from tests.backends.native.test_native_loops import called_back

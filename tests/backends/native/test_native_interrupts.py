@@ -30,7 +30,7 @@ def test_interrupts_come_out_and_code_is_improved_later(monkeypatch: pytest.Monk
     f, x = fg.jit(lambda x: fnp.sum(fnp.sqrt(x) * x), backend="native"), np.ones(10_000)
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr("funcgrad.backends.native.native_code.begin_thread", interrupt)
+            patch.setattr("funcgrad._backends.native.native_code.begin_thread", interrupt)
             with pytest.raises(Interrupt):
                 call_until_it_is_interrupted(f, x)
         # After the first interrupt the next call asks for a thread, again in vain.

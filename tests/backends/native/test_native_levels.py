@@ -12,18 +12,18 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.programs.program import Program
-from funcgrad.trace import concrete
+from funcgrad._core.trace import concrete
+from funcgrad._programs.program import Program
 from tests.conformance import every_case, every_primitive, representatives
 from tests.subjects import bits
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import native_code
-from funcgrad.backends.native.native_backend import NATIVE, NativeBackend
-from funcgrad.backends.native.native_code import BEST, FIRST
-from funcgrad.backends.native.native_module import NativeModule
-from funcgrad.backends.native.processor import Toolchain
+from funcgrad._backends.native import native_code
+from funcgrad._backends.native.native_backend import NATIVE, NativeBackend
+from funcgrad._backends.native.native_code import BEST, FIRST
+from funcgrad._backends.native.native_module import NativeModule
+from funcgrad._backends.native.processor import Toolchain
 
 Run = Callable[[], Sequence[Any]]
 

@@ -19,7 +19,7 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native.native_backend import NATIVE
+from funcgrad._backends.native.native_backend import NATIVE
 
 
 def is_long(f: Callable[..., Any], *args: Any) -> bool:

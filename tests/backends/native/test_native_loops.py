@@ -12,11 +12,11 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.control.loop_operation import LOOP
-from funcgrad.programs.program import Program
-from funcgrad.structure import Loop
-from funcgrad.tensor import apply
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._control.loop_operation import LOOP
+from funcgrad._core.structure.structures import Loop
+from funcgrad._programs.program import Program
+from funcgrad.tensor.tensor import apply
 from tests.backends.native.test_native import assert_same, native
 
 X = np.array([0.9, 0.4, 1.3])

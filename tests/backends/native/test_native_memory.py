@@ -8,8 +8,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.arena import MemoryPlan
-from funcgrad.backends.native.native_backend import NATIVE
+from funcgrad._backends.native.arena import MemoryPlan
+from funcgrad._backends.native.native_backend import NATIVE
 
 SIZE = 1000
 BYTES = 8 * SIZE

@@ -8,9 +8,9 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.native_backend import NATIVE
-from funcgrad.backends.native.plan_steps import MatrixProduct
-from funcgrad.backends.native.planner import plan_of
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._backends.native.plan_steps import MatrixProduct
+from funcgrad._backends.native.planner import plan_of
 from tests.backends.native.test_native import assert_same
 
 pytest.importorskip("llvmlite")

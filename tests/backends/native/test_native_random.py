@@ -10,10 +10,10 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.random_bits import BITS, SPLIT, fold_key, random_bits
-from funcgrad.structure import Random
-from funcgrad.tensor import apply
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Random
+from funcgrad._primitives.random_bits import BITS, SPLIT, fold_key, random_bits
+from funcgrad.tensor.tensor import apply
 from tests.backends.native.test_native import assert_same
 from tests.backends.native.test_native_loops import called_back
 

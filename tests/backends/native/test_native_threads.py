@@ -23,9 +23,9 @@ from tests.conformance import in_turn
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import function_site, product_text
-from funcgrad.backends.native.native_backend import EXACT, NATIVE
-from funcgrad.backends.native.thread_pool import POOL, has_threads
+from funcgrad._backends.native import function_site, product_text
+from funcgrad._backends.native.native_backend import EXACT, NATIVE
+from funcgrad._backends.native.thread_pool import POOL, has_threads
 
 pytestmark = pytest.mark.skipif(not has_threads(), reason="the system has no such threads")
 
@@ -280,7 +280,7 @@ import os, sys, threading, time, warnings
 import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.native.thread_pool import POOL
+from funcgrad._backends.native.thread_pool import POOL
 
 TASKS = "/proc/self/task"
 warnings.simplefilter("ignore", DeprecationWarning)  # newer versions tell of threads at forks

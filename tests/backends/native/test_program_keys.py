@@ -16,11 +16,11 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native import code_cache, native_code, program_keys
-from funcgrad.backends.native.function_text import PLAIN, Arithmetic
-from funcgrad.backends.native.native_backend import EXACT, NATIVE, NativeBackend
-from funcgrad.backends.native.program_keys import ProgramKeys
-from funcgrad.programs.program import Program
+from funcgrad._backends.native import code_cache, native_code, program_keys
+from funcgrad._backends.native.function_text import PLAIN, Arithmetic
+from funcgrad._backends.native.native_backend import EXACT, NATIVE, NativeBackend
+from funcgrad._backends.native.program_keys import ProgramKeys
+from funcgrad._programs.program import Program
 from tests.conformance import every_case, every_primitive
 from tests.practice.all_tasks import TASKS
 from tests.practice.libraries import funcgrad as library

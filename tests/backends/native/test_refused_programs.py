@@ -13,12 +13,12 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.staging.jit import JitWarning
+from funcgrad._staging.jit import JitWarning
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native.lanes import NotEmitted
-from funcgrad.backends.native.native_module import NativeModule
+from funcgrad._backends.native.lanes import NotEmitted
+from funcgrad._backends.native.native_module import NativeModule
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -33,12 +33,12 @@ def unwritten_step(patch: pytest.MonkeyPatch) -> str:
     def write(*_: object) -> None:
         raise NotEmitted("no such instruction")
 
-    patch.setattr("funcgrad.backends.native.native_backend.write_module", write)
+    patch.setattr("funcgrad._backends.native.native_backend.write_module", write)
     return "no such instruction"
 
 
 def unknown_symbol(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr("funcgrad.backends.native.native_backend.symbols", lambda: MappingProxyType({}))
+    patch.setattr("funcgrad._backends.native.native_backend.symbols", lambda: MappingProxyType({}))
     return "nobody knows the symbol"
 
 
@@ -46,7 +46,7 @@ def no_memory(patch: pytest.MonkeyPatch) -> str:
     def write(*_: object) -> None:
         raise MemoryError
 
-    patch.setattr("funcgrad.backends.native.native_backend.write_module", write)
+    patch.setattr("funcgrad._backends.native.native_backend.write_module", write)
     return "MemoryError"
 
 
@@ -60,7 +60,9 @@ def test_numpy_runs_what_cannot_be_compiled(
     fg.jit(lambda x: x, backend="native")(X)  # the code that all programs share is sound
     staged = fg.jit(f, backend="native")
     cause = spoil(monkeypatch)
-    monkeypatch.setattr("funcgrad.staging.jit.evaluated", None)  # which is slower than NumPy's text
+    monkeypatch.setattr(
+        "funcgrad._staging.jit.evaluated", None
+    )  # which is slower than NumPy's text
     with pytest.warns(JitWarning, match=cause) as caught:
         results = [staged(X) for _ in range(4)]
     assert len(caught) == 1

@@ -12,10 +12,10 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native.function_text import SharedFunction
-from funcgrad.backends.native.native_backend import NATIVE, NativeBackend
-from funcgrad.backends.native.native_code import FIRST
-from funcgrad.backends.native.processor import Toolchain
+from funcgrad._backends.native.function_text import SharedFunction
+from funcgrad._backends.native.native_backend import NATIVE, NativeBackend
+from funcgrad._backends.native.native_code import FIRST
+from funcgrad._backends.native.processor import Toolchain
 from tests.practice.all_tasks import TASKS
 from tests.practice.libraries import funcgrad
 

@@ -20,11 +20,11 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.process_locks import ProcessLock, begin_thread, uninterrupted
+from funcgrad._base.locks import ProcessLock, begin_thread, uninterrupted
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native.processor import Toolchain
+from funcgrad._backends.native.processor import Toolchain
 
 # Python cannot raise what interrupts a finalizer, or a weak reference's function.
 pytestmark = [

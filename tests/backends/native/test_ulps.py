@@ -10,7 +10,7 @@ import funcgrad as fg
 
 pytest.importorskip("llvmlite")
 
-from funcgrad.backends.native.coefficients import PIECES, POLYNOMIALS, TWO_OVER_PI
+from funcgrad._backends.native.coefficients import PIECES, POLYNOMIALS, TWO_OVER_PI
 from tests.backends.native import fits
 from tests.backends.native.ulps import greatest
 from tests.backends.native.vector_functions import (

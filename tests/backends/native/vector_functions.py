@@ -9,18 +9,18 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad import intrinsics
-from funcgrad.backends.native.function_text import (
+from funcgrad._backends.native.function_text import (
     Arithmetic,
     FunctionText,
     module_text,
     needed,
 )
-from funcgrad.backends.native.lanes import NotEmitted, Value, element_type
-from funcgrad.backends.native.processor import Code, Processor, Toolchain, host
-from funcgrad.backends.native.registers import Registers
-from funcgrad.backends.native.vector_memory import load, store
-from funcgrad.quick_dataclasses import dataclass
+from funcgrad._backends.native.lanes import NotEmitted, Value, element_type
+from funcgrad._backends.native.processor import Code, Processor, Toolchain, host
+from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.vector_memory import load, store
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import intrinsics
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

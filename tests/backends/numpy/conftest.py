@@ -2,7 +2,7 @@
 
 import pytest
 
-from funcgrad.backends import choice
+from funcgrad._backends import choice
 
 
 @pytest.fixture(autouse=True)

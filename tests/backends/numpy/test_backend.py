@@ -15,18 +15,18 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.algebra import body_of
-from funcgrad.backends.interface import Backend, Compiled, evaluated
-from funcgrad.backends.numpy.backend import NUMPY, compile_program
-from funcgrad.backends.numpy.literals import array_text, number_text
-from funcgrad.backends.numpy.writer import numpy_source
+from funcgrad._backends.interface import Backend, Compiled, evaluated
+from funcgrad._backends.numpy.backend import NUMPY, compile_program
+from funcgrad._backends.numpy.literals import array_text, number_text
+from funcgrad._backends.numpy.writer import numpy_source
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.trace import concrete
+from funcgrad._primitives.algebra import body_of
+from funcgrad._primitives.elementwise import elementwise
+from funcgrad._programs.equation import exact_key
+from funcgrad._programs.program import Program
 from funcgrad.errors import GuardError, ProgramError
-from funcgrad.primitive import Primitive
-from funcgrad.primitives.elementwise import elementwise
-from funcgrad.programs.equation import exact_key
-from funcgrad.programs.program import Program
-from funcgrad.tensor import apply1
-from funcgrad.trace import concrete
+from funcgrad.tensor.tensor import apply1
 from tests.conformance import every_case, every_primitive, in_turn, representatives
 from tests.subjects import function_of
 

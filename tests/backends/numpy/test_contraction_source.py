@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.primitives.contraction import contract
-from funcgrad.primitives.products import plan_product
-from funcgrad.tensor import apply
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._primitives.contraction import contract
+from funcgrad._primitives.products import plan_product
+from funcgrad.tensor.tensor import apply
 
 rng = np.random.default_rng(0)
 

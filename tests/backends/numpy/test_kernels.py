@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.fusion import Kernel
-from funcgrad.backends.numpy.plan import plan_of
-from funcgrad.backends.numpy.writer import numpy_source
-from funcgrad.passes.pipeline import optimize
-from funcgrad.primitive import Primitive
-from funcgrad.programs.liveness import makes_its_own
-from funcgrad.programs.program import Program
-from funcgrad.trace import concrete
+from funcgrad._backends.numpy.fusion import Kernel
+from funcgrad._backends.numpy.plan import plan_of
+from funcgrad._backends.numpy.writer import numpy_source
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.trace import concrete
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.liveness import makes_its_own
+from funcgrad._programs.program import Program
 from tests.conformance import every_case, every_primitive, representatives
 from tests.subjects import function_of
 

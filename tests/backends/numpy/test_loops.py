@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad.backends.numpy import step_memory
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.blocks import DEEPEST
-from funcgrad.backends.numpy.prepare import prepared
-from funcgrad.backends.numpy.writer import numpy_source
+from funcgrad._backends.numpy import step_memory
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.blocks import DEEPEST
+from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._backends.numpy.writer import numpy_source
+from funcgrad._passes.pipeline import optimize
 from funcgrad.errors import GuardError
-from funcgrad.passes.pipeline import optimize
 from tests.control.nests import LIBRARY, function_of, nests
 from tests.strangers.iteration import iterate, iterated
 from tests.subjects import assert_bits

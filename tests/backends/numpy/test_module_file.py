@@ -15,8 +15,8 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, nn
-from funcgrad.backends.numpy.carried import Carried, NotCarriedError
-from funcgrad.trace import bind
+from funcgrad._backends.numpy.carried import Carried, NotCarriedError
+from funcgrad._core.trace import bind
 from tests.conformance import every_primitive
 from tests.practice.all_tasks import TASKS
 from tests.practice.libraries import funcgrad

@@ -15,14 +15,14 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.fusion import Kernel
-from funcgrad.backends.numpy.plan import Plan, plan_of
-from funcgrad.passes.pipeline import optimize
-from funcgrad.primitives.identity_product import identity_product
-from funcgrad.programs.inline import inlined
-from funcgrad.programs.liveness import aliases
-from funcgrad.programs.program import Program
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.fusion import Kernel
+from funcgrad._backends.numpy.plan import Plan, plan_of
+from funcgrad._passes.pipeline import optimize
+from funcgrad._primitives.identity_product import identity_product
+from funcgrad._programs.inline import inlined
+from funcgrad._programs.liveness import aliases
+from funcgrad._programs.program import Program
 from tests.backends.numpy.test_kernels import run_blocks
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged

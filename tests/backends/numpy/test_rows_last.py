@@ -9,11 +9,11 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import trees
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.rows_last import put_rows_last
-from funcgrad.passes.pipeline import optimize
-from funcgrad.programs.program import Program
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.rows_last import put_rows_last
+from funcgrad._core import pytrees
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.subjects import SUBJECTS, assert_bits, fixed
 from tests.transforms.support import numbers
@@ -432,7 +432,7 @@ def test_derivatives_of_the_program_are_the_same() -> None:
         ),
     ]
     for own, other in pairs:
-        for mine, best in zip(trees.leaves(own), trees.leaves(other), strict=True):
+        for mine, best in zip(pytrees.leaves(own), pytrees.leaves(other), strict=True):
             np.testing.assert_allclose(np.asarray(mine), np.asarray(best), rtol=1e-7, atol=1e-9)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitives.index_keys import Key
-from funcgrad.primitives.movement import keys_behind
-from funcgrad.programs.structures import letters_of
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.movement import keys_behind
+from funcgrad._programs.moved_elements import letters_of
 from tests.transforms.support import numbers
 
 

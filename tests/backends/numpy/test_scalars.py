@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import intrinsics
-from funcgrad.backends.numpy.backend import compile_program
-from funcgrad.backends.numpy.python_text import Written, written
-from funcgrad.backends.numpy.scalars import scalars_of
-from funcgrad.backends.numpy.writer import numpy_source
+from funcgrad._backends.numpy.backend import compile_program
+from funcgrad._backends.numpy.python_text import Written, written
+from funcgrad._backends.numpy.scalars import scalars_of
+from funcgrad._backends.numpy.writer import numpy_source
+from funcgrad._core import intrinsics
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import ROUNDED_ONCE, Elementwise
+from funcgrad._core.trace import concrete
 from funcgrad.errors import GuardError
-from funcgrad.primitive import Primitive
-from funcgrad.structure import ROUNDED_ONCE, Elementwise
-from funcgrad.trace import concrete
 from tests.conformance import every_primitive
 from tests.subjects import bits, function_of
 from tests.together import together

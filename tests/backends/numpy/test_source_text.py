@@ -10,8 +10,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.passes.pipeline import optimize
-from funcgrad.trace import concrete
+from funcgrad._core.trace import concrete
+from funcgrad._passes.pipeline import optimize
 from tests.subjects import SUBJECTS, assert_bits
 
 

@@ -17,9 +17,9 @@ from mpmath import mp
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.primitive import DISCRETE, Primitive
-from funcgrad.primitives.special_functions.quadrature import EVEN, GRADED, integral
-from funcgrad.tensor import apply
+from funcgrad._core.primitive import DISCRETE, Primitive
+from funcgrad._primitives.special_functions.quadrature import EVEN, GRADED, integral
+from funcgrad.tensor.tensor import apply
 from tests.conformance import special_functions
 
 pytestmark = pytest.mark.slow

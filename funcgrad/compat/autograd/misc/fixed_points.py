@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from funcgrad import trees
+from funcgrad._core import pytrees
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.arrays import plain
-from funcgrad.foreign_names import missing_from as _missing_from
 from funcgrad.implicit.roots import custom_root
 
 
@@ -48,7 +48,7 @@ def fixed_point(
         return x
 
     def residual(x: Any) -> Any:
-        return trees.map(lambda new, old: new - old, step(x), x)
+        return pytrees.map(lambda new, old: new - old, step(x), x)
 
     return plain(custom_root(residual, x0, iterated))
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import shape_of
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.errors import ShapeError, TreeError
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.shape import shape_of
-from funcgrad.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor
 
 
 def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.misc.flatten import flatten
-from funcgrad.foreign_names import missing_from as _missing_from
 
 Gradient = Callable[[Any, int], Any]
 Callback = Callable[[Any, int, Any], object]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad._staging.jit import jit
 from funcgrad.compat.autograd.arrays import plain
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.staging.jit import jit
 
 
 def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.errors import ArgumentError
-from funcgrad.tensor import ArrayLike
+from funcgrad.tensor.tensor import ArrayLike
 
 
 def _items(key: object, name: str) -> list[Any]:

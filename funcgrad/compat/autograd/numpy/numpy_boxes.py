@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.tensor import Tensor
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.tensor.tensor import Tensor
 
 ArrayBox = Tensor
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from funcgrad._core.specs import shape_of
+from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.compat.autograd.arrays import plain
-from funcgrad.foreign_names import missing_from as _missing_from
-from funcgrad.shape import shape_of
-from funcgrad.tensor import ArrayLike
+from funcgrad.tensor.tensor import ArrayLike
 
 
 def unbroadcast(x: ArrayLike, target: ArrayLike) -> Any:

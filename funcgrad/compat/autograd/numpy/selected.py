@@ -12,7 +12,7 @@ import numpy as np
 
 from funcgrad.compat.autograd.namespaces import function
 from funcgrad.errors import ArgumentError
-from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 _where: Final = function(np.where)
 _ABSENT: Final = object()

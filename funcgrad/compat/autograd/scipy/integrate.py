@@ -16,7 +16,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import plain
 from funcgrad.integrate.odeint import odeint as _odeint
-from funcgrad.tensor import ArrayLike
+from funcgrad.tensor.tensor import ArrayLike
 
 
 def odeint(

@@ -13,7 +13,7 @@ from typing import Any
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import plain
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.tensor import ArrayLike, Tensor
+from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 Axes = Sequence[Sequence[int]]
 

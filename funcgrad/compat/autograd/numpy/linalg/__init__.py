@@ -17,7 +17,7 @@ import numpy
 import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import plain, trace_of
 from funcgrad.compat.autograd.namespaces import Names
-from funcgrad.tensor import ArrayLike
+from funcgrad.tensor.tensor import ArrayLike
 
 Triangle = Literal["L", "U", "l", "u"]
 _NAMES: Final = Names(__name__, numpy.linalg)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.scipy.stats as ours
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.compat.autograd.namespaces import pair, paired
-from funcgrad.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

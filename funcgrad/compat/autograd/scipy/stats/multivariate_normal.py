@@ -15,7 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.compat.autograd.scipy.stats.methods import Methods
 from funcgrad.errors import ArgumentError
-from funcgrad.tensor import ArrayLike
+from funcgrad.tensor.tensor import ArrayLike
 
 _METHODS = Methods("multivariate_normal")
 __getattr__ = _METHODS.__getattr__

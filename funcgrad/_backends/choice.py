@@ -1,0 +1,178 @@
+"""Find the backend that a user asks for, by its name or as a value; or the usual one.
+
+Functions that name no backend have the native one where llvmlite is installed, and else NumPy's.
+Nothing of the native backend is loaded before the first of them is called.
+
+>>> chosen_backend("numpy", "jit").name
+'numpy'
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from operator import index
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+
+from funcgrad._backends.interface import Backend
+from funcgrad._backends.numpy.backend import NUMPY
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.locks import cached_property
+from funcgrad._base.users_line import warn_user
+from funcgrad.errors import ArgumentError
+
+DEFAULT: str = "native"
+_NAMES: Final = ("numpy", "native")
+_MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
+
+
+def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: int = 1) -> Backend:
+    """Find the backend of a name; None means the default, and a backend is returned unchanged.
+
+    Parameters
+    ----------
+    backend : Backend, str or None
+    operation : str
+        The function that received the option, for error messages.
+    exact : bool
+        Whether elementwise operations are to have NumPy's bits.
+    threads : int
+        How many threads share large pieces of work, with a backend that can have them.
+
+    Raises
+    ------
+    ArgumentError
+        There is no backend of that name, the object is no backend, or it is not exact.
+    """
+    if backend is None:
+        backend = DEFAULT if _NATIVE_CHANCES.has_compiler else NUMPY.name
+        if backend != NUMPY.name and _NATIVE_CHANCES.obstacle is not None:
+            _NATIVE_CHANCES.warn_once(operation)
+            return NUMPY
+    if isinstance(backend, str) and backend in _NAMES:
+        return NUMPY if backend == NUMPY.name else _native(operation, exact, threads)
+    names = ", ".join(map(repr, _NAMES))
+    if isinstance(backend, str):
+        raise ArgumentError(
+            f"{operation}: there is no backend called {backend!r}. There are {names}. One of"
+            " your own is passed as a value."
+        )
+    missing = [member for member in _MEMBERS if not hasattr(backend, member)]
+    if missing or isinstance(backend, type):
+        lack = f"has no {', '.join(missing)}" if missing else "is a class: pass an instance of it"
+        raise ArgumentError(
+            f"{operation}: backend={backend!r} is no backend: it {lack}. Pass one of the names"
+            f" {names}, or an object with the members {', '.join(_MEMBERS)}."
+        )
+    if exact and backend is not NUMPY and not getattr(backend, "exact", False):
+        raise ArgumentError(
+            f"{operation}: exact=True cannot make the backend {backend.name!r} exact. A backend"
+            " that is passed as a value has the attribute `exact`; or pass the name of one."
+        )
+    users_backend: Backend = backend
+    with_threads = getattr(users_backend, "with_threads", None)
+    return users_backend if with_threads is None or threads == 1 else with_threads(threads)
+
+
+def thread_count(threads: SupportsIndex, operation: str) -> int:
+    """Check a number of threads.
+
+    Raises
+    ------
+    ArgumentError
+        It is no positive integer.
+    """
+    try:
+        count = 0 if isinstance(threads, (bool, np.bool_)) else index(threads)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ArgumentError(
+            f"{operation}: threads={threads!r} is no number of threads. Pass an integer from 1 on,"
+            " such as threads=2."
+        )
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class LateChoice:
+    """The backend of a function that names none, which is chosen when the function is called.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether elementwise operations are to have NumPy's bits.
+    threads : int
+        How many threads share large pieces of work.
+    """
+
+    exact: bool
+    threads: int = 1
+
+    def backend(self) -> Backend:
+        """Choose it; where llvmlite is installed and cannot be used, one warning says why."""
+        return chosen_backend(None, "jit", self.exact, self.threads)
+
+    def directly_callable(self, kind: type[Any]) -> type[Any]:
+        """The subclass of a class whose instances machine code may call, if there will be any."""
+        if NUMPY.name == DEFAULT or not _NATIVE_CHANCES.has_compiler:
+            return kind
+        try:
+            from funcgrad._backends.native.cpython import DIRECT_CLASSES
+
+            return DIRECT_CLASSES.of(kind)
+        except Exception:  # another interpreter, of which the backend says so when it is chosen
+            return kind
+
+
+def _native(operation: str, exact: bool, threads: int) -> Backend:
+    """The native backend; NumPy's, with a warning, where this machine cannot have it."""
+    if _NATIVE_CHANCES.obstacle is not None:
+        _NATIVE_CHANCES.warn(operation)
+        return NUMPY
+    from funcgrad._backends.native.native_backend import EXACT, NATIVE
+
+    return (EXACT if exact else NATIVE).with_threads(threads)
+
+
+class _NativeChances:
+    """Whether there can be a native backend here, found out once."""
+
+    def __init__(self) -> None:
+        self._has_warned = False
+
+    @cached_property
+    def has_compiler(self) -> bool:
+        """Whether llvmlite is installed, without loading it."""
+        return find_spec("llvmlite") is not None
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """Why there is no native backend here; None if there is one."""
+        if not self.has_compiler:
+            return 'llvmlite is not installed: python -m pip install "llvmlite>=0.45,<0.51"'
+        try:
+            from funcgrad._backends.native.native_backend import NATIVE
+
+            NATIVE.check_machine()
+        except Exception as error:  # whatever is wrong here, NumPy's backend runs
+            return str(error) or repr(error)
+        return None
+
+    def warn(self, operation: str) -> None:
+        """Warn of the obstacle."""
+        warn_user(
+            f"{operation}: there is no native backend here, and the NumPy backend runs:"
+            f" {self.obstacle}.",
+            RuntimeWarning,
+        )
+
+    def warn_once(self, operation: str) -> None:
+        """Warn of the obstacle, unless that was done before."""
+        if not self._has_warned:
+            self._has_warned = True
+            self.warn(operation)
+
+
+_NATIVE_CHANCES: Final = _NativeChances()

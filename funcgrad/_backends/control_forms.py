@@ -1,0 +1,152 @@
+"""Loops and choices, as operations declare them to be: ``Control.form``.
+
+The way back through a loop is a program of loops, which takes its place.
+
+>>> import funcgrad as fg
+>>> tripled = fg.grad(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 3.0, x))
+>>> [equation.name for equation in fg.program(tripled)(1.0).equations]
+['while_loop', 'unwind']
+>>> sorted({equation.name for equation in written_out(fg.program(tripled)(1.0)).equations})
+['stacking_scan', 'stacking_while']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import Choice, Control, Loop
+from funcgrad._programs.builder import Draft, rewrite
+from funcgrad._programs.equation import Equation, exact_key
+from funcgrad._programs.extract import extract
+from funcgrad._programs.program import Program
+
+
+def written_out(program: Program, python_slices: bool = False) -> Program:
+    """Replace operations whose form is a program by its equations.
+
+    Such an operation may repeat an earlier operation's work first (``Control.begins``), as the way
+    back through a loop repeats that loop. The earlier one is then replaced by the same equations,
+    and the passes leave one of two loops that are equal.
+
+    Parameters
+    ----------
+    program : Program
+    python_slices : bool
+        Whether the compiler makes numbers in an array Python numbers, where the body of a loop
+        takes such slices; else operations that need this stay.
+    """
+    loops: dict[int, Program] = {}
+    begun: dict[Hashable, Program] = {}
+    for position, equation in enumerate(program.equations):
+        structure = equation.operation.structure
+        if isinstance(structure, Control) and structure.form is not None:
+            loop = structure.form(**dict(equation.params))
+            if isinstance(loop, Program) and (python_slices or not _has_python_slices(loop)):
+                loops[position] = loop
+                if structure.begins is not None:
+                    begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = loop
+    if not loops:
+        return program
+    positions = iter(range(len(program.equations)))
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        position = next(positions)
+        count = len(equation.results)
+        if position in loops:
+            return draft.splice(loops[position], equation.operands)[-count:]
+        original = program.equations[position]
+        loop = begun.get((original.operation, exact_key(original.params), original.operands))
+        if loop is None:
+            return draft.append(equation)
+        begins = extract(loop, range(len(original.operands)), loop.outputs[:count])
+        return draft.splice(begins, equation.operands)
+
+    return rewrite(program, step)
+
+
+def _has_python_slices(program: Program) -> bool:
+    """Whether a loop in a program takes numbers from arrays as Python numbers."""
+    for equation in program.equations:
+        structure = equation.operation.structure
+        if isinstance(structure, Control) and structure.form is not None:
+            form = structure.form(**dict(equation.params))
+            if isinstance(form, Loop):
+                slices = form.body.inputs[form.shared + form.carried :]
+                if any(spec.weak for spec in slices):
+                    return True
+    return False
+
+
+def _beginning(
+    equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
+) -> Hashable:
+    """A key of the operation whose work an equation repeats: operation, parameters, operands."""
+    return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]
+
+
+def programs_inside(equation: Equation) -> tuple[Program, ...]:
+    """The programs of a loop, its body and condition, or of a choice, its branches."""
+    structure = equation.operation.structure
+    assert isinstance(structure, Control)
+    assert structure.form is not None
+    return in_form(structure.form(**dict(equation.params)))
+
+
+def in_form(form: object) -> tuple[Program, ...]:
+    """The programs of the form of a loop or a choice."""
+    if isinstance(form, Loop):
+        return (form.body,) if form.condition is None else (form.body, form.condition)
+    return tuple(form.branches) if isinstance(form, Choice) else ()
+
+
+def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> Loop | Choice | None:
+    """An equation's form as a loop or choice; None if its programs do not fit its operands."""
+    structure = equation.operation.structure
+    if not isinstance(structure, Control) or structure.form is None:
+        return None
+    form = structure.form(**dict(equation.params))
+    if not isinstance(form, Loop | Choice):
+        return None
+    operands, results = [specs[variable] for variable in equation.operands], equation.results
+    if isinstance(form, Loop) and _tells_steps(form, len(results)):
+        return None
+    if isinstance(form, Choice):
+        fits = all(_fits(branch, operands[1:], results) for branch in form.branches)
+        return form if fits else None
+    stop = form.shared + form.carried
+    inputs = form.body.inputs[stop:]
+    slices = [
+        Spec(array.shape[1:], array.dtype, spec.weak)
+        for array, spec in zip(operands[stop:], inputs, strict=False)
+    ]
+    body_inputs = [*operands[:stop], *slices]
+    carried = operands[form.shared : stop]
+    stacked = [Spec(spec.shape[1:], spec.dtype) for spec in results[form.carried :]]
+    fits = _fits(form.body, body_inputs, [*carried, *stacked])
+    if form.condition is not None:
+        fits = fits and form.condition.is_raw and form.condition.inputs == tuple(body_inputs)
+    return form if fits else None
+
+
+def _tells_steps(form: Loop, results: int) -> bool:
+    """Whether a loop prints: it says the number of the step, which a loop that is called has.
+
+    One whose stacks have as many rows as there were steps is compiled with what reads them.
+    """
+    if form.condition is not None and results > form.carried:
+        return False
+    effects = [effect for body in in_form(form) for effect in body.index.effects]
+    return any(effect.operation.is_foreign for effect in effects)
+
+
+def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> bool:
+    specs = program.specs()
+    output_specs = [specs[variable] for variable in program.outputs]
+    same = [
+        a.shape == b.shape and a.dtype == b.dtype
+        for a, b in zip(output_specs, outputs, strict=True)
+    ]
+    return program.is_raw and program.inputs == tuple(inputs) and all(same)

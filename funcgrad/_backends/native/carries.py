@@ -1,0 +1,114 @@
+"""Where the carries of a loop lie, from step to step.
+
+A carry that fits in a register lies on the stack, from where LLVM takes it into registers. A carry
+that a step changes in place stays in one place. For others three places take turns: nothing is
+copied, and where the number of steps is known, what the last one makes lies where the result
+belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+
+from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._core.specs import Spec
+
+
+class Carries:
+    """The carries of one loop.
+
+    Parameters
+    ----------
+    site : FunctionSite
+    specs : sequence of Spec
+    first : sequence of str
+        The addresses of what they are at first, in the order of ``specs``.
+    results : sequence of str
+        The addresses of what they are at last.
+    in_place : collection of int
+        Those that a step changes in place.
+    length : int, optional
+        The number of steps, where it is known: one at least.
+
+    Attributes
+    ----------
+    turns : list of str
+        The addresses that take turns, at first: those of the carries, those of what a step makes
+        of them, and those of what the next step does.
+    """
+
+    def __init__(
+        self,
+        site: FunctionSite,
+        specs: Sequence[Spec],
+        first: Sequence[str],
+        results: Sequence[str],
+        in_place: Collection[int],
+        length: int | None = None,
+    ) -> None:
+        self._site, self._specs, self._results = site, specs, results
+        self._is_known = length is not None
+        sizes = [prod(spec.shape) * spec.dtype.itemsize for spec in specs]
+        small = [k for k, size in enumerate(sizes) if size <= site.module.bits // 8]
+        self._small = {k: (_on_stack(site, sizes[k]), _on_stack(site, sizes[k])) for k in small}
+        self._stays = [k for k in in_place if k not in self._small]
+        self._turning = [
+            k for k in range(len(specs)) if k not in self._small and k not in self._stays
+        ]
+        for k, (now, _) in self._small.items():
+            self._copy(now, first[k], k)
+        for k in self._stays:
+            site.moved(results[k], first[k], specs[k])
+        starts = [first[k] for k in self._turning]
+        spares = [site.scratch(sizes[k]) for k in self._turning]
+        if length is None:
+            others = [site.scratch(sizes[k]) for k in self._turning]
+        else:
+            others = [results[k] for k in self._turning]
+            if length % 2:
+                spares, others = others, spares
+        self.turns = [*starts, *spares, *others]
+
+    def now(self, turns: Sequence[str]) -> list[str]:
+        """The addresses of the carries in a step."""
+        return self._placed(0, turns[: len(self._turning)])
+
+    def here(self, turns: Sequence[str]) -> list[str]:
+        """The addresses of what a step makes of them."""
+        count = len(self._turning)
+        return self._placed(1, turns[count : 2 * count])
+
+    def after(self, turns: Sequence[str]) -> list[str]:
+        """Write the end of a step; returns the addresses that take turns in the next."""
+        for k, (now, made) in self._small.items():
+            self._copy(now, made, k)
+        count = len(self._turning)
+        here, there = turns[count : 2 * count], turns[2 * count :]
+        return [*here, *there, *here]
+
+    def end(self, turns: Sequence[str]) -> None:
+        """Write the end of the loop: the results lie where they belong."""
+        for k, (now, _) in self._small.items():
+            self._copy(self._results[k], now, k)
+        if not self._is_known:
+            for k, now in zip(self._turning, turns, strict=False):
+                self._site.copy(self._results[k], now, self._specs[k])
+
+    def _placed(self, turn: int, turning: Sequence[str]) -> list[str]:
+        """Addresses in the order of the carries, given those that take turns."""
+        places = {k: pair[turn] for k, pair in self._small.items()}
+        places.update({k: self._results[k] for k in self._stays})
+        places.update(zip(self._turning, turning, strict=True))
+        return [places[k] for k in range(len(self._specs))]
+
+    def _copy(self, target: str, source: str, number: int) -> None:
+        """Write a copy of a small carry, which LLVM understands."""
+        spec, lines = self._specs[number], self._site.lines
+        size = prod(spec.shape) * spec.dtype.itemsize
+        pointers = ("ptr", target), ("ptr", source)
+        lines.call("void", "llvm.memcpy.p0.p0.i64", *pointers, ("i64", str(size)), ("i1", "false"))
+
+
+def _on_stack(site: FunctionSite, size: int) -> str:
+    return site.lines.room(f"[{size} x i8], align 64")

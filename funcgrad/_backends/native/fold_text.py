@@ -1,0 +1,311 @@
+"""Folds as text, where elements have an order: cumulative operations, and places of extrema.
+
+Lanes of a vector go along neighbours across the axis. Where there are none, a fold cuts its axis
+into as many pieces as there are lanes, and then folds what the pieces have come to, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad._backends.native.call_text import call_back
+from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.indexed_text import in_vectors
+from funcgrad._backends.native.lanes import Lanes, Value, memory_type
+from funcgrad._backends.native.pairs import carried, paired, part_of, some_lanes
+from funcgrad._backends.native.plan_steps import Folding, Scanning
+from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.vector_memory import addresses_of_parts, load, store
+
+_INT64 = np.dtype(np.int64)
+
+_Element = Callable[[Lanes, str], "list[Value]"]
+"""Reads the elements of all operands at a position along the axis."""
+
+
+def write_scanning(site: FunctionSite, step: Scanning) -> None:
+    """Write a cumulative operation."""
+    lines, spec = site.lines, site.plan.specs[step.variable]
+    writer = _FoldWriter(site, step)
+    count, inner = spec.shape[step.axis], prod(spec.shape[step.axis + 1 :])
+    target, kind = site.pointer(step.variable), memory_type(spec.dtype)
+    checks = writer.has_parts and spec.dtype.kind in "fc"
+    beyond = lines.fresh_label("beyond")
+
+    def lane(lanes: Lanes, place: str) -> None:
+        def at(position: str) -> str:
+            if step.reverse:
+                position = lines.op(f"sub i64 {count - 1}, {position}")
+            return lines.op(f"add i64 {place}, {lines.op(f'mul i64 {position}, {inner}')}")
+
+        def put(position: str, state: Sequence[Value]) -> None:
+            element = lanes.astype(writer.element(lanes, state), spec.dtype)
+            if checks:
+                _leave_unless_finite(lanes, element, beyond)
+            store(lanes, lines.address(target, at(position), kind), element)
+
+        writer.follow(lanes, lambda m, k: writer.read(m, at(k)), count, put)
+
+    def outer(index: str, _: Sequence[str]) -> Sequence[str]:
+        base = lines.op(f"mul i64 {index}, {count * inner}")
+        in_vectors(
+            site,
+            inner,
+            writer.widest,
+            lambda lanes, k: lane(lanes, lines.op(f"add i64 {base}, {k}")),
+        )
+        return ()
+
+    site.work += prod(spec.shape)
+    lines.counted(prod(spec.shape[: step.axis]), outer)
+    if checks:
+        _call_back_at(site, step, beyond)
+
+
+def _call_back_at(site: FunctionSite, step: Scanning | Folding, label: str) -> None:
+    """Have the operation called back at a label."""
+    after = site.lines.fresh_label("folded")
+    site.lines.jump(after)
+    site.lines.begin_block(label)
+    call_back(site, step, [site.at(v) for v in step.equation.operands])
+    site.lines.jump(after)
+    site.lines.begin_block(after)
+
+
+def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
+    """Leave a loop for a label where numbers overflow: the operation may have ways around that."""
+    lines = lanes.lines
+    truth = lanes.isfinite(element)
+    whole = truth.text
+    if lanes.width > 1:
+        mask = lines.op(f"bitcast {truth.kind} {truth.text} to i{lanes.width}")
+        whole = lines.op(f"icmp eq i{lanes.width} {mask}, -1")
+    inside = lines.fresh_label("finite")
+    lines.branch(whole, inside, label)
+    lines.begin_block(inside)
+
+
+def write_folding(site: FunctionSite, step: Folding) -> None:
+    """Write a reduction whose elements have an order.
+
+    Products of complex numbers that are not finite depend on the order, and are called back.
+    """
+    lines, shape = site.lines, site.plan.specs[step.equation.operands[0]].shape
+    dtype = site.plan.specs[step.variable].dtype
+    writer = _FoldWriter(site, step)
+    count = prod(shape[step.axis : step.axis + step.rank])
+    inner = prod(shape[step.axis + step.rank :])
+    target, kind = site.pointer(step.variable), memory_type(dtype)
+    beyond = lines.fresh_label("beyond")
+
+    def put(lanes: Lanes, number: str, state: Sequence[Value]) -> None:
+        element = lanes.astype(writer.element(lanes, state), dtype)
+        if dtype.kind == "c":
+            _leave_unless_finite(lanes, element, beyond)
+        store(lanes, lines.address(target, number, kind), element)
+
+    def outer(index: str, _: Sequence[str]) -> Sequence[str]:
+        base = lines.op(f"mul i64 {index}, {count * inner}")
+        if inner == 1:
+            put(Registers(lines, 1), index, writer.folded_in_pieces(base, count))
+            return ()
+        first = lines.op(f"mul i64 {index}, {inner}")
+
+        def lane(lanes: Lanes, k: str) -> None:
+            def read(m: Lanes, position: str) -> list[Value]:
+                place = lines.op(f"add i64 {base}, {lines.op(f'mul i64 {position}, {inner}')}")
+                return writer.read(m, lines.op(f"add i64 {place}, {k}"))
+
+            put(lanes, lines.op(f"add i64 {first}, {k}"), writer.follow(lanes, read, count))
+
+        in_vectors(site, inner, writer.widest, lane)
+        return ()
+
+    site.work += prod(shape)
+    lines.counted(prod(shape[: step.axis]), outer)
+    if dtype.kind == "c":
+        _call_back_at(site, step, beyond)
+
+
+class _FoldWriter:
+    """Writes the states of a fold."""
+
+    def __init__(self, site: FunctionSite, step: Scanning | Folding) -> None:
+        self._site, self._fold, self._step = site, step.fold, step
+        self._dtype = site.plan.specs[step.variable].dtype
+        operands = step.equation.operands
+        self._dtypes = [site.plan.specs[v].dtype for v in operands]
+        self._sources = [site.at(v) for v in operands]
+        state = self._state(Registers(site.lines, 1), "0", self.read(Registers(site.lines, 1), "0"))
+        self._parts = [number.dtype for number in state]
+        self.has_parts = len(state) > 1
+        dtypes = (*self._dtypes, *self._parts, self._dtype)
+        widths = [part_of(dtype).itemsize for dtype in dtypes]
+        self.widest = max(widths)
+
+    def read(self, lanes: Lanes, place: str) -> list[Value]:
+        """Read elements that lie side by side."""
+        return [
+            load(lanes, lanes.lines.address(source, place, memory_type(dtype)), dtype)
+            for source, dtype in zip(self._sources, self._dtypes, strict=True)
+        ]
+
+    def _state(self, lanes: Lanes, position: str, elements: Sequence[Value]) -> list[Value]:
+        place = spread(lanes, position, _INT64)
+        return parts_of(self._fold.of(lanes, self._dtype, place, *elements))
+
+    def element(self, lanes: Lanes, state: Sequence[Value]) -> Value:
+        """The element of the result for a state."""
+        element: Value = self._fold.element(lanes, self._joined(state))
+        return element
+
+    def _joined(self, state: Sequence[Value]) -> Any:
+        return tuple(state) if self.has_parts else state[0]
+
+    def _combined(
+        self, lanes: Lanes, earlier: Sequence[Value], later: Sequence[Value]
+    ) -> list[Value]:
+        both = self._fold.combine(lanes, self._joined(earlier), self._joined(later))
+        pairs = zip(parts_of(both), self._parts, strict=True)
+        return [lanes.astype(number, dtype) for number, dtype in pairs]
+
+    def follow(
+        self,
+        lanes: Lanes,
+        read: _Element,
+        count: int,
+        put: Callable[[str, Sequence[Value]], None] | None = None,
+        start: int = 0,
+        state: Sequence[Value] | None = None,
+    ) -> list[Value]:
+        """Write a loop that folds one element after the other; returns the last state.
+
+        Parameters
+        ----------
+        lanes : Lanes
+        read : callable
+        count : int
+            The position at which it ends.
+        put : callable, optional
+            Is given each position, and the state there.
+        start : int
+        state : sequence of Value, optional
+            With which the loop begins; else it is that of the first element.
+        """
+        if state is None:
+            first = str(start)
+            state, start = self._state(lanes, first, read(lanes, first)), start + 1
+            if put is not None:
+                put(first, state)
+        if start >= count:
+            return list(state)
+
+        def one(position: str, before: Sequence[Value]) -> list[Value]:
+            here = self._state(lanes, position, read(lanes, position))
+            after = self._combined(lanes, before, here)
+            if put is not None:
+                put(position, after)
+            return after
+
+        return self._repeated(count, one, state, start)
+
+    def _repeated(
+        self,
+        count: int,
+        body: Callable[[str, Sequence[Value]], list[Value]],
+        state: Sequence[Value],
+        start: int,
+    ) -> list[Value]:
+        """Write a loop that carries a state."""
+
+        def one(position: str, before: dict[int, Value]) -> dict[int, Value]:
+            return dict(enumerate(body(position, list(before.values()))))
+
+        first = dict(enumerate(state))
+        return list(carried(self._site.lines, count, one, first, start=start).values())
+
+    def folded_in_pieces(self, base: str, count: int) -> list[Value]:
+        """Write the fold of elements that lie side by side; each lane has a piece of the axis."""
+        lines, single = self._site.lines, Registers(self._site.lines, 1)
+        width = self._site.module.bits // 8 // self.widest
+
+        def read(lanes: Lanes, position: str) -> list[Value]:
+            return self.read(lanes, lines.op(f"add i64 {base}, {position}"))
+
+        if width < 2 or count < 4 * width:
+            return self.follow(single, read, count)
+        size, lanes = count // width, Registers(lines, width)
+        steps = [size * lane for lane in range(width)]
+
+        def state_at(position: str) -> list[Value]:
+            place = lines.op(f"add i64 {base}, {position}")
+            elements = [
+                _picked(lanes, lines.address(source, place, memory_type(dtype)), dtype, steps)
+                for source, dtype in zip(self._sources, self._dtypes, strict=True)
+            ]
+            along = spread(lanes, position, _INT64)
+            behind = ", ".join([f"i64 {step}" for step in steps])
+            places = lanes.value(f"add {along.kind} {along.text}, <{behind}>", _INT64)
+            return parts_of(self._fold.of(lanes, self._dtype, places, *elements))
+
+        def one(position: str, before: Sequence[Value]) -> list[Value]:
+            return self._combined(lanes, before, state_at(position))
+
+        total = self._across(lanes, self._repeated(size, one, state_at("0"), 1))
+        return self.follow(single, read, count, start=size * width, state=total)
+
+    def _across(self, lanes: Lanes, state: Sequence[Value]) -> list[Value]:
+        """Fold the states of all lanes, from the first to the last."""
+        single = Registers(lanes.lines, 1)
+        total = self._lane(single, state, 0)
+        for lane in range(1, lanes.width):
+            total = self._combined(single, total, self._lane(single, state, lane))
+        return total
+
+    def _lane(self, single: Lanes, state: Sequence[Value], lane: int) -> list[Value]:
+        return [some_lanes(single, number, lane) for number in state]
+
+
+def _picked(lanes: Lanes, base: str, dtype: np.dtype[Any], steps: Sequence[int]) -> Value:
+    """Read elements so many steps behind a base."""
+    if dtype.kind == "c":
+        twice = [2 * step for step in steps]
+        bases = addresses_of_parts(lanes, base, part_of(dtype))
+        return paired([_picked(lanes, base, part_of(dtype), twice) for base in bases])
+    lines, element = lanes.lines, memory_type(dtype)
+    kind, places = lanes.kind(element), f"<{lanes.width} x ptr>"
+    behind = ", ".join([f"i64 {step}" for step in steps])
+    pointers = lines.op(f"getelementptr {element}, ptr {base}, <{lanes.width} x i64> <{behind}>")
+    short = {"float": "f32", "double": "f64"}.get(element, element)
+    mask = f"<{lanes.width} x i1>"
+    text = lines.call(
+        kind,
+        f"llvm.masked.gather.v{lanes.width}{short}.v{lanes.width}p0",
+        (places, pointers),
+        ("i32", str(dtype.itemsize)),
+        (mask, "splat (i1 true)"),
+        (kind, "poison"),
+    )
+    if dtype.kind == "b":
+        return lanes.value(f"icmp ne {kind} {text}, zeroinitializer", dtype)
+    return Value(text, dtype, lanes)
+
+
+def parts_of(state: Value | Sequence[Value]) -> list[Value]:
+    """The numbers of a state."""
+    return [state] if isinstance(state, Value) else list(state)
+
+
+def spread(lanes: Lanes, text: str, dtype: np.dtype[Any]) -> Value:
+    """A number in every lane."""
+    if lanes.width == 1:
+        return Value(text, dtype, lanes)
+    kind = lanes.kind("i64")
+    first = lanes.lines.op(f"insertelement {kind} poison, i64 {text}, i32 0")
+    return lanes.value(
+        f"shufflevector {kind} {first}, {kind} poison, <{lanes.width} x i32> zeroinitializer", dtype
+    )

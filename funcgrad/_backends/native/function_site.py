@@ -1,0 +1,316 @@
+"""The place where the steps of one function are written: its lines, its memory, its exits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from math import prod
+from typing import Final
+
+from funcgrad._backends.native.arena import ALIGNMENT, MemoryPlan
+from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.native_module import Function, NativeModule
+from funcgrad._backends.native.plan_steps import NativePlan, Run, Step
+from funcgrad._backends.native.sharing import sharing_of
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Spec
+from funcgrad._programs.equation import Equation
+
+UNINTERRUPTED: Final = 1 << 22
+"""About how many operations on numbers are done between two looks for an interrupt."""
+
+_WORTH_SHARING: Final = 150_000
+"""Nanoseconds of work from which on threads share it. A thread that sleeps begins some 25 µs after
+it is called, so shorter work would gain a third at most, and processor time would grow by more than
+a tenth."""
+
+RANGES: Final = 8
+"""The ranges for each thread, so that none waits long for one that began late."""
+
+FAILED: Final = 1
+MISSED: Final = 2
+INTERRUPTED: Final = 4
+"""The status of a function in which a step has raised an exception, or a guard fails, or a signal's
+handler has raised an exception; else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingStack:
+    """A stack whose rows are put down one by one, beside those of other stacks of the same loop.
+
+    Attributes
+    ----------
+    memory : str
+        The address of the address of the memory of all of these stacks.
+    count : str
+        The address of the number of steps that there were.
+    record : int
+        The bytes from one row to the next.
+    offset : int
+        Where in a record the row of this stack begins.
+    """
+
+    memory: str
+    count: str
+    record: int
+    offset: int
+
+    def row(self, lines: FunctionText, memory: str, number: str) -> str:
+        """Write the address of a row, given the address of the memory."""
+        place = lines.op(f"mul i64 {number}, {self.record}")
+        return lines.address(lines.address(memory, place), self.offset)
+
+
+class FunctionSite:
+    """An unfinished function.
+
+    Attributes
+    ----------
+    module : NativeModule
+    plan : NativePlan
+    sharing : Sharing
+    number : int
+        The program's number in the module.
+    lines : FunctionText
+    pointers : dict
+        The addresses of buffers, by their variables.
+    memory : MemoryPlan
+    position : int
+        The number of the step that is being written.
+    work : int
+        About how many operations on numbers a call takes so far.
+    unknown : int
+        How many of these are a guess.
+    calls : int
+        About how often functions of Python's are called so far.
+    leaves : bool
+        Whether it may leave early, with an exception, or because a guard fails.
+    shares : bool
+        Whether threads share some of its work.
+    stacks : dict
+        Stacks that grow, by their variables.
+    nests : dict
+        From steps, by ``id``, to what tells which nests are alike.
+    """
+
+    def __init__(self, module: NativeModule, plan: NativePlan, number: int) -> None:
+        self.module, self.plan, self.number = module, plan, number
+        self._equations = {id(e): place for place, e in enumerate(plan.program.equations)}
+        for step in plan.steps:
+            if isinstance(step, Run):
+                for place, program in enumerate(step.programs):
+                    module.expect(program, (number, self.number_of(step.equation), place))
+        self.sharing = sharing_of(plan, module)
+        self.lines = FunctionText(module.arithmetic, module.definitions)
+        self.pointers: dict[int, str] = {}
+        self.memory = MemoryPlan()
+        self.position = self.work = self.unknown = self.calls = 0
+        self.leaves = self.shares = False
+        self.stacks: dict[int, GrowingStack] = {}
+        self.nests: dict[int, Hashable] = {}
+        self._status = ""
+        self._held: list[str] = []
+        self._shared = -1, 0, 0
+        self._room: int | None = None
+
+    def number_of(self, equation: Equation) -> int:
+        """The number of an equation in the program."""
+        return self._equations[id(equation)]
+
+    # -------------------------------------------------------------------------------------- memory
+
+    def in_memory(self, place: int) -> str:
+        """The address of a place in memory that is planned."""
+        return self.lines.address(*self.memory.located(place))
+
+    def scratch(self, size: int) -> str:
+        """Memory in the arena for the step that is being written."""
+        return self.in_memory(self._in_arena(size))
+
+    def shared_scratch(self, size: int) -> str:
+        """Memory in the arena for a moment of this step, each thread's the same for all of them."""
+        room = self._room
+        total = size if room is None else room * self.module.threads
+        position, _, there = self._shared
+        if position != self.position or total > there:
+            self._shared = self.position, self._in_arena(total), total
+        first = self.in_memory(self._shared[1])
+        if room is None:
+            return first
+        assert size <= room
+        return self.lines.address(first, self.lines.op(f"mul i64 %who, {room}"))
+
+    def _in_arena(self, size: int) -> int:
+        return self.memory.place(size, self.position, self.position, self.memory.arena)
+
+    def bytes_of(self, buffer: int) -> int:
+        """The bytes of a buffer."""
+        spec = self.plan.specs[buffer]
+        return prod(spec.shape) * spec.dtype.itemsize
+
+    def pointer(self, buffer: int) -> str:
+        """The address of a buffer."""
+        return self.pointers[buffer]
+
+    def at(self, variable: int) -> str:
+        """The address of a variable that lies in C order, in a window of a buffer."""
+        view = self.plan.views[variable]
+        place = view.offset * self.plan.specs[variable].dtype.itemsize
+        return self.lines.address(self.pointers[view.buffer], place)
+
+    # ------------------------------------------------------------------------------------- threads
+
+    def is_shared(self, nanoseconds: float) -> bool:
+        """Whether threads share work that takes about so long."""
+        return self.module.threads > 1 and nanoseconds >= _WORTH_SHARING
+
+    def share(
+        self,
+        step: Step,
+        count: int,
+        write: Callable[[], None],
+        ranges: int = RANGES,
+        known: Sequence[str] = (),
+        scratch: int = 0,
+    ) -> None:
+        """Write work that threads share, as a function for a range of it, and the call.
+
+        Parameters
+        ----------
+        step : Step
+            Reads and writes the buffers that the function knows.
+        count : int
+            The work is so many places, each of which is done by one thread, in any order.
+        write : callable
+            Writes the work on the places from ``%begin`` to ``%end``, one at least, by the thread
+            of the number ``%who``.
+        ranges : int
+            The ranges for each thread.
+        known : sequence of str
+            Other addresses that the function knows.
+        scratch : int
+            The bytes of memory that each thread has for a moment.
+        """
+        buffers = {*step.read(self.plan.views), *step.written}
+        names = {"%arena", *known, *[self.pointers[buffer] for buffer in buffers]}
+        known = sorted([name for name in names if name.startswith("%")])
+        outside, threads = self.lines, self.module.threads
+        self.lines, self.shares = outside.inside(), True
+        self._room = -(-scratch // ALIGNMENT) * ALIGNMENT
+        for place, name in enumerate(known):
+            address = self.lines.address("%known", place, "ptr")
+            self.lines.emit(f"{name} = load ptr, ptr {address}")
+        write()
+        self.lines.emit("ret void")
+        function = f"work{len(self.module.texts)}"
+        parameters = "i64 %begin, i64 %end, i64 %who, ptr %known"
+        self.module.add(f"define internal void @{function}({parameters}) nounwind", self.lines)
+        self.lines, self._room = outside, None
+        self.lines.call(
+            "void",
+            "share",
+            ("ptr", f"@{function}"),
+            ("ptr", self.array("ptr", known)),
+            ("i64", str(count)),
+            ("i64", str(max(1, count // (ranges * threads)))),
+            ("i64", str(threads)),
+        )
+
+    # -------------------------------------------------------------------------------- instructions
+
+    def copy(self, target: str, source: str, spec: Spec) -> None:
+        """Write a copy of an array that lies in C order."""
+        size = prod(spec.shape) * spec.dtype.itemsize
+        if size:
+            self.lines.call("ptr", "memcpy", ("ptr", target), ("ptr", source), ("i64", str(size)))
+
+    def moved(self, target: str, source: str, spec: Spec) -> None:
+        """Write a copy of an array, unless it lies there."""
+        if target == source:
+            return
+        inputs = {self.pointers[place] for place in self.sharing.in_place.values()}
+        if source not in inputs:
+            self.copy(target, source, spec)
+            return
+        copies, after = self.lines.fresh_label("copies"), self.lines.fresh_label("moved")
+        differ = self.lines.op(f"icmp ne ptr {target}, {source}")
+        self.lines.branch(differ, copies, after)
+        self.lines.begin_block(copies)
+        self.copy(target, source, spec)
+        self.lines.jump(after)
+        self.lines.begin_block(after)
+
+    def clear(self, target: str, spec: Spec) -> None:
+        """Write zeros into an array that lies in C order."""
+        size = prod(spec.shape) * spec.dtype.itemsize
+        if size:
+            self.lines.call("ptr", "memset", ("ptr", target), ("i32", "0"), ("i64", str(size)))
+
+    def array(self, kind: str, items: Sequence[str | int]) -> str:
+        """Values side by side on the stack."""
+        room = self.lines.room(f"[{len(items)} x {kind}]")
+        for place, item in enumerate(items):
+            self.lines.emit(f"store {kind} {item}, ptr {self.lines.address(room, place, kind)}")
+        return room
+
+    def continue_if(self, condition: str, status: str | int = FAILED) -> None:
+        """Write an exit: leave with a status unless a condition holds."""
+        lines = self.lines
+        after, otherwise = lines.fresh_label("then"), lines.fresh_label("otherwise")
+        lines.branch(condition, after, otherwise)
+        lines.begin_block(otherwise)
+        self._leave(status)
+        lines.begin_block(after)
+
+    def require(self, memory: str) -> None:
+        """Write an exit: leave with a ``MemoryError`` if memory was refused."""
+        lines = self.lines
+        there, refused = lines.fresh_label("there"), lines.fresh_label("refused")
+        lines.branch(lines.op(f"icmp ne ptr {memory}, null"), there, refused)
+        lines.begin_block(refused)
+        lines.call("void", "refuse_memory")
+        self._leave(FAILED)
+        lines.begin_block(there)
+
+    def look(self) -> None:
+        """Look for signals, such as an interrupt from the keyboard."""
+        status = self.lines.call("i32", "look")
+        self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), INTERRUPTED)
+
+    def count(self, function: Function, times: int) -> None:
+        """Note that a function is called so often."""
+        self.work += times * function.work
+        self.unknown += times * function.unknown
+        self.calls += times * function.calls
+
+    def _leave(self, status: str | int) -> None:
+        if not self.leaves:
+            self.leaves, self._status = True, self.lines.room("i32")
+        self.lines.emit(f"store i32 {status}, ptr {self._status}")
+        self.lines.jump("leave")
+
+    def called(self, function: Function, pointers: Sequence[str], arena: str) -> None:
+        """Write a call of the function of a program; where it leaves early, this one does, too."""
+        self.shares |= function.shares
+        arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, arena)])
+        status = self.lines.op(f"call i32 @{function.name}({arguments})")
+        self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), status)
+
+    def held(self) -> str:
+        """Room for the address of memory, null at first, that is freed where the function ends."""
+        room = self.lines.room("ptr", "null")
+        self._held.append(room)
+        return room
+
+    def finish(self) -> None:
+        """Write the ends of the function."""
+        self._free()
+        self.lines.emit("ret i32 0")
+        if self.leaves:
+            self.lines.begin_block("leave")
+            self._free()
+            self.lines.emit(f"ret i32 {self.lines.op(f'load i32, ptr {self._status}')}")
+
+    def _free(self) -> None:
+        for room in self._held:
+            memory = self.lines.op(f"load ptr, ptr {room}")
+            self.lines.call("void", "free", ("ptr", memory))

@@ -1,0 +1,205 @@
+"""A function of LLVM's for each program: its steps in order, and memory for what they make.
+
+A function takes pointers to inputs, outputs and an *arena*: the memory of intermediate results, in
+which those that are not alive at once share their place. It returns 0; or 1 where a step has raised
+an exception of Python's, 2 where a guard fails, or 4 where a signal has brought an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcgrad._backends.native.arena import LARGE
+from funcgrad._backends.native.call_text import write_axis_sweep, write_callback, write_sweep
+from funcgrad._backends.native.equal_nests import note_nests, write_nest
+from funcgrad._backends.native.factor_text import (
+    write_elimination,
+    write_factor_use,
+    write_gufunc,
+)
+from funcgrad._backends.native.fold_text import write_folding, write_scanning
+from funcgrad._backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
+from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.indexed_text import write_gathering, write_scattering
+from funcgrad._backends.native.lanes import Lanes, memory_type
+from funcgrad._backends.native.loop_text import write_run
+from funcgrad._backends.native.native_module import Function, NativeModule
+from funcgrad._backends.native.plan_steps import (
+    AxisSweep,
+    Callback,
+    Drawing,
+    Elimination,
+    FactorUse,
+    Fill,
+    Folding,
+    Gathering,
+    GufuncLoop,
+    MatrixProduct,
+    Nest,
+    Run,
+    Scanning,
+    Scattering,
+    Step,
+    Sweep,
+)
+from funcgrad._backends.native.planner import plan_of
+from funcgrad._backends.native.product_text import write_product
+from funcgrad._backends.native.random_text import write_drawing
+from funcgrad._backends.native.vector_memory import load
+from funcgrad._programs.equation import Guard
+from funcgrad._programs.program import Program
+
+
+def write_function(module: NativeModule, program: Program, number: int) -> Function:
+    """Write the function of a program into a module."""
+    site = FunctionSite(module, plan_of(program, module.arithmetic), number)
+    inputs = [f"%i{k}" for k in range(len(program.inputs))]
+    outputs = [f"%o{k}" for k in range(len(site.plan.outputs))]
+    site.pointers.update(enumerate(inputs))
+    site.pointers.update(zip(site.plan.outputs, outputs, strict=True))
+    _place_constants(site)
+    _place_intermediates(site)
+    _check(site, site.plan.guards.get(-1, ()))
+    note_nests(site)
+    looked = 0
+    for position, step in enumerate(site.plan.steps):
+        site.position = position
+        if site.work - looked >= UNINTERRUPTED:
+            site.look()
+            looked = site.work
+        _write(site, step)
+        _check(site, site.plan.guards.get(position, ()))
+    site.finish()
+    parameters = _parameters(site, inputs, outputs)
+    name = f"f{number}"
+    module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
+    amounts = site.memory.size, site.work, site.unknown, site.calls
+    return Function(name, program, *amounts, site.sharing.in_place, site.shares)
+
+
+def _parameters(site: FunctionSite, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+    """A function's parameters, of which LLVM knows that writing outputs changes no inputs.
+
+    The gradient of a hidden Markov model takes 0.65 of the time so.
+    """
+    in_place = {outputs[place] for place in site.sharing.in_place}
+    words = [f"ptr {name}" for name in inputs]
+    for name in (*outputs, "%arena"):
+        words.append(f"ptr {name}" if name in in_place else f"ptr noalias {name}")
+    return ", ".join(words)
+
+
+def write_module(module: NativeModule, program: Program) -> Function:
+    """Write the function ``program``, which takes tables of the addresses of inputs and outputs."""
+    function, lines = module.function(program), FunctionText()
+    arguments = [
+        lines.op(f"load ptr, ptr {lines.address(table, place, 'ptr')}")
+        for table, count in (("%ins", len(program.inputs)), ("%outs", len(program.outputs)))
+        for place in range(count)
+    ]
+    pointers = ", ".join([f"ptr {pointer}" for pointer in (*arguments, "%arena")])
+    lines.emit(f"ret i32 {lines.op(f'call i32 @{function.name}({pointers})')}")
+    module.add("define i32 @program(ptr %ins, ptr %outs, ptr %arena) nounwind", lines)
+    return function
+
+
+def _write(site: FunctionSite, step: Step) -> None:
+    match step:
+        case Nest():
+            write_nest(site, step)
+        case Fill():
+            site.clear(site.pointer(step.buffer), site.plan.specs[step.buffer])
+        case Sweep():
+            write_sweep(site, step)
+        case AxisSweep():
+            write_axis_sweep(site, step)
+        case Callback():
+            write_callback(site, step)
+        case Run():
+            write_run(site, step)
+        case Elimination():
+            write_elimination(site, step)
+        case FactorUse():
+            write_factor_use(site, step)
+        case MatrixProduct():
+            write_product(site, step)
+        case GufuncLoop():
+            write_gufunc(site, step)
+        case Gathering():
+            write_gathering(site, step)
+        case Scattering():
+            write_scattering(site, step)
+        case Scanning():
+            write_scanning(site, step)
+        case Folding():
+            write_folding(site, step)
+        case Drawing():
+            write_drawing(site, step)
+
+
+# ------------------------------------------------------------------------------------------- memory
+
+
+def _place_constants(site: FunctionSite) -> None:
+    first = len(site.plan.program.inputs)
+    for place in range(len(site.plan.program.constants)):
+        recipe = "constant", site.number, place
+        site.pointers[first + place] = site.module.symbol("constant", recipe)
+
+
+def _place_intermediates(site: FunctionSite) -> None:
+    """Give each intermediate result a place in memory that is free while it is alive.
+
+    Buffers that share memory have one place, for all of their lives.
+    """
+    roots, lives = site.sharing.roots, dict(site.plan.lives)
+    for buffer, root in roots.items():
+        (begin, end), (first, last) = lives[buffer], lives[root]
+        lives[root] = min(begin, first), max(end, last)
+    for place, buffer in enumerate(site.plan.outputs):
+        size = site.bytes_of(buffer)
+        if size >= LARGE and place not in site.sharing.in_place:
+            site.memory.add_output(site.pointers[buffer], size, lives[buffer][0])
+    growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
+    waiting = {*lives} - growing - {*roots} - {*site.pointers}
+    for buffer in sorted(waiting, key=lambda buffer: (-site.bytes_of(buffer), lives[buffer])):
+        place = site.memory.place(site.bytes_of(buffer), *lives[buffer])
+        site.pointers[buffer] = site.in_memory(place)
+    for buffer, root in roots.items():
+        site.pointers[buffer] = site.pointers[root]
+
+
+def _check(site: FunctionSite, guards: Sequence[Guard]) -> None:
+    for guard in guards:
+        site.continue_if(_holds(site, guard), MISSED)
+
+
+def _holds(site: FunctionSite, guard: Guard) -> str:
+    """A truth value: whether the function would go the same way."""
+    view = site.plan.views[guard.variable]
+    dtype = site.plan.specs[guard.variable].dtype
+    lanes = Lanes(site.lines, 1)
+    place = site.lines.address(site.pointer(view.buffer), view.offset, memory_type(dtype))
+    x, value = load(lanes, place, dtype), guard.value
+    if guard.use == "bool":
+        truth = lanes.astype(x, np.dtype(np.bool_))
+        return truth.text if value else site.lines.op(f"xor i1 {truth.text}, true")
+    if guard.use in ("int", "index"):
+        return lanes.equal(lanes.trunc(x) if dtype.kind == "f" else x, value).text
+    if dtype.kind != {bool: "b", int: dtype.kind, float: "f"}.get(type(value)):
+        return "false"
+    if dtype.kind != "f":
+        return lanes.equal(x, value).text
+    if value != value:  # every NaN is one
+        return lanes.isnan(x).text
+    kind = f"i{8 * dtype.itemsize}"
+    bits = site.lines.op(f"bitcast {x.kind} {x.text} to {kind}")
+    return site.lines.op(f"icmp eq {kind} {bits}, {_bits(value, dtype)}")
+
+
+def _bits(value: float, dtype: np.dtype[Any]) -> int:
+    """The bits of a float as an integer."""
+    return int(dtype.type(value).view(f"i{dtype.itemsize}"))

@@ -1,0 +1,194 @@
+"""The native backend: a program becomes machine code, with NumPy called for what has no words.
+
+>>> import numpy as np
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> f = fg.jit(lambda x: fnp.sum(x * x + 1.0), backend=NATIVE)
+>>> f(np.arange(3.0))
+Tensor(8.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import methodcaller
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.control_forms import written_out
+from funcgrad._backends.decompose import decomposed
+from funcgrad._backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
+from funcgrad._backends.native.builtin_entry import CALLS, Runtime, runtime_text
+from funcgrad._backends.native.cpython import DIRECT_CLASSES, checked, symbols
+from funcgrad._backends.native.function_text import Arithmetic
+from funcgrad._backends.native.functions import write_function, write_module
+from funcgrad._backends.native.native_code import BEST, SharedCode, native_code_of
+from funcgrad._backends.native.native_module import Function, NativeModule
+from funcgrad._backends.native.processor import Toolchain
+from funcgrad._backends.native.thread_pool import POOL, has_threads
+from funcgrad._base.floating_errors import notices_errors
+from funcgrad._base.locks import cached_property, uninterrupted
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import Contraction, Elementwise, Movement, Reduction
+from funcgrad._core.trace import Raw
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.inline import inlined, with_programs_inside
+from funcgrad._programs.program import Program
+
+
+class NativeBackend:
+    """Processor code, by way of LLVM.
+
+    Attributes
+    ----------
+    name : str
+    exact : bool
+        Whether elementwise operations have NumPy's bits. Otherwise transcendental functions are
+        polynomials in registers, within 2 units in the last place.
+    threads : int
+        How many threads share large pieces of work.
+    """
+
+    def __init__(self, exact: bool = False) -> None:
+        self.exact: Final = exact
+        self.name: Final = "native"
+        self.threads = 1
+        self._by_threads: dict[int, NativeBackend] = {1: self}
+        self._tools = Toolchain()
+        self._tools.wait_before_forks()
+        self._made: Runtime | None = None
+
+    def with_threads(self, threads: int) -> NativeBackend:
+        """This backend with so many threads: the same one for the same number.
+
+        Where the system has no threads of POSIX, there is one.
+        """
+        if not has_threads():
+            return self
+        if threads not in self._by_threads:
+            self._runtime()  # which all of them have, and the functions that programs share
+            assert self._shared is not None
+            other = object.__new__(NativeBackend)
+            vars(other).update(vars(self), threads=threads)
+            self._by_threads.setdefault(threads, other)
+        return self._by_threads[threads]
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        if self.threads == 1:
+            return "EXACT" if self.exact else "NATIVE"
+        return methodcaller("with_threads", self.threads), (EXACT if self.exact else NATIVE,)
+
+    def __repr__(self) -> str:
+        return f"NativeBackend(exact={self.exact}, threads={self.threads})"
+
+    def _runtime(self) -> Runtime:
+        """The code between Python and programs, compiled once."""
+        return self._made or self._tools.alone(self._make_runtime)
+
+    def _make_runtime(self) -> Runtime:
+        if self._made is None:
+            text = runtime_text(self._tools.processor)
+            self._made = Runtime(self._tools, self._tools.object_code(text, BEST))
+        return self._made
+
+    @cached_property
+    def _shared(self) -> SharedCode:
+        machine = self._tools.processor
+        arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales, machine.halves)
+        return SharedCode(self._tools, arithmetic, symbols())
+
+    def directly_callable(self, kind: type[Any]) -> type[Any]:
+        """The subclass of a class, with one slot, whose instances machine code may call."""
+        return DIRECT_CLASSES.of(kind)
+
+    def supports(self, program: Program) -> bool:
+        """Whether it can run a program: unless that closes over a tracer."""
+        return program.is_raw
+
+    def prepare(self, program: Program, relaxed: bool) -> Program:
+        """The program without calls, its operations by formulas that can be written."""
+        prepared = with_programs_inside(
+            written_out(inlined(program), python_slices=True),
+            lambda body: self.prepare(optimize(body, relaxed), relaxed),
+        )
+        if prepared is not program:
+            prepared = optimize(prepared, relaxed)
+        return decomposed(prepared, _lacks)
+
+    def compile(self, program: Program) -> Compiled:
+        """Compile a program to machine code."""
+        return uninterrupted(lambda: self._compile(program))
+
+    def _compile(self, program: Program) -> Compiled:
+        runtime = self._runtime()
+        known = {**symbols(), **{name: runtime.code.addresses[name] for name in CALLS}}
+        if self.threads > 1:
+            known["share"] = POOL.share(self._tools)
+        shared, threads = self._shared, self.threads
+        code = native_code_of(shared, program, lambda: self._written(program), known, threads)
+        native, plain = runtime.raw_run(program, code), evaluated(program).run
+        inputs = program.inputs
+
+        def run(*values: Raw) -> tuple[Any, ...] | None:
+            if notices_errors():  # which machine code does not report
+                return plain(*values)
+            outputs = native(*values)
+            if outputs is MISS:
+                outputs = native(*map(_in_order, values, inputs))
+            return plain(*values) if outputs is MISS else outputs
+
+        def direct(check: Unchanged | None) -> Callable[..., Any] | None:
+            return runtime.tree_run(program, code, check)
+
+        return Compiled(run, direct=Direct(direct, runtime.call_natively))
+
+    def inspect(self, program: Program) -> str:
+        """The text of the LLVM module, below the operations that are called back, and why."""
+        module, _ = self._written(program)
+        called = sorted({*module.callbacks}) or ["nothing"]
+        return "\n".join([*[f"; called back: {line}" for line in called], module.text])
+
+    def check_machine(self) -> None:
+        """Check that machine code can run here.
+
+        Raises
+        ------
+        NativeError
+            The interpreter, NumPy or the processor is none that this backend knows.
+        """
+        if self._made is None:
+            checked()
+            self._runtime()
+
+    def _written(self, program: Program) -> tuple[NativeModule, Function]:
+        bits, shared = self._tools.processor.bits, self._shared
+        module = NativeModule(
+            bits, shared.arithmetic, shared.definitions, write_function, self.threads
+        )
+        return module, write_module(module, program)
+
+
+def _lacks(operation: Primitive) -> bool:
+    """Whether a body is written in the place of an operation."""
+    structure = operation.structure
+    if isinstance(structure, Elementwise):
+        return not isinstance(operation.evaluate, np.ufunc)
+    if isinstance(structure, Reduction):
+        return structure.fold is None
+    return not isinstance(structure, (Movement, Contraction))
+
+
+def _in_order(value: Raw, spec: Spec) -> Raw:
+    """A value as native code reads it: in C order, of a dtype of NumPy's own."""
+    if spec.weak or not spec.shape:
+        return np.asarray(value)[()] if type(value) is np.ndarray else value
+    # Arrays may have equal dtypes that are two objects; astype makes the one that is asked for.
+    return np.asarray(value).astype(spec.dtype, order="C")
+
+
+NATIVE: Final = NativeBackend()
+
+EXACT: Final = NativeBackend(exact=True)
+"""With NumPy's bits."""

@@ -1,0 +1,241 @@
+"""The code of programs in memory, quickly made at first and better where that pays.
+
+Compiling at LLVM's level 0 takes a third of the time of level 2, and makes code that is some times
+slower, with the same bits. So a program's first code is of level 0, and calls shared functions,
+which a process compiles once. When it has run for some milliseconds, a thread compiles the program
+at level 2, with what it calls where that is not much, and calls that begin from then on run the new
+code. The thread works in pieces, while nobody else wants LLVM. Code that is on disk at level 2 is
+used at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.native.code_cache import is_on, read_code, write_code
+from funcgrad._backends.native.cpython import NativeError
+from funcgrad._backends.native.function_text import (
+    Arithmetic,
+    SharedFunction,
+    module_text,
+    needed,
+)
+from funcgrad._backends.native.native_module import Function, NativeModule
+from funcgrad._backends.native.processor import Code, Toolchain
+from funcgrad._backends.native.program_keys import ProgramKeys
+from funcgrad._backends.native.program_objects import Needs, ProgramObject
+from funcgrad._backends.native.symbol_table import referent
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.locks import begin_thread
+from funcgrad._programs.program import Program
+
+_PATIENCE: Final = 10_000_000
+"""For so many ticks of the processor's clock, some milliseconds, the first code runs."""
+
+FIRST, BEST = 0, 2
+
+
+class SharedCode:
+    """The functions that programs share, compiled once a process.
+
+    On a first call of a small net these are half of the code: a first product or exponential
+    pays for those that follow.
+
+    Attributes
+    ----------
+    tools : Toolchain
+    definitions : dict
+        Their texts, by name.
+    keys : ProgramKeys
+    better : SharedCode
+        The same functions at level 2.
+
+    Parameters
+    ----------
+    tools : Toolchain
+    arithmetic : Arithmetic
+    symbols : mapping
+        The addresses of what they may call.
+    worse : SharedCode, optional
+        The same functions at level 0.
+    """
+
+    def __init__(
+        self,
+        tools: Toolchain,
+        arithmetic: Arithmetic,
+        symbols: Mapping[str, int],
+        worse: SharedCode | None = None,
+    ) -> None:
+        self.tools, self.arithmetic = tools, arithmetic
+        self.definitions: dict[str, SharedFunction] = worse.definitions if worse else {}
+        self.keys: ProgramKeys = worse.keys if worse else ProgramKeys()
+        self.better: SharedCode = self if worse else SharedCode(tools, arithmetic, symbols, self)
+        self._level = BEST if worse else FIRST
+        self._symbols = symbols
+        self._addresses: dict[str, int] = {}
+        self._files: dict[str, str] = {}
+        self._codes: list[Code] = []  # which stay, for a process has few
+
+    def files(self, names: Iterable[str]) -> dict[str, str]:
+        """The files on disk of functions, which are compiled unless they are there."""
+        texts = {name: self._text(name) for name in names if name not in self._addresses}
+        made = {name: self.tools.object_code(text, self._level) for name, text in texts.items()}
+        self._files |= {name: self.tools.name(text, self._level) for name, text in texts.items()}
+        self._link(made)
+        return {name: self._files[name] for name in names}
+
+    def addresses(self, files: Mapping[str, str]) -> dict[str, int]:
+        """The addresses of functions, given their files.
+
+        Raises
+        ------
+        FileNotFoundError
+            One of the files that are needed is gone.
+        """
+        missing = {name: file for name, file in files.items() if name not in self._addresses}
+        made = {name: read_code(file) for name, file in missing.items()}
+        there = {name: code for name, code in made.items() if code is not None}
+        if len(there) < len(made):
+            raise FileNotFoundError
+        self._files |= missing
+        self._link(there)
+        return {name: self._addresses[name] for name in files}
+
+    def _text(self, name: str) -> str:
+        function = self.definitions[name]
+        inner = needed(self.definitions, function.uses)
+        return module_text(inner, function.declarations, [f"define {function.text}"])
+
+    def _link(self, files: Mapping[str, bytes]) -> None:
+        if files:
+            code = self.tools.linked([*files.values()], self._symbols, [*files])
+            self._codes.append(code)
+            for name, address in code.addresses.items():  # another thread's code stays
+                self._addresses.setdefault(name, address)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeCode:
+    """The code of a program, as the runtime calls it.
+
+    Attributes
+    ----------
+    words : array
+        The code's address; for how many more ticks of the clock it is run before the function is
+        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock,
+        2 for from its first look for signals on; whether it calls Python's functions.
+    size : int
+        The bytes of its arena.
+    referents : list
+        Everything that must not go before the code does.
+    """
+
+    words: np.ndarray[Any, Any]
+    size: int
+    referents: list[Any]
+
+
+def native_code_of(
+    shared: SharedCode,
+    program: Program,
+    write: Callable[[], tuple[NativeModule, Function]],
+    symbols: Mapping[str, int],
+    threads: int = 1,
+) -> NativeCode:
+    """Compile a program, unless its code is on disk.
+
+    Parameters
+    ----------
+    shared : SharedCode
+    program : Program
+    write : callable
+        Writes its module, which has the function ``program``.
+    symbols : mapping
+        The addresses of what programs call.
+    threads : int
+        How many threads share large pieces of work.
+
+    Raises
+    ------
+    NativeError
+        LLVM refuses the text, or a symbol is not among ``symbols``.
+    """
+    words, tools = np.zeros(5, np.int64), shared.tools
+    referents: list[Any] = [shared, program]
+    key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
+
+    def compiled(level: int) -> ProgramObject:
+        return _compiled(shared, *write(), key, level)
+
+    def use(made: ProgramObject) -> None:
+        needs = made.needs
+        programs = needs.programs(program)
+        targets = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
+        addresses = {name: address for name, (address, _) in targets.items()}
+        addresses |= (shared.better if made.level == BEST else shared).addresses(needs.shared)
+        for name in needs.symbols:
+            if name not in symbols:
+                raise NativeError(f"native code: nobody knows the symbol {name!r}")
+            calls = name == "look" and needs.calls_back
+            addresses[name] = symbols["look_between_calls" if calls else name]
+        code = tools.linked(made.files, addresses, ["program"])
+        referents.extend((programs, targets, code))
+        words[0] = code.addresses["program"]
+
+    def begun(made: ProgramObject) -> NativeCode:
+        use(made)
+        needs = made.needs
+        words[3] = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
+        words[4] = needs.calls_back
+        if made.level == BEST:
+            return NativeCode(words, made.needs.size, referents)
+
+        def again() -> None:
+            words[1] = 1
+
+        def improve() -> None:
+            if tools.has_much_to_do:  # else threads, and programs that are gone, would pile up
+                words[1] = _PATIENCE
+                return
+            work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
+            with suppress(RuntimeError):  # no thread begins any more when Python ends
+                begin_thread(work, "funcgrad compiles", daemon=True)
+
+        words[1:3] = _PATIENCE, id(improve)
+        return NativeCode(words, made.needs.size, [referents, improve])
+
+    for level in (BEST, FIRST):
+        contents = None if key is None else read_code(tools.name(key, level))
+        if contents is not None:
+            with suppress(AttributeError, ImportError, FileNotFoundError, NativeError):
+                return begun(ProgramObject.from_bytes(contents))
+    return begun(compiled(FIRST))
+
+
+def _compiled(
+    shared: SharedCode, module: NativeModule, function: Function, key: str | None, level: int
+) -> ProgramObject:
+    """Compile a program, at level 2 if that is on disk; and write it there."""
+    tools, relocations = shared.tools, (module.origins, module.recipes, module.symbols)
+    needs = Needs(function.size, function.is_long, *relocations, {})
+    has_key = key is not None and needs.is_storable
+    compile_ = tools.compiled if has_key else tools.object_code
+    texts, called = module.parts if level == BEST or (is_on() and not has_key) else ([], [])
+    if level != BEST and texts and all(tools.known_code(text, BEST) for text in texts):
+        level = BEST
+    if level == BEST:
+        needs = replace(needs, shared=shared.better.files(called))
+    else:
+        texts = [module.short_text]
+        needs = replace(needs, shared=shared.files(sorted(module.uses)))
+    made = ProgramObject(level, needs, [compile_(text, level) for text in texts])
+    if key is not None and has_key:
+        write_code(tools.name(key, level), made.to_bytes())
+    return made

@@ -1,0 +1,192 @@
+"""Nests that threads share: each does ranges of a loop.
+
+No result depends on which thread does what. Elements are computed one by one, and a reduction along
+the loop that is shared collects each of its parts, a row or a block of numbers, in memory, and
+combines these in their order, as a nest that nobody shares does in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Final
+
+from funcgrad._backends.native.function_site import RANGES, FunctionSite
+from funcgrad._backends.native.lanes import Value
+from funcgrad._backends.native.nests import BLOCK, NestWriter
+from funcgrad._backends.native.plan_steps import Nest
+from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.vector_memory import load, store
+from funcgrad._base.fast_dataclass import dataclass
+
+_BYTES: Final = 200
+"""The bytes of numbers that a processor computes in a nanosecond."""
+
+_OF_MEMORY: Final = 2
+_OF_FUNCTIONS: Final = 16
+"""How many times as long it takes to read or write a number in the cache, or to call a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a nest comes apart into parts, which can be done in any order.
+
+    Attributes
+    ----------
+    loop : int
+        Parts are steps of this loop; of the innermost one vectors, or blocks that are summed.
+    count : int
+        How many parts there are.
+    record : int
+        The bytes of what reductions collect in a part, which is combined in the order of parts.
+    """
+
+    loop: int
+    count: int
+    record: int
+
+
+def write_nest(site: FunctionSite, nest: Nest) -> None:
+    """Write a nest, which threads share if that pays."""
+    plan, module = site.plan, site.module
+    site.work += prod(nest.shape) * len(nest.members)
+    arguments = nest, plan.specs, site.pointer, plan.number, module.bits
+    cut, totals = None, _NestTotals(site.lines, *arguments)
+    if module.threads > 1:
+        draft = _NestPart(site.lines.inside(), *arguments)
+        draft.write()
+        if site.is_shared(draft.bytes_computed / _BYTES):
+            cut = draft.cut(RANGES * module.threads)
+    if cut is None:
+        totals.write()
+        return
+    records = site.shared_scratch(cut.count * cut.record) if cut.record else "null"
+    totals.begin()
+    shared = cut
+
+    def write_range() -> None:
+        _NestRange(site.lines, *arguments).write_range(shared, records)
+
+    site.share(nest, cut.count, write_range, known=[records])
+    totals.write_totals(cut, records)
+
+
+class _NestPart(NestWriter):
+    """Writes a part of a nest."""
+
+    @property
+    def bytes_computed(self) -> int:
+        """The bytes of all numbers that it computes; reading one counts as computing several."""
+        sizes = [self._specs[member.variable].dtype.itemsize for member in self._nest.members]
+        memory = sum([array.dtype.itemsize for array in self._arrays.values()])
+        called = max(sizes) * len(self._lines.uses)  # by what has been written
+        of_element = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
+        return prod(self._nest.shape) * of_element
+
+    def cut(self, wanted: int) -> Cut | None:
+        """The cut of the outermost loop that has as many parts as wanted, or else of the most."""
+        cuts, last = [], len(self._extents) - 1
+        for loop, extent in enumerate(self._extents):
+            folds = [v for v, loops in self._reduced.items() if loop in loops]
+            if not folds:
+                cuts.append(Cut(loop, extent if loop < last else extent // self._width, 0))
+            elif not loop and not any(map(self._in_registers, folds)):
+                count = extent if last else -(-self._full // BLOCK)
+                cuts.append(Cut(loop, count, sum(map(self._record_size, folds))))
+        several = [cut for cut in cuts if cut.count > 1]
+        enough = [cut for cut in several if cut.count >= wanted]
+        return enough[0] if enough else max(several, key=lambda cut: cut.count, default=None)
+
+    @property
+    def _width_of_parts(self) -> int:
+        return 1 if len(self._extents) > 1 else self._width
+
+    def _record_size(self, variable: int) -> int:
+        """The bytes of what a reduction collects in a part."""
+        return -(-self._width_of_parts * self._collected(variable).itemsize // 8) * 8
+
+    def _recorded(self, records: str, index: str) -> dict[int, str]:
+        """The addresses of what reductions collect in a part."""
+        sizes = {v: self._record_size(v) for v in self._starting(0)}
+        offset = self._lines.op(f"mul i64 {index}, {sum(sizes.values())}")
+        places, record = {}, self._lines.address(records, offset)
+        for variable, size in sizes.items():
+            places[variable] = record
+            record = self._lines.address(record, size)
+        return places
+
+    def begin(self) -> None:
+        """Write the beginnings of reductions that are collected in memory."""
+        self._begin()
+
+
+class _NestRange(_NestPart):
+    """Writes the parts from one to another."""
+
+    _loop = -1
+
+    def write_range(self, cut: Cut, records: str) -> None:
+        """Write the parts from ``%begin`` to ``%end``."""
+        if not cut.record:
+            self._loop = cut.loop
+            self._loops(0, self._pointers, {})
+            return
+
+        def one(index: str, _: Sequence[str]) -> Sequence[str]:
+            lanes, pointers = Registers(self._lines, self._width_of_parts), self._pointers
+            if len(self._extents) > 1:
+                collected = self._step(index, pointers)
+            else:
+                collected = self._block(index, self._full, self._starting(0), pointers)
+            places = self._recorded(records, index)
+            for variable, value in collected.items():
+                store(lanes, places[variable], value)
+            return ()
+
+        self._lines.counted("%end", one, start="%begin")
+
+    def _bounds(self, place: int) -> tuple[str | int, str | int]:
+        return ("%begin", "%end") if place == self._loop else super()._bounds(place)
+
+    def _inner(
+        self, pointers: Mapping[int, str], collected: Mapping[int, Value]
+    ) -> dict[int, Value]:
+        """Write the innermost loop; of a shared one some vectors, after the last what is left."""
+        if self._loop != len(self._extents) - 1:
+            return super()._inner(pointers, collected)
+        lines, width, full, extent = self._lines, self._width, self._full, self._extents[-1]
+        start, stop = [lines.op(f"mul i64 {place}, {width}") for place in ("%begin", "%end")]
+        self._swept(Registers(lines, width), start, stop, pointers, {})
+        if full < extent:
+            left = partial(self._swept_left, pointers, {})
+            lines.when(lines.op(f"icmp eq i64 {stop}, {full}"), left)
+        return {}
+
+
+class _NestTotals(_NestPart):
+    """Writes what is left when all parts are done: it combines what they have collected."""
+
+    _records = ""
+
+    def write_totals(self, cut: Cut, records: str) -> None:
+        """Combine what parts have collected."""
+        if cut.record:
+            self._records = records
+            self._loops(0, self._pointers, {})
+
+    def _in_order(
+        self,
+        count: int,
+        width: int,
+        names: Sequence[int],
+        write_part: Callable[[str], dict[int, Value]],
+    ) -> dict[int, Value]:
+        if not self._records:
+            return super()._in_order(count, width, names, write_part)
+
+        def collected(index: str) -> dict[int, Value]:
+            places, lanes = self._recorded(self._records, index), Registers(self._lines, width)
+            return {v: load(lanes, place, self._collected(v)) for v, place in places.items()}
+
+        return super()._in_order(count, width, names, collected)

@@ -1,0 +1,454 @@
+"""The steps of a plan: loop nests, fills, NumPy's inner loops, callbacks, loops and choices.
+
+They are data: `planner.py` makes them of a program, and `functions.py` writes them. A step says
+which buffers it reads and writes, so that memory can be shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from funcgrad._backends.native.bound_formulas import BoundFormula
+from funcgrad._backends.native.views import View
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.factorizations import Factorization
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.index_maps import Places
+from funcgrad._core.structure.structures import AlongAxis, Choice, Loop
+from funcgrad._programs.equation import Constant, Equation, Guard
+from funcgrad._programs.program import Program
+
+Formula: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A reduction of a nest.
+
+    Attributes
+    ----------
+    axes : frozenset of int
+        The axes of the nest that are reduced.
+    fold : Fold
+    neutral : number
+        The state of no elements.
+    """
+
+    axes: frozenset[int]
+    fold: Fold
+    neutral: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One operation of a nest.
+
+    Attributes
+    ----------
+    variable : int
+        Its result.
+    operands : tuple of int
+    formula : BoundFormula
+        ``(lanes, *operands)`` to the element, or to what a reduction begins with of one element.
+    folded : Folded, optional
+        How elements become one, if the operation is a reduction.
+    """
+
+    variable: int
+    operands: tuple[int, ...]
+    formula: BoundFormula
+    folded: Folded | None = None
+
+
+@dataclass(slots=True)
+class Nest:
+    """Elementwise operations and reductions over one index space.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    members : list of Member
+    reads : dict
+        From operands that are made before to the views that are read.
+    stores : dict
+        From members' variables to where their elements go.
+    """
+
+    shape: Shape
+    members: list[Member] = field(default_factory=list)
+    reads: dict[int, View] = field(default_factory=dict)
+    stores: dict[int, View] = field(default_factory=dict)
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [view.buffer for view in self.reads.values()]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffers that it writes."""
+        return [view.buffer for view in self.stores.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """A buffer is filled with zeros."""
+
+    buffer: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads: none."""
+        return []
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.buffer,)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """NumPy's inner loop of a ufunc over whole arrays, which lie in C order or are one number."""
+
+    ufunc: np.ufunc
+    dtypes: tuple[np.dtype[Any], ...]
+    operands: tuple[int, ...]
+    variable: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [views[operand].buffer for operand in self.operands]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSweep:
+    """NumPy's inner loop over the lines of an array along an axis; the array lies in C order.
+
+    Attributes
+    ----------
+    loop : AlongAxis
+    dtypes : tuple of dtype
+        Of the loop's operands and of its result.
+    operand, variable : int
+        The array, and the result.
+    """
+
+    loop: AlongAxis
+    dtypes: tuple[np.dtype[Any], ...]
+    operand: int
+    variable: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffer that it reads."""
+        return [views[self.operand].buffer]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class EquationStep:
+    """A step that does one equation, whose operands and results lie in buffers of their own.
+
+    Attributes
+    ----------
+    equation : Equation
+    variable : int
+        The first result.
+    """
+
+    equation: Equation
+    variable: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [views[operand].buffer for operand in self.equation.operands]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffers that it writes."""
+        return range(self.variable, self.variable + len(self.equation.results))
+
+
+@dataclass(frozen=True, slots=True)
+class Callback(EquationStep):
+    """An operation that NumPy evaluates, on arrays that lie in native memory.
+
+    Attributes
+    ----------
+    reason : str
+        Why there is no code for it.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run(EquationStep):
+    """A loop or a choice of programs.
+
+    Attributes
+    ----------
+    form : Loop or Choice
+    programs : tuple of Program
+    """
+
+    form: Loop | Choice
+    programs: tuple[Program, ...]
+
+    @property
+    def growing(self) -> range:
+        """The results that are stacks with as many rows as there will have been steps."""
+        if isinstance(self.form, Choice) or self.form.length is not None:
+            return range(0)
+        return range(self.variable + self.form.carried, self.variable + len(self.equation.results))
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """Matrices are eliminated, with exchanges of rows; the elements of a row lie side by side.
+
+    Attributes
+    ----------
+    matrices : View
+    variable : int
+        The factors.
+    """
+
+    matrices: View
+    variable: int
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [self.matrices.buffer]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class FactorUse(EquationStep):
+    """Results that factors of small matrices give.
+
+    Attributes
+    ----------
+    form : Factorization
+    views : tuple of View
+        How the operands lie in memory.
+    factors : int, optional
+        The variable that an elimination has made.
+    is_transposed : bool
+        Whether it has eliminated the transposes.
+    """
+
+    form: Factorization
+    views: tuple[View, ...]
+    factors: int | None
+    is_transposed: bool
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads; the matrices too, which NumPy may be asked about."""
+        factors = [] if self.factors is None else [self.factors]
+        return [*[view.buffer for view in self.views], *factors]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """Stacks of matrices are multiplied; the result lies in C order.
+
+    Attributes
+    ----------
+    left, right : View
+        The stacks, with the same first axes. Of the second one the elements of a row or those of a
+        column lie side by side.
+    variable : int
+    """
+
+    left: View
+    right: View
+    variable: int
+
+    @property
+    def out_shape(self) -> Shape:
+        """The shape of the result."""
+        return (*self.left.shape[:-1], self.right.shape[-1])
+
+    def read(self, views: Mapping[int, View]) -> list[int]:
+        """The buffers that it reads."""
+        return [self.left.buffer, self.right.buffer]
+
+    @property
+    def written(self) -> Iterable[int]:
+        """The buffer that it writes."""
+        return (self.variable,)
+
+
+@dataclass(frozen=True, slots=True)
+class GufuncLoop(EquationStep):
+    """NumPy's inner loop over stacks of matrices, in C order.
+
+    Attributes
+    ----------
+    ufunc : ufunc
+    dtypes : tuple of dtype
+    """
+
+    ufunc: np.ufunc
+    dtypes: tuple[np.dtype[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering(EquationStep):
+    """Elements of the first operand, at places that the others choose.
+
+    Attributes
+    ----------
+    places : Places
+    """
+
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Scattering(EquationStep):
+    """Elements of an operand, the updates, go to places of the result.
+
+    Attributes
+    ----------
+    places : Places
+    updates : int
+        The position of the operand that is the updates; if it is the first one, the result begins
+        with zeros, else with the elements of the first operand.
+    fold : Fold, optional
+        How updates and elements become one.
+    """
+
+    places: Places
+    updates: int
+    fold: Fold | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanning(EquationStep):
+    """A cumulative operation.
+
+    Attributes
+    ----------
+    fold : Fold
+    axis : int
+    reverse : bool
+        Whether it begins at the end.
+    """
+
+    fold: Fold
+    axis: int
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Folding(EquationStep):
+    """A reduction of elements in their order.
+
+    Attributes
+    ----------
+    fold : Fold
+    axis : int
+        The first of the axes that are reduced.
+    rank : int
+        How many axes are reduced.
+    """
+
+    fold: Fold
+    axis: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing(EquationStep):
+    """Random words.
+
+    Attributes
+    ----------
+    block : callable
+        ``(lanes, first, second, number)`` to the words of a block.
+    size : int
+        The number of words of a block.
+    """
+
+    block: Formula
+    size: int
+
+
+Step: TypeAlias = (
+    Nest
+    | Fill
+    | Sweep
+    | AxisSweep
+    | Callback
+    | Run
+    | Elimination
+    | FactorUse
+    | GufuncLoop
+    | MatrixProduct
+    | Gathering
+    | Scattering
+    | Scanning
+    | Folding
+    | Drawing
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NativePlan:
+    """How a program runs.
+
+    Attributes
+    ----------
+    program : Program
+    specs : sequence of Spec
+        Of the program's variables, and of those that the plan has added.
+    views : mapping
+        From variables to how they lie in memory.
+    steps : sequence of steps
+    outputs : sequence of int
+        Buffers that hold the outputs, each in C order and each for one output.
+    guards : mapping
+        The guards by the step after which they are known; -1 before the first.
+    lives : mapping
+        For the buffers of intermediate results the first and the last step that they are alive.
+    constants : frozenset of int
+    """
+
+    program: Program
+    specs: Sequence[Spec]
+    views: Mapping[int, View]
+    steps: Sequence[Step]
+    outputs: Sequence[int]
+    guards: Mapping[int, Sequence[Guard]]
+    lives: Mapping[int, tuple[int, int]]
+    constants: frozenset[int]
+
+    def number(self, variable: int) -> Any:
+        """The number that a variable is, if it is a constant of one element; else None."""
+        if variable not in self.constants or self.specs[variable].shape:
+            return None
+        return number_in(self.program.constants[variable - len(self.program.inputs)])
+
+
+def number_in(constant: Constant) -> Any:
+    """The number of a constant of one element: Python's where it is weak."""
+    value = np.asarray(constant.value).item()
+    return value if constant.spec.weak else constant.spec.dtype.type(value)

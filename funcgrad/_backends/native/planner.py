@@ -1,0 +1,207 @@
+"""The plan of a program: loop nests over arrays, products, loops, branches, and steps of NumPy.
+
+What flows in is a prepared program; what flows out are steps, each of which reads views of buffers
+that earlier ones have filled. Elementwise operations and reductions over one index space share a
+nest, in which results that nothing else reads stay in registers. Movements are views.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> staged = fg.program(lambda x: fnp.sum(x[::-1] * x + 1.0))(fnp.ones(5))
+>>> [type(step).__name__ for step in plan_of(staged).steps], len(plan_of(staged).steps[0].members)
+(['Nest'], 3)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad._backends.control_forms import form_of, in_form
+from funcgrad._backends.native.bound_formulas import BoundFormula
+from funcgrad._backends.native.cpython import inner_loop
+from funcgrad._backends.native.factor_planning import factorizes
+from funcgrad._backends.native.fold_planning import folds_in_order, scans
+from funcgrad._backends.native.function_text import PLAIN, Arithmetic, FunctionText
+from funcgrad._backends.native.index_planning import gathers, scatters
+from funcgrad._backends.native.lanes import Lanes, NotEmitted, Value
+from funcgrad._backends.native.movement_planning import moves
+from funcgrad._backends.native.nest_planning import computes, contracts, join, reduces, with_params
+from funcgrad._backends.native.plan_steps import (
+    AxisSweep,
+    Callback,
+    Drawing,
+    Fill,
+    Member,
+    NativePlan,
+    Run,
+    Sweep,
+)
+from funcgrad._backends.native.product_planning import multiplies
+from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
+from funcgrad._core.structure.structures import (
+    FOREIGN,
+    Contraction,
+    Control,
+    Elementwise,
+    Factored,
+    Gather,
+    Movement,
+    Opaque,
+    Random,
+    Reduction,
+    Scan,
+    Scatter,
+)
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.program import Program
+
+
+def plan_of(program: Program, arithmetic: Arithmetic = PLAIN) -> NativePlan:
+    """NativePlan how a program runs."""
+    plan = UnfinishedPlan(program, arithmetic)
+    for equation, results in zip(program.equations, program.index.results, strict=True):
+        _add(plan, equation, results)
+    return plan.finished()
+
+
+def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
+    structure, plan.lack = equation.operation.structure, ""
+    if isinstance(structure, Control) and _runs(plan, equation, results):
+        return
+    if isinstance(structure, Factored) and factorizes(plan, equation, structure, results):
+        return
+    if isinstance(structure, Movement) and moves(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Gather) and gathers(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Scatter) and scatters(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Scan) and scans(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Random) and _draws(plan, equation, structure, results[0]):
+        return
+    if len(results) == 1 and plan.is_emitted(equation, results):
+        variable = results[0]
+        if isinstance(structure, Reduction) and reduces(plan, equation, structure, variable):
+            return
+        if isinstance(structure, Reduction) and folds_in_order(plan, equation, structure, variable):
+            return
+        if isinstance(structure, Elementwise) and computes(plan, equation, variable):
+            return
+        if isinstance(structure, Contraction) and contracts(plan, equation, variable):
+            return
+        if isinstance(structure, Contraction) and multiplies(plan, equation, variable):
+            return
+    if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
+        return
+    is_one = len(results) == 1 and isinstance(structure, Elementwise)
+    if is_one and _sweeps(plan, equation, results.start):
+        return
+    plan.prepare(equation.operands)
+    plan.append(Callback(equation, results.start, _lack(plan, equation)), results)
+
+
+def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
+    """Why there is no code for an equation."""
+    operation = equation.operation
+    structure = operation.structure
+    if FOREIGN in operation.traits:
+        return "a function of Python's"
+    if plan.lack:
+        return plan.lack
+    if isinstance(structure, (Opaque, Control)):
+        return "no form that the native backend emits"
+    if isinstance(structure, Elementwise) and structure.formula is None:
+        return "no formula"
+    if isinstance(structure, Elementwise) and plan.arithmetic.exact:
+        return "no inner loop of NumPy's with its bits"
+    if isinstance(structure, Reduction) and structure.fold is None:
+        return "no fold"
+    specs = [plan.specs[operand] for operand in equation.operands]
+    operands = [f"{spec.dtype}{list(spec.shape) if spec.shape else ''}" for spec in specs]
+    return f"no code for {', '.join(operands)}"
+
+
+def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable: int) -> bool:
+    """Plan random words; returns whether they have a formula, and keys and numbers are integers."""
+    key, *numbers = [plan.specs[operand] for operand in equation.operands]
+    if structure.block is None or key.dtype != np.uint64 or key.shape[-1:] != (2,):
+        return False
+    if any(spec.dtype.kind not in "iu" for spec in numbers):
+        return False
+    if 0 in plan.specs[variable].shape:
+        plan.append(Fill(variable), range(variable, variable + 1))
+        return True
+    block = BoundFormula(with_params, (structure.block, equation.params))
+    try:
+        lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
+        size = len(block(lanes, *[Value("%x", key.dtype, lanes) for _ in range(3)]))
+    except NotEmitted as error:
+        plan.lack = str(error)
+        return False
+    plan.prepare(equation.operands)
+    plan.append(Drawing(equation, variable, block, size), range(variable, variable + 1))
+    return True
+
+
+def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
+    ufunc, spec = equation.operation.evaluate, plan.specs[variable]
+    if not isinstance(ufunc, np.ufunc) or equation.params or ufunc.nout != 1:
+        return False
+    if ufunc.signature is not None or 0 in spec.shape:
+        return False
+    specs = [plan.specs[operand] for operand in equation.operands]
+    if any(s.weak for s in specs) or any(s.shape not in ((), spec.shape) for s in specs):
+        return False
+    dtypes = ufunc.resolve_dtypes((*[s.dtype for s in specs], None))
+    if dtypes != (*[s.dtype for s in specs], spec.dtype):
+        return False  # it would convert its operands in pieces
+    plan.prepare(equation.operands)
+    step = Sweep(ufunc, tuple(dtypes), equation.operands, variable)
+    plan.append(step, range(variable, variable + 1))
+    return True
+
+
+def _runs_along_axis(
+    plan: UnfinishedPlan, equation: Equation, structure: Opaque, results: range
+) -> bool:
+    if structure.along is None or len(equation.operands) != 1 or len(results) > 1:
+        return False
+    (operand,), variable = equation.operands, results[0]
+    spec, out = plan.specs[operand], plan.specs[variable]
+    if spec.weak:
+        return False
+    loop = structure.along(spec.shape, spec.dtype, **dict(equation.params))
+    if loop is None or 0 in spec.shape or 0 in out.shape:
+        return False
+    signatures = [signature.split("->") for signature in loop.ufunc.types]
+    letters = [ins + outs for ins, outs in signatures if outs == out.dtype.char]
+    dtypes = tuple([np.dtype(letter) for letter in letters[0]]) if letters else ()
+    if (
+        not dtypes
+        or not np.can_cast(spec.dtype, dtypes[0])
+        or inner_loop(loop.ufunc, dtypes) is None
+    ):
+        return False
+    if spec.dtype != dtypes[0]:
+        source, operand = operand, plan.new(spec.shape, dtypes[0])
+        member = Member(operand, (source,), BoundFormula(_converted, (dtypes[0],)))
+        join(plan, member, spec.shape)
+    plan.prepare([operand])
+    plan.append(AxisSweep(loop, dtypes, operand, variable), results)
+    return True
+
+
+def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:
+    return m.astype(x, dtype)
+
+
+def _runs(plan: UnfinishedPlan, equation: Equation, results: range) -> bool:
+    form = form_of(equation, plan.specs)
+    if form is None:
+        return False
+    plan.prepare(equation.operands)
+    plan.append(Run(equation, results.start, form, in_form(form)), results)
+    return True

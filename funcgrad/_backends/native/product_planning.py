@@ -1,0 +1,165 @@
+"""Contractions as products of matrices: the axes in four groups, each of which is one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.native.cpython import inner_loop
+from funcgrad._backends.native.plan_steps import Fill, MatrixProduct
+from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
+from funcgrad._backends.native.views import View, whole
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Spec
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.moved_elements import letters_of
+
+_CHARS: Final = frozenset("fd")
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The letters of a contraction.
+
+    Attributes
+    ----------
+    batch : str
+        In both operands and in the result.
+    rows, columns : str
+        In one operand and in the result.
+    summed : str
+        In both operands alone.
+    sizes : dict
+    """
+
+    batch: str
+    rows: str
+    columns: str
+    summed: str
+    sizes: dict[str, int]
+
+    def size(self, letters: str) -> int:
+        """The elements along some axes."""
+        return prod([self.sizes[letter] for letter in letters])
+
+
+def groups_of(texts: Sequence[str], specs: Sequence[Spec]) -> Groups | None:
+    """The letters in groups; None where one is repeated, or is in one operand alone."""
+    first, second, out = texts
+    if any(len({*text}) < len(text) for text in texts):
+        return None
+    if {*first} - {*second, *out} or {*second} - {*first, *out}:
+        return None
+    sizes: dict[str, int] = {}
+    for text, spec in zip((first, second), specs, strict=False):
+        for letter, size in zip(text, spec.shape, strict=True):
+            sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
+    return Groups(
+        "".join([letter for letter in out if letter in first and letter in second]),
+        "".join([letter for letter in out if letter not in second]),
+        "".join([letter for letter in out if letter not in first]),
+        "".join([letter for letter in second if letter not in out]),
+        sizes,
+    )
+
+
+def multiplies(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
+    """Plan a contraction of floats as a product of stacks of matrices."""
+    letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
+    if letters is None or spec.dtype.char not in _CHARS:
+        return False
+    specs = [plan.specs[operand] for operand in equation.operands]
+    if any(one.dtype != spec.dtype or one.weak for one in specs):
+        return False
+    groups = groups_of(letters, specs)
+    if groups is None or inner_loop(np.matmul, (spec.dtype,) * 3) is None:
+        return False
+    if 0 in groups.sizes.values():
+        plan.append(Fill(variable), range(variable, variable + 1))
+        return True
+    texts, views = list(letters[:2]), [plan.views[operand] for operand in equation.operands]
+    if groups.size(groups.columns) == 1 or letters[2][-1] in groups.rows:
+        groups = replace(groups, rows=groups.columns, columns=groups.rows)
+        texts.reverse()
+        views.reverse()
+    left, right = _arranged(plan, groups, texts, views, spec.dtype)
+    order = groups.batch + groups.rows + groups.columns
+    product = variable
+    if order != letters[2]:
+        product = plan.new(tuple([groups.sizes[letter] for letter in order]), spec.dtype)
+    plan.append(MatrixProduct(left, right, product), range(product, product + 1))
+    if product != variable:
+        axes = [order.index(letter) for letter in letters[2]]
+        plan.views[variable] = whole(product, plan.specs[product].shape).moved(axes)
+    return True
+
+
+def _arranged(
+    plan: UnfinishedPlan,
+    groups: Groups,
+    texts: Sequence[str],
+    views: Sequence[View],
+    dtype: np.dtype[Any],
+) -> tuple[View, View]:
+    """Both operands as stacks of matrices, copied where they do not lie so."""
+    first, second = texts
+    orders = ["".join([x for x in text if x in groups.summed]) for text in (second, first)]
+    for summed in dict.fromkeys(orders):
+        left = _matrices(views[0], first, groups, groups.rows, summed)
+        right = _matrices(views[1], second, groups, summed, groups.columns)
+        if left is not None and right is not None:
+            return left, _with_unit_step(plan, right, dtype)
+    summed = orders[0]
+    left = _matrices(views[0], first, groups, groups.rows, summed)
+    right = _matrices(views[1], second, groups, summed, groups.columns)
+    if left is None:
+        left = _copied(plan, views[0], first, groups, groups.rows, summed, dtype)
+    if right is None:
+        right = _copied(plan, views[1], second, groups, summed, groups.columns, dtype)
+    return left, _with_unit_step(plan, right, dtype)
+
+
+def _matrices(view: View, letters: str, groups: Groups, rows: str, columns: str) -> View | None:
+    """A view with the axes of the batch, then one axis for rows and one for columns."""
+    strides = {
+        letter: 0 if size == 1 else stride
+        for letter, size, stride in zip(letters, view.shape, view.strides, strict=True)
+    }
+    merged = []
+    for group in (rows, columns):
+        axes = [letter for letter in group if groups.sizes[letter] != 1]
+        for outer, inner in pairwise(axes):
+            if strides[outer] != strides[inner] * groups.sizes[inner]:
+                return None
+        merged.append(strides[axes[-1]] if axes else 0)
+    shape = (*[groups.sizes[x] for x in groups.batch], groups.size(rows), groups.size(columns))
+    return View(view.buffer, shape, (*[strides[x] for x in groups.batch], *merged), view.offset)
+
+
+def _copied(
+    plan: UnfinishedPlan,
+    view: View,
+    letters: str,
+    groups: Groups,
+    rows: str,
+    columns: str,
+    dtype: np.dtype[Any],
+) -> View:
+    order = [letter for letter in groups.batch if letter in letters] + [*rows, *columns]
+    copy = plan.copied(view.moved([letters.index(letter) for letter in order]), dtype)
+    matrices = _matrices(copy, "".join(order), groups, rows, columns)
+    assert matrices is not None  # a copy in C order
+    return matrices
+
+
+def _with_unit_step(plan: UnfinishedPlan, right: View, dtype: np.dtype[Any]) -> View:
+    """The second operand, with rows or columns whose elements lie side by side."""
+    (rows, columns), (row, column) = right.shape[-2:], right.strides[-2:]
+    if column == 1 or columns == 1 or row == 1 or rows == 1:
+        return right
+    return plan.copied(right, dtype)

@@ -1,0 +1,118 @@
+"""Random words as text: blocks of a cipher, as many at once as a register has lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from funcgrad._backends.native.axis_loops import merged, walk
+from funcgrad._backends.native.fold_text import spread
+from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.lanes import Lanes, Value
+from funcgrad._backends.native.plan_steps import Drawing
+from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.vector_memory import load, scattered, store
+from funcgrad._core.specs import Shape
+from funcgrad._core.structure.index_maps import dense_strides
+
+_WORD = np.dtype(np.uint64)
+_BYTES = _WORD.itemsize
+
+
+def write_drawing(site: FunctionSite, step: Drawing) -> None:
+    """Write random words: blocks that follow one another, or those that numbers choose."""
+    site.work += 40 * prod(site.plan.specs[step.variable].shape)
+    if len(step.equation.operands) == 1:
+        _write_stream(site, step)
+    else:
+        _write_chosen(site, step)
+
+
+def _key(lanes: Lanes, address: str) -> tuple[Value, Value]:
+    """The two words of a key, in all lanes."""
+    single = Registers(lanes.lines, 1)
+    words = [load(single, lanes.lines.address(address, k, "i64"), _WORD) for k in range(2)]
+    first, second = [spread(lanes, word.text, _WORD) for word in words]
+    return first, second
+
+
+def _write_stream(site: FunctionSite, step: Drawing) -> None:
+    """Write blocks 0, 1, 2 and so on for each key.
+
+    The last ones are computed on the stack, since not all of their words are wanted.
+    """
+    lines, operand = site.lines, step.equation.operands[0]
+    keys, target = prod(site.plan.specs[operand].shape[:-1]), site.pointer(step.variable)
+    count = prod(site.plan.specs[step.variable].shape) // keys
+    width = 1
+    while width < site.module.bits // 64 and width * step.size < count:
+        width *= 2
+    lanes, together = Registers(lines, width), width * step.size
+    room = lines.room(f"[{together} x i64]")
+
+    def one_key(index: str, _: Sequence[str]) -> Sequence[str]:
+        source = lines.address(site.at(operand), lines.op(f"mul i64 {index}, 2"), "i64")
+        key = _key(lanes, source)
+        begin = lines.address(target, lines.op(f"mul i64 {index}, {count}"), "i64")
+
+        def blocks(start: str, _: Sequence[str]) -> Sequence[str]:
+            number = spread(lanes, lines.op(f"udiv i64 {start}, {step.size}"), _WORD)
+            if width > 1:
+                along = ", ".join([f"i64 {lane}" for lane in range(width)])
+                number = lanes.value(f"add {number.kind} {number.text}, <{along}>", _WORD)
+            wanted = lines.op(f"sub i64 {count}, {start}")
+            is_partial = lines.op(f"icmp slt i64 {wanted}, {together}")
+            there = lines.address(begin, start, "i64")
+            place = lines.op(f"select i1 {is_partial}, ptr {room}, ptr {there}")
+            for k, word in enumerate(step.block(lanes, *key, number)):
+                at = lines.address(place, k, "i64")
+                if width > 1:
+                    scattered(lanes, at, word, step.size)
+                else:
+                    store(lanes, at, word)
+            partial, after = lines.fresh_label("partial"), lines.fresh_label("drawn")
+            lines.branch(is_partial, partial, after)
+            lines.begin_block(partial)
+            size = lines.op(f"mul i64 {wanted}, {_BYTES}")
+            lines.call("ptr", "memcpy", ("ptr", there), ("ptr", room), ("i64", size))
+            lines.jump(after)
+            lines.begin_block(after)
+            return ()
+
+        lines.counted(count, blocks, step=together)
+        return ()
+
+    lines.counted(keys, one_key)
+
+
+def _write_chosen(site: FunctionSite, step: Drawing) -> None:
+    """Write the first words of blocks that the second operand's numbers choose."""
+    lines, plan = site.lines, site.plan
+    keys, numbers = step.equation.operands
+    *leading, words = plan.specs[step.variable].shape
+    dtype, lanes = plan.specs[numbers].dtype, Registers(lines, 1)
+    key_strides = [2 * stride for stride in _broadcast(plan.specs[keys].shape[:-1], len(leading))]
+    strides = [
+        key_strides,
+        _broadcast(plan.specs[numbers].shape, len(leading)),
+        [words * stride for stride in dense_strides(leading)],
+    ]
+    sizes, strides = merged(leading, *strides)
+    kind = f"i{8 * dtype.itemsize}"
+
+    def one(at: Sequence[str]) -> None:
+        key = _key(lanes, lines.address(site.at(keys), at[0], "i64"))
+        number = load(lanes, lines.address(site.at(numbers), at[1], kind), dtype)
+        block = step.block(lanes, *key, lanes.astype(number, _WORD))
+        for k, word in enumerate(block[:words]):
+            place = lines.address(site.pointer(step.variable), at[2], "i64")
+            store(lanes, lines.address(place, k, "i64"), word)
+
+    walk(lines, sizes, strides, ["0"] * len(strides), one)
+
+
+def _broadcast(shape: Shape, rank: int) -> list[int]:
+    """Strides of an array beside arrays of a rank; 0 along axes of size 1."""
+    return [*[0] * (rank - len(shape)), *dense_strides(shape)]

@@ -1,0 +1,277 @@
+"""Scalars: which equations of a program run on Python floats, and how they are written then.
+
+An operation on ``np.float64`` takes NumPy two to fifty times as long as Python takes for the same
+on a ``float``, and the result has the same bits where IEEE 754 leaves no choice: sums, products,
+quotients, square roots, comparisons, selections. Where Python would raise and NumPy answers with an
+infinity or NaN, the text asks NumPy. Functions that NumPy approximates in its own way, such as
+sines, stay NumPy's.
+
+A strong scalar is converted to a ``float`` where Python first needs it, and back where NumPy could
+tell the difference: in outputs, and beside arrays of other dtypes. These conversions take time. So
+equations that hand scalars to one another, be it through a sine, form one *island*, which runs in
+Python if that saves more time than the conversions into it and out of it take.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x, y: fg.numpy.sqrt(x * y) / y - x)(2.0, 3.0)
+>>> scalars_of(staged).texts[3]
+'{0} - {1}'
+>>> print(staged.to_numpy_source().partition(":")[2].strip())
+a = x * y
+    b = math_sqrt(a) if a >= 0.0 else float(sqrt(a))
+    c = b / y if y else float(divide(b, y))
+    d = c - x
+    return (float64(d),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from funcgrad._backends.numpy.graphs import connected
+from funcgrad._backends.numpy.python_text import Written, written
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import ROUNDED_ONCE, Elementwise, Movement, Scatter
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.program import Program
+
+_OPERATORS: Final = frozenset("+ - * / < <= > >= == !=".split())
+"""NumPy's numbers have these operators themselves, which are quicker than its functions."""
+
+_WHOLE: Final = 2**53
+"""Up to here a whole number is a float."""
+
+# Nanoseconds, on a machine where Python adds two floats in 20.
+_OPERATOR_GAIN: Final = 35  # an operator of np.float64, on the way to that of float
+_UNARY_GAIN: Final = 100  # a ufunc of one scalar
+_BRIDGE_GAIN: Final = 30  # a ufunc of one scalar that is called with a float
+_UFUNC_GAIN: Final = 600  # a ufunc of two, and where
+_WAY_IN: Final = 20  # float(x)
+_WAY_OUT: Final = 60  # np.float64(x)
+_WORTHWHILE: Final = 50  # for less the text stays as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """The equations of a program that run on Python numbers, and where these come in and go out.
+
+    Attributes
+    ----------
+    texts : mapping
+        For the position of each of these equations, which are the *members*, the expression that
+        computes it: with ``{0}``, ``{1}`` … for its operands, and the next number for the name of
+        the result. The result is a Python number.
+    entering : frozenset of int
+        Variables of other equations that members read, and that have to be converted to Python
+        numbers.
+    as_numpy : frozenset of int
+        Variables that other equations read and that have to be NumPy's there.
+    either : frozenset of int
+        Positions of other equations that give the same for a ``float`` as for ``np.float64``.
+    """
+
+    texts: Mapping[int, str]
+    entering: frozenset[int]
+    as_numpy: frozenset[int]
+    either: frozenset[int]
+
+    @property
+    def members(self) -> Set[int]:
+        """The positions of the equations."""
+        return self.texts.keys()
+
+
+NONE: Final = Scalars(MappingProxyType({}), frozenset(), frozenset(), frozenset())
+"""No equation runs on Python numbers."""
+
+
+def scalars_of(
+    program: Program,
+    together: Iterable[int] = (),
+    written: Collection[int] = (),
+    loops: bool = False,
+) -> Scalars:
+    """The equations of a program that run on Python numbers, and where these come in and go out.
+
+    Parameters
+    ----------
+    program : Program
+    together : iterable of int
+        Positions of equations that run in kernels, and so among arrays.
+    written : collection of int
+        Positions of loops and choices, which take and return numbers of either kind.
+    loops : bool
+        Whether conversions cost nothing, as in a loop, which makes them before its first step and
+        after its last.
+    """
+    equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
+    specs = program.specs()
+    alone = set(range(len(equations))).difference(together)
+    texts = _texts(program, alone, kinds)
+    able = set(texts)
+    if not able and not written and not loops:
+        return NONE
+    either = {k for k in alone - able if k in written or _takes_either(equations[k], specs)}
+    bridges = {k for k in either.difference(written) if not equations[k].results[0].shape}
+    outputs = () if loops else program.outputs
+    leaving = {makers[v] for v in _read(program, able | either).union(outputs)}
+    chosen: set[int] = set()
+    entering: set[int] = set()
+    joined = able | bridges
+    links = [(k, *joined.intersection([makers[v] for v in equations[k].operands])) for k in joined]
+    for island in connected(sorted(joined), links):
+        inside = able.intersection(island)
+        read = {
+            variable
+            for position in inside
+            if not of_whole_numbers(equations[position], specs)
+            for variable in equations[position].operands
+        }
+        entries = {v for v in read if makers[v] not in able and _enters(v, program, specs)}
+        gain = sum([_gain(equations[position], specs) for position in inside])
+        gain += _BRIDGE_GAIN * len([k for k in island if k not in able and _is_call(equations[k])])
+        paid = {v for v in entries if makers[v] >= 0} if loops else entries
+        gain -= _WAY_IN * len(paid) + _WAY_OUT * len(leaving & inside)
+        if gain >= (1 if loops else _WORTHWHILE):
+            chosen |= inside
+            entering |= entries
+    as_numpy = _read(program, chosen | either)
+    members = {position: texts[position] for position in chosen}
+    return Scalars(members, frozenset(entering), frozenset(as_numpy), frozenset(either))
+
+
+def is_number(spec: Spec) -> bool:
+    """Whether NumPy's number of a spec can be one of Python's inside."""
+    return not spec.shape and not spec.weak and (spec.dtype == np.float64 or spec.dtype == bool)
+
+
+def _kinds(program: Program) -> list[str]:
+    """The kind of Python number that each variable can be: float, bool, int; empty for none."""
+    kinds = [_kind(spec) for spec in program.specs()]
+    for variable, constant in enumerate(program.constants, len(program.inputs)):
+        if not constant.is_raw or (kinds[variable] == "int" and abs(constant.value) > _WHOLE):
+            kinds[variable] = ""
+    return kinds
+
+
+def _kind(spec: Spec) -> str:
+    if spec.shape:
+        return ""
+    if spec.dtype == np.float64:
+        return "float"
+    if spec.dtype == np.bool_:
+        return "bool"
+    return "int" if spec.weak and spec.dtype.kind == "i" else ""
+
+
+def _texts(program: Program, alone: Iterable[int], kinds: Sequence[str]) -> dict[int, str]:
+    """The expressions of equations that Python can run, by position."""
+    written_once: dict[tuple[Primitive, tuple[str, ...], bool], str | None] = {}
+    texts: dict[int, str] = {}
+    first_constant = len(program.inputs)
+    constants = {k: constant.value for k, constant in enumerate(program.constants, first_constant)}
+    for position in alone:
+        equation = program.equations[position]
+        operands = tuple([kinds[operand] for operand in equation.operands])
+        if "" in operands or equation.params or not operands:
+            continue
+        divides = bool(constants.get(equation.operands[-1]))
+        key = equation.operation, operands, divides
+        if key not in written_once:
+            written_once[key] = _text(equation.operation, operands, divides)
+        text = written_once[key]
+        if text is not None:
+            texts[position] = text
+    return texts
+
+
+def _text(operation: Primitive, kinds: Sequence[str], divides: bool) -> str | None:
+    """The expression of an operation on Python numbers; None where Python has no way to NumPy's
+    bits.
+
+    Where the true result, rounded, is the only one, a formula has it by whatever way.
+
+    Parameters
+    ----------
+    operation : Primitive
+    kinds : sequence of str
+        Of the operands.
+    divides : bool
+        Whether the last operand is known not to be 0.
+    """
+    structure = operation.structure
+    if (
+        not isinstance(structure, Elementwise)
+        or structure.formula is None
+        or ROUNDED_ONCE not in operation.traits
+    ):
+        return None
+    name, last = f"{{{len(kinds)}}}", len(kinds) - 1
+    operands = [
+        Written(f"{{{k}}}", kind, name=name, divides=divides and k == last)
+        for k, kind in enumerate(kinds)
+    ]
+    return written(structure.formula, *operands)
+
+
+def of_whole_numbers(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether all operands are whole Python numbers, which stay that."""
+    return all(specs[operand].dtype.kind == "i" for operand in equation.operands)
+
+
+def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether an equation gives the same for ``float`` as for ``np.float64``.
+
+    NumPy calls with a ``float`` are quicker, unless there are arrays; then they take as long.
+    """
+    operation = equation.operation
+    if any(specs[operand].dtype != np.float64 for operand in equation.operands):
+        return False
+    if isinstance(operation.structure, Movement | Scatter):  # NumPy makes arrays of what they move
+        return bool(equation.results[0].shape)
+    return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
+
+
+def _is_call(equation: Equation) -> bool:
+    """Whether NumPy calls a function of one scalar."""
+    return len(equation.operands) == 1 and isinstance(equation.operation.evaluate, np.ufunc)
+
+
+def _enters(variable: int, program: Program, specs: Sequence[Spec]) -> bool:
+    """Whether members have to convert this operand by ``float()`` first: it is neither a constant
+    nor a Python number."""
+    input_count = len(program.inputs)
+    constant = input_count <= variable < input_count + len(program.constants)
+    spec = specs[variable]
+    return not constant and not (spec.weak and spec.dtype.kind in "fb")
+
+
+def _read(program: Program, without: Set[int]) -> set[int]:
+    """The variables that equations at other positions read."""
+    return {
+        operand
+        for position, equation in enumerate(program.equations)
+        if position not in without
+        for operand in equation.operands
+    }
+
+
+def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
+    """The nanoseconds that an equation saves in Python, without conversions."""
+    operands = [specs[operand] for operand in equation.operands]
+    quick = equation.operation.operator in _OPERATORS and not all(spec.weak for spec in operands)
+    if quick and all(spec.dtype.kind != "b" for spec in operands):
+        return 0 if equation.results[0].dtype.kind == "b" else _OPERATOR_GAIN
+    return _UNARY_GAIN if len(operands) == 1 else _UFUNC_GAIN
+
+
+def boxed(equation: Equation, text: str) -> str:
+    """The expression for the result of a member as NumPy has it."""
+    if not isinstance(equation.operation.evaluate, np.ufunc):
+        return f"np.array({text})"  # with no axes, as np.where makes it
+    return f"np.{equation.results[0].dtype.type.__name__}({text})"

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of tensors: locks, fast dataclasses, texts of records."""

@@ -1,0 +1,286 @@
+"""The operations behind ``fg.scan`` and ``fg.while_loop`` in programs.
+
+``LOOP`` runs a ``Loop``, whose fields are its parameters. Reverse mode goes back through it in one
+of two ways. Where the number of steps is known, the loop stacks residuals, and the way back is
+another loop that reads them (``scan_reverse.py``). Where it is not known, ``UNWIND`` runs the loop
+once more, keeps its states or some of them, and goes back through them, from the last to the first,
+with cotangents. A step of that way back is a program, which is differentiated like any other: in
+forward mode the way back carries tangents as well, in reverse mode it has more turns
+(``sweeps.py``, ``sweep_reverse.py``). So derivatives are right even where a body calls a user's
+rules, which need not be the derivative of anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate as running_sums
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._control.invariants import hoisted
+from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
+from funcgrad._control.scan_reverse import ScanRecording
+from funcgrad._control.spread import closure
+from funcgrad._control.sweep_reverse import reached, unwind
+from funcgrad._control.sweeps import Sweeps
+from funcgrad._control.transformed_loops import batched, leaner, pushed
+from funcgrad._control.values import stacked
+from funcgrad._control.written_sweeps import written
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import Loop
+from funcgrad._core.trace import Trace, Value
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.structural import view
+from funcgrad._programs.equation import as_spec
+from funcgrad._programs.program import Program
+from funcgrad._transforms.composite import Recording
+from funcgrad._transforms.masked import Cotangent
+from funcgrad.errors import DifferentiationError, ProgramError
+
+ROWS: Final = 1024
+"""The number of rows in the spec of a stack where the number of steps is not known."""
+
+
+def apply_loop(values: Values, loop: Loop) -> list[Value]:
+    """Run a loop, and return its results.
+
+    Equations with the same value at every step run once, before a loop of a known number of steps.
+    """
+    inputs = loop.body.inputs[: loop.shared + loop.carried]
+    fitted = [as_spec(x, spec) for x, spec in zip(values, inputs, strict=False)]
+    operands = [*fitted, *values[len(fitted) :]]
+    if loop.length:
+        arguments = operands[loop.shared :]
+        loop, shared = hoisted(loop, operands[: loop.shared])
+        operands = [*shared, *arguments]
+    return list(LOOP(*operands, **loop.params()))
+
+
+class LoopCall(ControlCall):
+    """A loop; its parameters are the fields of a ``Loop``."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, primitive: Primitive, params: Params) -> None:
+        super().__init__(primitive, params)
+        self.loop = Loop(**params)
+
+    def run(self, args: Values) -> list[Value]:
+        loop = self.loop
+        shared, carry, xs = loop.parts(args)
+        length = shape_of(xs[0])[0] if xs and loop.length is None else loop.length or 0
+        body, condition, carried = loop.body, loop.condition, loop.carried
+        row_specs = body.output_specs[carried:]
+        rows: list[Sequence[Value]] = []
+        known = range(length)[:: -1 if loop.reverse else 1]
+        for step in known if condition is None else count():
+            state = [*shared, *carry]
+            if condition is not None and not condition.evaluate(state)[0]:
+                break
+            for x in xs:
+                state.append(x[step] if type(x) is np.ndarray else view(x, key=Key((step,))))
+            carry = body.evaluate(state)
+            if row_specs:
+                rows.append(carry[carried:])
+                carry = carry[:carried]
+        columns = [[row[k] for row in rows] for k in range(len(row_specs))]
+        ordered = [column[::-1] if loop.reverse else column for column in columns]
+        return [*carry, *map(stacked, ordered, row_specs)]
+
+    def results(self, *specs: Spec) -> tuple[Spec, ...]:
+        loop = self.loop
+        shared, carry, xs = loop.parts(specs)
+        length = ROWS if loop.length is None else loop.length
+        for x in xs:
+            if x.shape[:1] != (length,):
+                raise ProgramError(f"a loop of {length} steps over an array of shape {x.shape}")
+        inputs = loop.body.inputs[loop.shared + loop.carried :]
+        slices = [
+            Spec(x.shape[1:], x.dtype, spec.weak) for x, spec in zip(xs, inputs, strict=False)
+        ]
+        outs = loop.body.results(*shared, *carry, *slices)
+        if outs[: loop.carried] != tuple(carry):
+            raise ProgramError("the body of a loop changes the kind of what it carries")
+        if loop.condition is not None:
+            goes_on = loop.condition.results(*shared, *carry)
+            if len(goes_on) != 1 or goes_on[0].shape or goes_on[0].dtype != bool:
+                raise ProgramError("the condition of a loop is no truth value")
+        stacks = [Spec((length, *out.shape), out.dtype) for out in outs[loop.carried :]]
+        return (*outs[: loop.carried], *stacks)
+
+    def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:
+        if self.loop.condition is not None:
+            return recorded_sweeps(args, flags, Sweeps(self.loop))
+        scan = ScanRecording(args, flags, self.loop, apply_loop)
+        return Recording(scan.outs, scan.pull, scan.push, scan.connected)
+
+    def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
+        loop, operands, results = pushed(self.loop, [t is not None for t in tangents])
+        moved = operands.filled(args, tangents)
+        return results.taken_apart(apply_loop(operands.joined(args, moved), loop))
+
+    def batch(
+        self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
+    ) -> tuple[list[Value], list[bool]]:
+        batch = batched(self.loop, size, flags)
+        return batch.results(apply_loop(batch.operands(args, flags), batch.loop))
+
+    def require_linear(self, followed: Sequence[bool]) -> None:
+        loop = self.loop
+        shared, carry, xs = loop.parts(followed)
+        name = "fg.scan" if loop.condition is None else "fg.while_loop"
+        state, _ = closure(carry, partial(_linear_step, name, loop.body, shared, xs))
+        if loop.condition is not None:
+            check_linear(name, loop.condition, [*shared, *state])
+
+    def runs(self) -> list[tuple[Program, int | None]]:
+        loop = self.loop
+        condition = [] if loop.condition is None else [(loop.condition, None)]
+        return [*condition, (loop.body, loop.length)]
+
+    def form(self) -> Loop:
+        return self.loop
+
+    def leaner(self, read: Sequence[bool]) -> tuple[Params, list[int], list[int]] | None:
+        lean = None if self._has_unknown_rows else leaner(self.loop, read)
+        return None if lean is None else (lean[0].params(), *lean[1:])
+
+    def label(self) -> str:
+        if self._has_unknown_rows:
+            return "stacking_scan" if self.loop.condition is None else "stacking_while"
+        return "scan" if self.loop.condition is None else "while_loop"
+
+    @property
+    def _has_unknown_rows(self) -> bool:
+        """Whether specs of arrays or stacks have ``ROWS`` rows: it is for compilers alone."""
+        loop = self.loop
+        return loop.length is None and (
+            loop.condition is None or len(loop.body.outputs) > loop.carried
+        )
+
+
+def _linear_step(
+    name: str,
+    program: Program,
+    before: Sequence[bool],
+    after: Sequence[bool],
+    state: Sequence[bool],
+) -> tuple[None, list[bool]]:
+    return None, check_linear(name, program, [*before, *state, *after])
+
+
+LOOP: Final = control_primitive("loop", LoopCall)
+"""A program that runs again and again, a number of times or as long as a condition holds."""
+
+
+# ------------------------------------------------------------------------------- the loop backwards
+
+
+class UnwindCall(ControlCall):
+    """The way back through a loop whose length depends on the data: ``Sweeps``."""
+
+    __slots__ = ("sweeps",)
+
+    def __init__(self, primitive: Primitive, params: Params) -> None:
+        super().__init__(primitive, params)
+        self.sweeps = Sweeps.of(params)
+
+    def run(self, args: Values) -> list[Value]:
+        return self.sweeps.run(args)
+
+    def results(self, *specs: Spec) -> tuple[Spec, ...]:
+        sweeps = self.sweeps
+        result_parts: list[Spec] = []
+        for number, program in enumerate(sweeps.programs):
+            carried = sweeps.parts(specs)[1 + number]
+            outs = program.results(*specs[: len(program.inputs)])
+            if outs != tuple(carried):
+                raise ProgramError(
+                    "the way back through a loop changes the kind of what it carries"
+                )
+            result_parts += carried if number >= sweeps.first else ()
+        return tuple(result_parts)
+
+    def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:
+        return recorded_sweeps(args, flags, self.sweeps)
+
+    def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
+        return _push_sweeps(args, self.sweeps, tangents)
+
+    def batch(
+        self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
+    ) -> tuple[list[Value], list[bool]]:
+        batch = self.sweeps.batched(size, flags)
+        return _swept(batch.operands(args, flags), batch.sweeps), batch.results
+
+    def require_linear(self, followed: Sequence[bool]) -> None:
+        sweeps = self.sweeps
+        count = len(sweeps.loop.body.inputs)
+        if any(followed[:count]):
+            raise DifferentiationError(
+                "linear_transpose: the function is not linear: the derivative of a loop is not"
+                " linear in the loop's operands, which depend on the function's own."
+            )
+        flags = [False] * count
+        for turn, carried in zip(sweeps.turns, sweeps.parts(followed)[2:], strict=True):
+            flags += closure(carried, partial(_linear_step, "fg.while_loop", turn, flags, ()))[0]
+
+    def runs(self) -> list[tuple[Program, int | None]]:
+        loop = self.sweeps.loop
+        programs = loop.body, loop.condition, *self.sweeps.turns
+        return [(program, None) for program in programs]
+
+    def form(self) -> Program | None:
+        return written(self.sweeps, LOOP)
+
+
+def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
+    """Run sweeps and return their results; sweeps without turns run as a loop."""
+    if not sweeps.turns:
+        return apply_loop(values, sweeps.loop)
+    return list(UNWIND(*values, **sweeps.params()))
+
+
+def _push_sweeps(
+    values: Values, sweeps: Sweeps, tangents: Values
+) -> tuple[list[Value], list[Value]]:
+    moved, layout = sweeps.pushed([t is not None for t in tangents])
+    outs = _swept(layout.joined(values, layout.filled(values, tangents)), moved)
+    return layout.taken_apart(outs, 1 + sweeps.first)
+
+
+def recorded_sweeps(values: Values, followed: Sequence[bool], sweeps: Sweeps) -> Recording:
+    """Record a loop of unknown length, or a way back; the record holds operands and no states."""
+    by_part, ends = reached(sweeps, followed)
+    recorded = sweeps.recorded(by_part)
+    shown = [*zip(sweeps.programs, ends, strict=True)][sweeps.first :]
+    starts = running_sums([len(program.outputs) for program, _ in shown], initial=0)
+    connected = [
+        start + k for start, (_, places) in zip(starts, shown, strict=False) for k in places
+    ]
+
+    def pull(cts: list[Value]) -> list[Cotangent]:
+        result_cts = iter(cts)
+        every = [
+            [next(result_cts) if number >= sweeps.first else None for _ in program.outputs]
+            for number, program in enumerate(sweeps.programs)
+        ]
+        return unwind(values, by_part, every, (sweeps, recorded), _swept)
+
+    def push(tangents: list[Value]) -> list[Value]:
+        return _push_sweeps(values, sweeps, tangents)[1]
+
+    return Recording(_swept(values, recorded), pull, push, connected)
+
+
+def _begins(**params: Any) -> tuple[Primitive, Params, int]:
+    loop = Sweeps.of(params).loop
+    return LOOP, loop.params(), len(loop.body.inputs)
+
+
+UNWIND: Final = control_primitive("unwind", UnwindCall, _begins)
+"""A loop whose length depends on the data, and the ways back through its states."""

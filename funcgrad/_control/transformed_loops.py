@@ -1,0 +1,273 @@
+"""Loops with tangents beside their values, loops on a batch, and loops without unread results.
+
+Each function takes a ``Loop`` and a flag for each operand or result, and returns a loop whose
+operands have another layout, together with a description of that layout.
+
+>>> import funcgrad as fg
+>>> body = fg.program(lambda w, c: w * c)(2.0, 3.0)
+>>> loop, operands, results = pushed(Loop(body, 1, 1, 5), [True, False])
+>>> operands.joined("wc", "pq"), loop.shared, loop.carried  # tangents stand behind their part
+(['w', 'p', 'c', 'q'], 2, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+from funcgrad._control.connections import settled
+from funcgrad._control.inactive_examples import may_refuse, taking_part
+from funcgrad._control.spread import closure
+from funcgrad._control.values import (
+    batched_program,
+    inputs_read,
+    part_of,
+    strong,
+    tangent_in,
+    with_batch,
+)
+from funcgrad._core.specs import stand_in
+from funcgrad._core.structure.structures import Loop
+from funcgrad._core.trace import Value
+from funcgrad._primitives.logic import logical_and
+from funcgrad._primitives.reduction import reduce_any
+from funcgrad._primitives.stand_in_examples import chosen_examples
+from funcgrad._primitives.structural import move_axis
+from funcgrad._programs.extract import rewired
+from funcgrad._programs.program import Program
+from funcgrad._transforms.factors import zeros_like
+from funcgrad._transforms.layout import present, restored
+from funcgrad._transforms.numberless import applied, flat_program
+from funcgrad._transforms.with_derivative import WithDerivative, with_pushforward
+
+T = TypeVar("T")
+
+
+# -------------------------------------------------------------------------------------- tangents
+
+
+class Tangents(NamedTuple):
+    """Which values of a loop have tangents; these stand behind the values of the same part.
+
+    Attributes
+    ----------
+    parts : tuple of tuple of bool
+        A flag for each value, by part. The parts of operands are the shared values, then the carry
+        and the arrays of a loop, or the carries of sweeps; those of results are carry and stacks.
+    """
+
+    parts: tuple[tuple[bool, ...], ...]
+
+    def joined(self, primals: Sequence[T], tangents: Sequence[T | None]) -> list[T]:
+        """Join values and their tangents to the values of the loop with tangents."""
+        values: list[T] = []
+        start = 0
+        for flags in self.parts:
+            stop = start + len(flags)
+            values += primals[start:stop]
+            values += [t for t in tangents[start:stop] if t is not None]
+            start = stop
+        return values
+
+    def taken_apart(self, values: Sequence[T], first: int = 0) -> tuple[list[T], list[T | None]]:
+        """Split values into those of the parts from ``first`` on, and their tangents."""
+        entries = iter(values)
+        primals: list[T] = []
+        tangents: list[T | None] = []
+        for flags in self.parts[first:]:
+            primals += [next(entries) for _ in flags]
+            tangents += [next(entries) if flag else None for flag in flags]
+        return primals, tangents
+
+    def filled(self, primals: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
+        """Replace absent tangents by zeros where the loop has tangents."""
+        return [
+            zeros_like(x) if flag and t is None else t
+            for x, t, flag in zip(primals, tangents, chain(*self.parts), strict=True)
+        ]
+
+
+def pushed_step(
+    program: Program, parts: Sequence[Sequence[bool]], carry: int
+) -> tuple[Program, Tangents, Tangents]:
+    """Stage a step with tangents; also return which of its operands and results have some.
+
+    The program returns the next carry, and what is stacked. ``parts`` flags the inputs that have
+    tangents; the part number ``carry`` is the carry, whose other leaves may get some from the step.
+    """
+    inputs = [strong(spec) for spec in program.inputs]
+    args = [stand_in(spec) for spec in program.inputs]
+    before, after = parts[:carry], parts[carry + 1 :]
+
+    def step(state: list[bool]) -> tuple[WithDerivative, list[bool]]:
+        flags = chain(*before, state, *after)
+        tangents = [stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)]
+        both = with_pushforward(program, args, tangents, numbers=False)
+        return both, present(both.layout)
+
+    start, _ = settled(program, [*chain(*before)], parts[carry], [*chain(*after)], forward=True)
+    state, both = closure(start, step)
+    operands = Tangents((*map(tuple, before), tuple(state), *map(tuple, after)))
+    stacked = tuple(present(both.layout)[len(state) :])
+    results = Tangents((tuple(state), stacked))
+    first, count = sum(map(len, before)), len(program.outputs)
+
+    def pushed_values(values: Sequence[Value]) -> list[Value]:
+        primals, tangents = operands.taken_apart(values)
+        outs = applied(both.program, [*primals, *[t for t in tangents if t is not None]])
+        moved = restored(both.layout, outs[count:])
+        for k, (spec, flag) in enumerate(zip(inputs[first:], state, strict=False)):
+            if flag:
+                moved[k] = tangent_in(moved[k], spec)
+        return results.joined(outs[:count], moved)
+
+    pairs = zip(inputs, chain(*operands.parts), strict=True)
+    specs = operands.joined(program.inputs, [spec if flag else None for spec, flag in pairs])
+    return flat_program(f"{program.name}_push", pushed_values, specs), operands, results
+
+
+def pushed(loop: Loop, flags: Sequence[bool]) -> tuple[Loop, Tangents, Tangents]:
+    """Add the tangents of flagged operands, and of leaves of the carry that depend on them.
+
+    Also returns which operands and which results have tangents.
+    """
+    body, operands, results = pushed_step(loop.body, loop.parts(flags), 1)
+    shared, carry, _ = operands.parts
+    pushed_loop = loop._replace(
+        body=body, shared=loop.shared + sum(shared), carried=loop.carried + sum(carry)
+    )
+    if loop.condition is None:
+        return pushed_loop, operands, results
+
+    reads, _ = operands.taken_apart(range(len(body.inputs)))
+    condition = rewired(loop.condition, body.inputs, reads)
+    return pushed_loop._replace(condition=condition), operands, results
+
+
+# ---------------------------------------------------------------------------------------- a batch
+
+
+class BatchedLoop(NamedTuple):
+    """A loop on a batch.
+
+    Attributes
+    ----------
+    one, loop : Loop
+        The loop of one example, and that of the batch.
+    condition : Program or None
+        Computes for each example whether it has another step, which is then the first leaf of the
+        carry; None where that does not depend on the example.
+    carry, stacks : list of bool
+        Which leaves of the carry have the batch, and which stacks, which have it on axis 1.
+    size : int
+    """
+
+    one: Loop
+    loop: Loop
+    condition: Program | None
+    carry: list[bool]
+    stacks: list[bool]
+    size: int
+
+    def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+        """Return the operands of the batched loop."""
+        shared, carry, xs = self.one.parts(values)
+        _, carry_flags, x_flags = self.one.parts(flags)
+        carry = with_batch(carry, carry_flags, self.carry, self.size)
+        active = [] if self.condition is None else self.condition.evaluate([*shared, *carry])
+        xs = [move_axis(x, 1, 0) if flag else x for x, flag in zip(xs, x_flags, strict=True)]
+        return [*shared, *active, *carry, *xs]
+
+    def results(self, outs: Sequence[Value]) -> tuple[list[Value], list[bool]]:
+        """Return the results of the loop on each example, and which have the batch, on axis 0."""
+        carry, stacks = outs[: self.loop.carried], outs[self.loop.carried :]
+        stacks = [move_axis(y, 1, 0) if f else y for y, f in zip(stacks, self.stacks, strict=True)]
+        return [*carry[-len(self.carry) :], *stacks], [*self.carry, *self.stacks]
+
+
+def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
+    """Batch a loop: flagged operands, and all values that depend on them, have the batch.
+
+    Where the condition depends on the example, the loop goes on until it holds for none, and
+    examples that have ended keep their values.
+    """
+    shared, carry, xs = loop.parts(flags)
+
+    def step(state: list[bool]) -> tuple[tuple[Program, list[bool], Program | None], list[bool]]:
+        every = [*shared, *state, *xs]
+        body, out_flags = batched_program(loop.body, size, every, state)
+        if loop.condition is None:
+            return (body, out_flags, None), out_flags
+        condition, (is_masked,) = batched_program(loop.condition, size, every, ())
+        ends = [True] * len(state) if is_masked else out_flags
+        return (body, out_flags, condition), ends
+
+    state, (body, out_flags, condition) = closure(carry, step)
+    batched_loop = loop._replace(body=body, condition=condition)
+    is_masked = condition is not None and bool(condition.output_specs[0].shape)
+    if is_masked:
+        batched_loop = _masked(batched_loop, [*shared, *state])
+    mask = condition if is_masked else None
+    return BatchedLoop(loop, batched_loop, mask, state, out_flags[loop.carried :], size)
+
+
+def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
+    """Let a loop go on until all examples have ended; those that have ended keep their values."""
+    condition, body, count = loop.condition, loop.body, loop.shared
+    (mask,) = condition.output_specs
+    specs = [*body.inputs[:count], mask, *body.inputs[count:]]
+    deputes = may_refuse(body)
+
+    def goes_on(values: Sequence[Value]) -> list[Value]:
+        return [reduce_any(values[count], axis=(0,), keepdims=False)]
+
+    def step(values: Sequence[Value]) -> list[Value]:
+        shared, active, state = values[:count], values[count], values[count + 1 :]
+        read = [*shared, *state]
+        stepped = applied(body, taking_part(active, read, flags) if deputes else read)
+        next_state = [
+            chosen_examples(active, new, old) for new, old in zip(stepped, state, strict=True)
+        ]
+        (more,) = applied(condition, [*shared, *next_state])
+        return [logical_and(active, more), *next_state]
+
+    return loop._replace(
+        body=flat_program(body.name, step, specs),
+        condition=flat_program(condition.name, goes_on, specs),
+        carried=loop.carried + 1,
+    )
+
+
+# ----------------------------------------------------------------------------------- what is read
+
+
+def leaner(loop: Loop, read: Sequence[bool]) -> tuple[Loop, list[int], list[int]] | None:
+    """Drop the operands and the results that nothing needs; return None where all are needed.
+
+    Needed are the results that are read, and the leaves of the carry that these results or the
+    condition depend on. Also returns the positions of the remaining operands and results.
+    """
+    condition = loop.condition
+
+    def step(flags: list[bool]) -> tuple[set[int], list[bool]]:
+        inputs = inputs_read(loop.body, [k for k, flag in enumerate(flags) if flag])
+        if condition is not None:
+            inputs |= inputs_read(condition, [0])
+        carry = [loop.shared + k in inputs for k in range(loop.carried)]
+        return inputs, [*carry, *[False] * (len(flags) - loop.carried)]
+
+    flags, inputs = closure(read, step)
+    results = [k for k, flag in enumerate(flags) if flag]
+    carry = [k for k in results if k < loop.carried]
+    operands = sorted(inputs | {loop.shared + k for k in carry})
+    if len(results) == len(flags) and len(operands) == len(loop.body.inputs):
+        return None
+    lean = loop._replace(
+        body=part_of(loop.body, operands, results),
+        shared=len([k for k in operands if k < loop.shared]),
+        carried=len(carry),
+    )
+    if condition is not None:
+        lean = lean._replace(condition=part_of(condition, operands, [0]))
+    return lean, operands, results

@@ -1,0 +1,351 @@
+"""``while_loop``, and ``fori_loop``, which counts.
+
+>>> import funcgrad as fg
+>>> fg.while_loop(lambda x: x < 100.0, lambda x: x * x, 2.0)
+Tensor(256.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, overload
+
+import numpy as np
+
+from funcgrad._control.carried_types import (
+    AnyNumber,
+    Bound,
+    Containers,
+    NumberCondition,
+    NumberCountedStep,
+    NumberStep,
+    State,
+    Truth,
+)
+from funcgrad._control.carry import Kinds, alike, count_of, single
+from funcgrad._control.choices import is_unknown, number_in, truth
+from funcgrad._control.loop_operation import apply_loop
+from funcgrad._control.scans import counted
+from funcgrad._control.values import closed_together, strong
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec, dtype_of, stand_in
+from funcgrad._core.structure.structures import Loop
+from funcgrad._core.trace import Value, concrete
+from funcgrad._hints.lookup import answering
+from funcgrad._hooks.results import watched
+from funcgrad._primitives.logic import logical_and
+from funcgrad._primitives.selection import where
+from funcgrad._programs.equation import as_spec, spec_inside
+from funcgrad._transforms.active_examples import participants, participating
+from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.numberless import running_stager, staged_body
+from funcgrad._transforms.stage import name_of
+from funcgrad._transforms.stager import Stager
+from funcgrad.tensor.tensor import Tensor, wrap
+
+_INT64: Final = np.dtype(np.int64)
+
+
+@overload
+def while_loop(
+    cond_fun: NumberCondition,
+    body_fun: NumberStep,
+    init_val: AnyNumber,
+    checkpoints: int | None = None,
+) -> Tensor: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[State], Truth],
+    body_fun: Callable[[State], State],
+    init_val: State | Containers,
+    checkpoints: int | None = None,
+) -> State: ...
+@watched
+@answering
+def while_loop(
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    checkpoints: int | None = None,
+) -> Any:
+    """Repeat a function as long as a condition holds.
+
+    Parameters
+    ----------
+    cond_fun : callable
+        From the value to one truth value.
+    body_fun : callable
+        From the value to the next, of the same structure, shapes and dtypes.
+    init_val : pytree
+        The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
+        an array or a number of its kind or a later one (int, float, complex).
+    checkpoints : int, optional
+        In a program, about how many values reverse mode holds at once; it computes the others
+        again. Without it reverse mode holds all.
+
+    Returns
+    -------
+    pytree
+        The first value for which the condition does not hold.
+
+    Raises
+    ------
+    ShapeError, DtypeError, TreeError
+        The value changes its kind, or the condition is no single truth value.
+    ArgumentError
+        ``checkpoints`` is less than 2.
+
+    See Also
+    --------
+    fori_loop, scan
+
+    Notes
+    -----
+    Outside of ``jit`` this is Python's ``while``. In a program it is one operation, with
+    derivatives of every order in both modes; reverse mode runs the loop once more. Where ``vmap``
+    gives every example a condition of its own, the loop goes on until it holds for none, and an
+    example that has come to its end stays as it is: further steps have no effect on it, nor on its
+    derivatives.
+
+    With ``c`` checkpoints and ``n`` steps reverse mode computes each step about log n / log c
+    times.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> def root(x):  # by Newton's method
+    ...     close = lambda y: abs(y * y - x) > 1e-12 * x
+    ...     return fg.while_loop(close, lambda y: (y + x / y) / 2.0, x)
+    >>> fg.jit(fg.grad(root))(2.0), fg.vmap(root)(fg.tensor([4.0, 9.0]))
+    (Tensor(0.35355339), Tensor([2., 3.]))
+    """
+    for f in (cond_fun, body_fun):
+        check_function("while_loop", f)
+    if checkpoints is not None:
+        checkpoints = count_of("while_loop", "checkpoints", checkpoints, 2)
+    kinds = Kinds.of("while_loop", "init_val", init_val)
+    stager = running_stager()
+    if stager is not None:
+        return _staged("while_loop", stager, cond_fun, body_fun, kinds, checkpoints)
+    return repeating("while_loop", cond_fun, body_fun, kinds)
+
+
+@overload
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: NumberCountedStep, init_val: AnyNumber
+) -> Tensor: ...
+@overload
+def fori_loop(
+    lower: Bound,
+    upper: Bound,
+    body_fun: Callable[[Any, State], State],
+    init_val: State | Containers,
+) -> State: ...
+@watched
+@answering
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: Callable[[Any, Any], Any], init_val: Any
+) -> Any:
+    """Repeat a function for each integer of a range.
+
+    Parameters
+    ----------
+    lower, upper : array_like of int, shape ()
+        The first integer, and the end of the range, which is excluded.
+    body_fun : callable
+        From an integer and the value to the next value, of the same structure, shapes and dtypes.
+        The integer is a tensor of the dtype that the bounds promote to, and gives way to arrays
+        where both bounds are Python numbers.
+    init_val : pytree
+        The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
+        an array or a number of its kind or a later one (int, float, complex).
+
+    Returns
+    -------
+    pytree
+        The last value; the first, where ``upper`` is not greater than ``lower``.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        A bound is no single integer.
+    ShapeError, DtypeError, TreeError
+        The value changes its kind.
+
+    See Also
+    --------
+    scan : also stacks a result of each step.
+
+    Notes
+    -----
+    Bounds that are known when the function is staged make a ``scan``, others a ``while_loop``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jit(lambda x: fg.fori_loop(0, 3, lambda i, y: y * x + i, 1.0))(2.0)
+    Tensor(12.)
+    """
+    check_function("fori_loop", body_fun)
+    bounds = {"lower": lower, "upper": upper}
+    first, stop = [single("fori_loop", word, x, "integer") for word, x in bounds.items()]
+    spec = _counter(spec_inside(first), spec_inside(stop))
+    if is_unknown(first) or is_unknown(stop):
+        return _counted(as_spec(first, spec), stop, body_fun, init_val)
+    start, end = int(wrap(first)), int(wrap(stop))
+
+    def step(carry: Any, _: object) -> Any:
+        i, value = carry
+        return (i + 1, body_fun(i, value)), None
+
+    if running_stager() is None:
+        kinds = Kinds.of("fori_loop", "init_val", init_val)
+        return counting_up(range(start, end), spec, body_fun, kinds)
+    length = max(0, end - start)
+    init = wrap(as_spec(start, spec)), init_val
+    return counted(named_like(body_fun, step), init, length, "fori_loop")[1]
+
+
+def _counter(lower: Spec, upper: Spec) -> Spec:
+    """Return the spec of a counter between two bounds, whose dtype holds all its integers."""
+    if lower.weak == upper.weak:
+        dtype = np.promote_types(lower.dtype, upper.dtype)
+        return Spec((), dtype if dtype.kind in "iu" else _INT64, lower.weak)
+    return strong(upper if lower.weak else lower)
+
+
+def counting_up(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
+    """Run a ``fori_loop`` whose bounds are known."""
+    value = kinds.tree()
+    if not steps:
+        return _without_steps(kinds, lambda value: body_fun(wrap(stand_in(spec)), value))
+    for number in steps:
+        i = wrap(number if spec.weak else spec.dtype.type(number))
+        new_value = body_fun(i, value)
+        if not alike(new_value, value):
+            again = partial(body_fun, i)
+            new_value = kinds.next(new_value, f" at i = {number}", number == steps[0], again)
+        value = new_value
+    return value
+
+
+def _without_steps(kinds: Kinds, body: Callable[[Any], Any]) -> Any:
+    """Return the first value, in the kind that it would have after a step if that is known."""
+    if not kinds.gives_way:
+        return kinds.tree()
+    settled = replace(kinds, specs=[*kinds.specs])
+    try:
+        settled.staged(None, _step(settled, body), (), kinds.operation)
+    except Exception:  # a body that does not run may be one that cannot be staged
+        return kinds.tree()
+    return settled.tree()
+
+
+def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    def goes_on(carry: Any) -> Any:
+        return carry[0] < wrap(stop)
+
+    def step(carry: Any) -> Any:
+        i, value = carry
+        return i + 1, body_fun(i, value)
+
+    return while_loop(goes_on, named_like(body_fun, step), (wrap(first), init_val))[1]
+
+
+def repeating(
+    operation: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], kinds: Kinds
+) -> Any:
+    """Run a ``while_loop`` as Python does."""
+    what = "the result of cond_fun"
+    value = kinds.tree()
+    number = 0
+    while True:
+        goes_on = truth(operation, what, cond_fun(value))
+        if type(goes_on) is not np.bool_:
+            if is_unknown(goes_on):
+                run = kinds, value, goes_on, number
+                return masked_steps(operation, cond_fun, body_fun, *run)
+            goes_on = bool(wrap(goes_on))
+        if not goes_on:
+            return value if number else _without_steps(kinds, body_fun)
+        new_value = body_fun(value)
+        if not alike(new_value, value):
+            new_value = kinds.next(new_value, f" at step {number}", not number, body_fun)
+        value = new_value
+        number += 1
+
+
+def masked_steps(
+    operation: str,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    kinds: Kinds,
+    value: Any,
+    active: Value,
+    number: int,
+) -> Any:
+    """Run the loop on from a step on a batch, in which it ends for each example by itself."""
+    is_first = not number
+    active = participants(active)
+    if not np.any(number_in(active)):
+        return _without_steps(kinds, body_fun) if is_first else value
+    numbers: list[bool] | None = None
+    while np.any(number_in(active)):
+        with participating(active):
+            new_value = body_fun(value)
+        if numbers is not None and any(numbers):
+            # In a batch a Python number becomes an array, which may raise the precision of others.
+            precise = [
+                _as_precise(*pair)
+                for pair in zip(kinds.flatten(new_value, ""), kinds.specs, strict=True)
+            ]
+            new_value = kinds.tree(precise)
+        new_value = kinds.next(new_value, "", is_first, body_fun)
+        is_first = False
+        numbers = [spec.weak for spec in kinds.specs] if numbers is None else numbers
+        new, old = pytrees.leaves(new_value), kinds.flatten(value, "")
+        next_leaves = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
+        value = kinds.tree(next_leaves)
+        kinds.specs = [strong(spec) for spec in kinds.specs]
+        more = truth(operation, "the result of cond_fun", cond_fun(value))
+        active = logical_and(active, more)
+        number += 1
+    return value
+
+
+def _as_precise(value: Value, spec: Spec) -> Value:
+    """Convert a value to the precision of a spec of its kind."""
+    dtype = dtype_of(value)
+    return value if dtype == spec.dtype or dtype.kind != spec.dtype.kind else as_spec(value, spec)
+
+
+def _staged(
+    operation: str,
+    stager: Stager,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    kinds: Kinds,
+    checkpoints: int | None,
+) -> Any:
+    def goes_on(values: Sequence[Value]) -> list[Value]:
+        return [truth(operation, "the result of cond_fun", cond_fun(kinds.tree(values)))]
+
+    step = kinds.staged(stager, _step(kinds, body_fun), (), name_of(body_fun))
+    place = f"fg.{operation}"
+    test = staged_body(stager, place, goes_on, kinds.specs, name_of(cond_fun))
+    (body, cond), closed = closed_together([step, test], kinds.specs)
+    loop = Loop(body, len(closed), len(kinds.values), condition=cond, checkpoints=checkpoints)
+    return kinds.tree(apply_loop([*closed, *kinds.values], loop))
+
+
+def _step(kinds: Kinds, body_fun: Callable[[Any], Any]) -> Callable[[Sequence[Value]], list[Value]]:
+    """Return the body as a function of lists of values, in place of pytrees."""
+    return lambda values: kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
+
+
+def named_like(f: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """Name a function after the user's function that it calls, since programs show the name."""
+    made.__name__ = name_of(f)
+    return made

@@ -1,0 +1,1 @@
+"""Declarations of operations, their structures, traces, shapes and dtypes, and pytrees."""

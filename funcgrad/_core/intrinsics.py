@@ -1,0 +1,221 @@
+"""The intrinsics in which formulas are written, and their meaning on raw values.
+
+A *formula* computes an element of an elementwise operation from the elements of its operands:
+``formula(m, *operands, **params)``. It calls the functions of ``m``, an *algebra*, which gives them
+their meaning. This module is an algebra on raw values, with which NumPy evaluates a formula;
+``funcgrad._primitives.algebra`` works on tracers too, and makes programs of primitives; a compiler
+has its own, and gets instructions. An algebra is any object with the names below.
+
+>>> import funcgrad._core.intrinsics as m
+>>> def softplus(m, x):
+...     return m.maximum(x, 0) + m.log1p(m.exp(-m.absolute(x)))
+>>> softplus(m, np.array([-1.0, 0.0, 1000.0]))
+array([3.13261688e-01, 6.93147181e-01, 1.00000000e+03])
+
+Values of an algebra have a ``dtype`` and Python's operators with NumPy's meaning; Python numbers
+combined with them are weak, as in NumPy. An operand may itself be a Python number, and ``/`` then
+raises for a zero divisor; ``m.divide`` does not. (In funcgrad a *kernel* is a loop over blocks of
+rows in the NumPy backend; other libraries call formulas kernels.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy import (
+    absolute,
+    add,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    bitwise_count,
+    cbrt,
+    copysign,
+    cos,
+    cosh,
+    divide,
+    equal,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    fmod,
+    frexp,
+    gcd,
+    hypot,
+    isfinite,
+    isinf,
+    isnan,
+    ldexp,
+    log,
+    log1p,
+    log2,
+    log10,
+    maximum,
+    minimum,
+    multiply,
+    nextafter,
+    power,
+    reciprocal,
+    rint,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    subtract,
+    tan,
+    tanh,
+    trunc,
+    where,
+)
+
+__all__ = [
+    "absolute",
+    "add",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "astype",
+    "binary_exponent",
+    "bitwise_count",
+    "cbrt",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fmod",
+    "frexp",
+    "gcd",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "join_parts",
+    "ldexp",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "maximum",
+    "minimum",
+    "multiply",
+    "nextafter",
+    "power",
+    "real",
+    "reciprocal",
+    "rint",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]
+
+
+_Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
+
+with np.errstate(invalid="ignore"):
+    _BY_RULE: Final = bool(np.full(16, np.inf).astype(np.int64)[-1] < 0)
+    """Whether NumPy converts floats by ``whole``'s rule, as on x86-64."""
+
+
+def astype(x: _Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """``x`` in another dtype; a complex number becomes real by its real part."""
+    array: Any = x if isinstance(x, np.ndarray) else np.asarray(x)
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        array = array.real
+    if not casts_by_rule(array.dtype, dtype):
+        return whole(array, dtype)
+    result: np.ndarray[Any, Any] = array.astype(dtype)
+    return result
+
+
+def casts_by_rule(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether NumPy's ``astype`` makes the integers of floats that ``whole`` does."""
+    return source.kind != "f" or target.kind not in "iu" or (_BY_RULE and target != np.uint32)
+
+
+def whole(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Floats as integers, the same ones on every processor, in any array and at any place there.
+
+    A float is cut off towards zero to an integer of 32 bits, or of 64 for integers of so many and
+    ``uint32``; it is the least of these if it is beyond them or NaN. Then the last bits are taken.
+    What ``uint64`` has beyond ``int64`` stays. NumPy on x86-64 does that too, but for ``uint32``,
+    where elements of one array are converted by different rules.
+    """
+    if _BY_RULE and dtype == np.uint32:
+        return x.astype(np.int64).astype(dtype)
+    bits = 64 if dtype.itemsize == 8 or dtype == np.uint32 else 32
+    bound = 2.0 ** (bits - 1)
+    x = x.astype(np.result_type(x, np.float32))
+    beyond = (x >= bound) & (dtype == np.uint64)
+    x = np.where(beyond, x - bound, x)
+    cut = np.where(abs(x) < bound, x, -bound).astype(f"i{bits // 8}")
+    result: np.ndarray[Any, Any] = np.where(beyond, cut ^ -(2 ** (bits - 1)), cut).astype(dtype)
+    return result
+
+
+def binary_exponent(x: _Raw) -> Any:
+    """The exponent e of ``x = 2**e * m`` with m from 1/2 on and below 1."""
+    return np.frexp(x)[1]
+
+
+def real(x: _Raw) -> Any:
+    """The real part, which is a view where ``x`` is an array."""
+    return _array(x).real
+
+
+def imag(x: _Raw) -> Any:
+    """The imaginary part."""
+    return _array(x).imag
+
+
+def _array(x: _Raw) -> Any:
+    """The value with NumPy's attributes: a Python number as a NumPy scalar."""
+    return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
+
+
+def join_parts(x: _Raw, y: _Raw) -> Any:
+    """``x + iy`` without the products of ``x + 1j * y``."""
+    dtype = np.result_type(np.result_type(x, y), np.complex64)
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
+    out.real = x
+    out.imag = y
+    return out[()]
+
+
+# From the C library by way of Python: exact to the last digit or two, some 100 ns an element.
+_erf: Final = np.frompyfunc(math.erf, 1, 1)
+_erfc: Final = np.frompyfunc(math.erfc, 1, 1)
+
+
+def erf(x: _Raw) -> Any:
+    """The error function of float64 numbers."""
+    return np.asarray(_erf(x), np.float64)[()]
+
+
+def erfc(x: _Raw) -> Any:
+    """One minus the error function, of float64 numbers."""
+    return np.asarray(_erfc(x), np.float64)[()]

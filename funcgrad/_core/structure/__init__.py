@@ -1,0 +1,1 @@
+"""How elements of an operation's results come from elements of its operands."""

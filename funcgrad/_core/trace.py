@@ -1,0 +1,401 @@
+"""How an operation finds the transformation that has to interpret it.
+
+The input is a primitive and its arguments, the output a value. A *value* is one of
+
+- a *raw* value, which NumPy computes with: an ``ndarray``, a NumPy scalar or a Python number;
+- a concrete tensor, which wraps a raw value for the user;
+- a *tracer*: a value that a running transformation follows. It knows its ``Trace``, which
+  interprets operations on it: records them, pushes tangents through them, or batches them.
+
+``bind`` asks the innermost trace among its arguments. That trace works on the values inside its
+tracers, with ``bind`` again, until only raw values remain, which the primitive evaluates. So rules
+of primitives compute with raw values and tracers alike, without wrappers; only the functions that
+users call wrap results.
+
+Levels need no global counter: a trace's level is the moment at which its transformation began
+(made strictly increasing within a context), so a nested transformation is later than the one
+around it, also in a thread that the outer function started.
+
+>>> from funcgrad._primitives.elementwise import add
+>>> bind(add, (np.float64(1.0), 2.0), {})
+np.float64(3.0)
+
+Python's operators on Python numbers return Python numbers, which are weak (their dtype gives way to
+an array's). Their primitives do the same, so it makes no difference whether a number is traced:
+
+>>> bind(add, (1.0, 2.0), {})
+3.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from operator import pos
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad._base.floating_errors import quiet
+from funcgrad.errors import EscapedTracerError, TracerError
+
+Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
+"""A raw value, which NumPy computes with: an array, a NumPy scalar or a Python number.
+
+Type checkers see an array whose operators accept anything, since NumPy's stubs know few operators
+of its scalars.
+"""
+
+Value: TypeAlias = Any
+"""A raw value or a tracer: what rules compute with. Its operators are NumPy's either way.
+
+Type checkers see ``Any``: they do not narrow types by ``type(x) in RAW``, which tells raw values
+from tracers, and NumPy's stubs accept no tracers. A protocol of operators would need 200 casts.
+"""
+
+RAW: Final = frozenset(
+    {np.ndarray, bool, int, float, complex}
+    | {np.dtype(char).type for char in "?bhilqBHILQefdFD"}
+    | {np.longlong, np.ulonglong, np.intc, np.uintc}
+)
+"""The exact types of raw values."""
+
+NUMBERS: Final = frozenset({bool, int, float, complex})
+"""Python's numbers: raw values whose dtype gives way to that of an array."""
+
+STRONG: Final = RAW - NUMBERS
+"""The other raw values, which are not weak."""
+
+BITWISE: Final = frozenset("&|^~")
+"""The operators that return truth values for truth values.
+
+Python's own ``~True`` is -2, against which Python warns; no traced value has that meaning.
+"""
+
+Operation: TypeAlias = Any
+"""A ``Primitive``, whose class is a layer above; only ``evaluate`` and ``operator`` are used."""
+
+_RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
+_RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
+
+
+_COVER: Final = "setting an array element with a sequence."
+"""NumPy's message for ``out[i] = t``, which hides the error with the reason."""
+
+
+class TracedValue:
+    """The attributes that ``bind`` reads of a tensor: its trace, and the value inside it.
+
+    The trace of a concrete tensor is None.
+
+    The value's attribute is not called ``_data``: ``numpy.ma`` reads an array from this attribute
+    of any object, and would take a tracer's number without its derivative.
+    """
+
+    __slots__ = ()
+    _trace: Any  # a Trace; None when concrete
+    _value: Value
+
+
+class Trace:
+    """One running transformation, which interprets operations on its tracers.
+
+    A transformation of your own is a subclass with a method ``process``; the other methods are
+    optional. ``inner`` returns the value inside a tracer, ``bind`` computes with such values one
+    level further out, and a ``Tracer`` follows the result.
+
+    Attributes
+    ----------
+    level : int
+    title : str
+        The transformation's name in the text of its tracers.
+    has_numbers : bool
+        Whether the number inside a tracer is the one that the user's function would have without
+        the transformation; false if it stands for many. If true, the text of a tracer shows it, and
+        control flow may depend on it.
+    is_batch : bool
+        Whether the value inside a tracer has those of all examples of a batch along axis 0.
+    """
+
+    __slots__ = ("level",)
+    level: int
+    title: str = "a transformation"
+    has_numbers: bool = False
+    is_batch: bool = False
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        running = _RUNNING.get()
+        if running is not None and running.level == level:
+            running.traces = (self,)
+
+    def check(self) -> None:
+        """Raise ``EscapedTracerError`` if the transformation has ended; by default none ends."""
+
+    def inner(self, value: Value) -> Value:
+        """Return the value inside a tracer of this trace, and any other value unchanged."""
+        if type(value) not in RAW and value._trace is self:
+            return value._value
+        return concrete(value)
+
+    def process(
+        self, primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Interpret an operation of which at least one argument is a tracer of this trace.
+
+        Parameters
+        ----------
+        primitive : Primitive
+        args : tuple of values
+            Tracers of this trace and of enclosing ones, and raw values.
+        params : mapping
+
+        Returns
+        -------
+        value, or a tuple of values
+            The result as ``bind`` returns it: a tuple if the operation has several results.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method process(self, primitive, args, params)."
+        )
+
+    def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
+        """Interpret a call with rules of its own, such as a call of a ``custom_vjp`` function.
+
+        By default its function runs, and its operations are interpreted one by one; rules are for
+        transformations that differentiate or batch.
+        """
+        outs: list[Value] = call.interpret(self, args)
+        return outs
+
+    def process_segment(
+        self,
+        run: Callable[[Sequence[Value]], list[Value]],
+        args: Sequence[Value],
+        primitive: Operation,
+    ) -> list[Value] | None:
+        """Interpret a checkpointed part of a function; None if this trace cannot.
+
+        The primitive's parameter ``body`` is the program of that part.
+        """
+        return None
+
+    def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
+        """Make a copy of a tracer with the values inside it changed; checkpoints use this."""
+        self.check()
+        changed: Any = object.__new__(type(tracer))
+        changed._trace, changed._value = self, change(tracer._value)
+        return changed
+
+    def process1(self, primitive: Operation, x: Value) -> Value:
+        """Interpret an operation of one argument and no parameter; a faster ``process``."""
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Operation, x: Value, y: Value) -> Value:
+        """Interpret an operation of two arguments and no parameter; a faster ``process``."""
+        return self.process(primitive, (x, y), {})
+
+
+class begin_level:  # noqa: N801 - used as a function: `with begin_level() as level`
+    """Enter a transformation: a context manager that yields a level above all enclosing levels.
+
+    NumPy's default warnings about infinities and NaN are off inside: they would point at lines of
+    this library, and masked branches produce such numbers legitimately. An ``np.errstate`` of the
+    user's, around the transformation or inside its function, is respected.
+    """
+
+    __slots__ = ("_quiet", "_token", "level", "outer", "traces")
+    level: int
+
+    def __enter__(self) -> int:
+        self.outer = outer = _RUNNING.get()
+        self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 1)
+        self.traces: tuple[Trace, ...] = ()
+        # Inside another transformation the warnings have been seen to already.
+        self._quiet = quiet() if outer is None else nullcontext()
+        self._token = _RUNNING.set(self)
+        self._quiet.__enter__()
+        return self.level
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._quiet.__exit__(kind, error, traceback)
+        finally:
+            _RUNNING.reset(self._token)
+        if isinstance(error, ValueError) and str(error) == _COVER and error.__cause__ is not None:
+            raise held_by_an_array(error.__cause__).with_traceback(traceback) from None
+
+
+@contextmanager
+def rerun(run: object) -> Iterator[None]:
+    """Mark a context in which operations are repeated, as a checkpoint does to save memory.
+
+    Parameters
+    ----------
+    run : object
+        An object that identifies this run.
+    """
+    token = _RERUN.set(run)
+    try:
+        yield
+    finally:
+        _RERUN.reset(token)
+
+
+def current_rerun() -> object | None:
+    """The object that identifies the repeated run of this context; None in first runs.
+
+    Staging puts repeated operations in another epoch, so that they are not merged with the first.
+    """
+    return _RERUN.get()
+
+
+def running_traces() -> list[Trace]:
+    """The traces whose functions are running in this context, the innermost first."""
+    traces: list[Trace] = []
+    running = _RUNNING.get()
+    while running is not None:
+        traces += running.traces
+        running = running.outer
+    return traces
+
+
+def resume(traces: tuple[Trace, ...]) -> None:
+    """Mark traces as running again within the latest level, the innermost first."""
+    running = _RUNNING.get()
+    if running is not None:
+        running.traces = traces
+
+
+def bind(primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]) -> Value:
+    """Apply a primitive to values, under the transformation of the innermost tracer.
+
+    Parameters
+    ----------
+    primitive : Primitive
+        The operation.
+    args : tuple of values
+        Raw values, tensors and tracers in any mixture.
+    params : mapping
+        Static parameters, such as axes.
+
+    Returns
+    -------
+    value
+        A raw value if no argument was a tracer, else the result of the trace.
+
+    Examples
+    --------
+    >>> from funcgrad import extend
+    >>> cube = extend.elementwise("cube", lambda x: x**3, partials=(lambda _, x: 3 * x**2,))
+    >>> extend.bind(cube, (2.0,), {})
+    8.0
+    """
+    trace = None
+    wrapped = False
+    for arg in args:
+        if type(arg) not in RAW:
+            other = arg._trace
+            if other is None:
+                wrapped = True
+            elif other is not trace:
+                trace = other if trace is None else innermost(trace, other)
+    if trace is not None:
+        return trace.process(primitive, args, params)
+    if wrapped:
+        args = tuple([concrete(arg) for arg in args])
+    if primitive.operator and NUMBERS.issuperset(map(type, args)):
+        return number_of(primitive.evaluate, primitive.operator, *args, **params)
+    return primitive.evaluate(*args, **params)
+
+
+def bind1(primitive: Operation, x: Value) -> Value:
+    """``bind`` for one argument and no parameter."""
+    if type(x) not in RAW:
+        trace = x._trace
+        if trace is not None:
+            return trace.process1(primitive, x)
+        x = x._value
+    if type(x) in NUMBERS and primitive.operator:
+        return number_of(primitive.evaluate, primitive.operator, x)
+    return primitive.evaluate(x)
+
+
+def bind2(primitive: Operation, x: Value, y: Value) -> Value:
+    """``bind`` for two arguments and no parameter."""
+    if type(x) not in RAW or type(y) not in RAW:
+        trace = None if type(x) in RAW else x._trace
+        other = None if type(y) in RAW else y._trace
+        if trace is not other:
+            if trace is None:
+                trace = other
+            elif other is not None:
+                trace = innermost(trace, other)
+        if trace is not None:
+            return trace.process2(primitive, x, y)
+        x, y = concrete(x), concrete(y)
+    if type(x) in NUMBERS and type(y) in NUMBERS and primitive.operator:
+        if primitive.operator not in BITWISE:
+            x, y = +x, +y
+        return primitive.evaluate(x, y).item()  # number_of, in fewer calls
+    return primitive.evaluate(x, y)
+
+
+def number_of(evaluate: Callable[..., Any], operator: str, *args: Raw, **params: Any) -> Any:
+    """Apply an operator to Python numbers, by NumPy's arithmetic; return a Python number.
+
+    Truth values count as 0 and 1, as in Python's arithmetic; bitwise operators keep them truth
+    values.
+    """
+    if operator not in BITWISE:
+        args = tuple(map(pos, args))
+    return evaluate(*args, **params).item()
+
+
+def concrete(x: Value) -> Value:
+    """The raw value inside a concrete tensor; any other value is returned unchanged.
+
+    >>> concrete(2.0)
+    2.0
+    """
+    return x if type(x) in RAW or x._trace is not None else x._value
+
+
+def innermost(first: Trace, second: Trace) -> Trace:
+    """Return the trace that began later, and so runs inside the other."""
+    if first.level == second.level:
+        raise escaped("Two traced values of unrelated transformations met in one operation.")
+    return first if first.level > second.level else second
+
+
+def held_by_an_array(error: BaseException) -> BaseException:
+    """The error for a traced value that was to be stored in a NumPy array, with an explanation."""
+    if type(error) is TracerError and not error.remedy:
+        error.args = (
+            f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"
+            " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]); of"
+            " np.r_[t, u] and np.c_[t, u], fnp.concatenate((t, u)) and fnp.column_stack((t, u)); of"
+            " np.full(shape, t), fnp.full(shape, t); of table[t], where table is an"
+            " array of NumPy's, fnp.asarray(table)[t]; of out[i] = t, out = out.at[i].set(t) with"
+            " out = fnp.zeros(shape) before; of a function of SciPy that is no ufunc, as"
+            " scipy.special.softmax(t), the one of fg.scipy, if it has it.",
+        )
+    return error
+
+
+def escaped(what: str = "A traced value was used after its transformation had ended.") -> Exception:
+    """The error for a tracer that outlived its transformation."""
+    return EscapedTracerError(
+        f"{what} A traced value has a meaning only inside the function that is being transformed:"
+        " it must not be kept in a global, an attribute, a list or a generator for later. Return"
+        " it from the function instead (with has_aux=True beside the result), or keep"
+        " fg.stop_gradient(x), which inside grad, vjp and jvp is an ordinary tensor."
+    )

@@ -1,0 +1,1 @@
+"""Hints for names and options of other libraries, loaded when the first mistake is made."""

@@ -1,0 +1,106 @@
+"""Modules under their former names, so that pickles and saved programs of earlier versions load.
+
+A file names a class by its module. The finder below answers for modules that have moved, and for
+nothing else; ``funcgrad`` adds it to Python's finders when it is imported.
+
+>>> import importlib
+>>> import funcgrad
+>>> importlib.import_module("funcgrad.trees").__name__
+'funcgrad._core.pytrees'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # which is slow to load, and not needed
+    from importlib.abc import Loader as _Loader
+else:
+    _Loader = object
+
+_PACKAGES: Final = MappingProxyType(
+    {
+        "backends": "_backends",
+        "control": "_control",
+        "foreign": "_external",
+        "forms": "_forms",
+        "passes": "_passes",
+        "primitives": "_primitives",
+        "programs": "_programs",
+        "staging": "_staging",
+        "transforms": "_transforms",
+    }
+)
+"""Packages that have moved."""
+
+_MOVED: Final = MappingProxyType(
+    {
+        "control.closure": "_control.spread",
+        "control.examples": "_control.inactive_examples",
+        "debug.births": "debug.value_origins",
+        "factorizations": "_core.structure.factorizations",
+        "folds": "_core.structure.folds",
+        "frozen_dataclasses": "_core.pytree_class",
+        "nn.attending": "nn.attention",
+        "nn.dropping": "nn.dropout",
+        "numpy.tapers": "numpy.window_functions",
+        "optim.adam_relatives": "optim.adam_variants",
+        "optim.mean_squares": "optim.rms_family",
+        "optim.signs": "optim.lion_lamb",
+        "parallel.parcels": "parallel.shared_files",
+        "philox": "random.philox",
+        "places": "_core.structure.index_maps",
+        "primitive": "_core.primitive",
+        "primitives.deputies": "_primitives.stand_in_examples",
+        "programs.structures": "_programs.moved_elements",
+        "shape": "_core.specs",
+        "structure": "_core.structure.structures",
+        "trace": "_core.trace",
+        "transforms.explicit": "_transforms.frozen_calls",
+        "transforms.participation": "_transforms.active_examples",
+        "transforms.whole": "_transforms.composite",
+        "trees": "_core.pytrees",
+        "users_values": "_core.users_values",
+    }
+)
+"""Modules that have moved out of their packages, or have another name there."""
+
+
+class _Alias(_Loader):
+    """Loads a module that exists under another name."""
+
+    def __init__(self, name: str) -> None:
+        self._module = import_module(name)
+        self._spec = self._module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # Python has just replaced it
+
+
+class FormerModules:
+    """Finds modules of funcgrad by the names that they had in earlier versions."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module that has moved; None for any other."""
+        root, _, place = name.partition(".")
+        if root != "funcgrad":
+            return None
+        package, _, inner = place.partition(".")
+        if place in _PACKAGES:  # without a path, so that its modules are looked for here
+            return ModuleSpec(name, None, is_package=True)
+        if package in _PACKAGES:
+            place = _MOVED.get(place, f"{_PACKAGES[package]}.{inner}")
+        elif place not in _MOVED:
+            return None
+        else:
+            place = _MOVED[place]
+        return ModuleSpec(name, _Alias(f"{root}.{place}"))

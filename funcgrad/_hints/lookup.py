@@ -1,0 +1,120 @@
+"""Errors for names and options of other libraries, which say what to write instead.
+
+Modules use ``missing_from`` for missing names, and functions ``answering`` for calls that Python
+refuses. The answers are rows of ``answers`` and ``option_answers``.
+
+>>> import funcgrad as fg
+>>> fg.random.PRNGKey(0)
+Traceback (most recent call last):
+funcgrad.errors.MissingAttributeError: fg.random has no PRNGKey: fg.random.key(seed).
+>>> fg.optim.adam(lr=0.1)
+Traceback (most recent call last):
+funcgrad.errors.MissingOptionError: adam: there is no option lr: learning_rate=.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from opcode import opmap
+from types import FrameType
+from typing import Final, NoReturn, TypeVar
+
+from funcgrad._base.users_line import shorten
+from funcgrad.errors import MissingAttributeError
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def missing_from(module: str) -> Callable[[str], NoReturn]:
+    """Make the ``__getattr__`` of a module: it raises, and says what to write if that is known.
+
+    Put it behind ``if not TYPE_CHECKING``: type checkers accept any name of a module that has one.
+    """
+
+    def missing(name: str) -> NoReturn:
+        raise missing_name(module, name)
+
+    return missing
+
+
+def missing_name(module: str, name: str) -> Exception:
+    """The error for a name that a module lacks: an ``ImportError`` for a statement of import.
+
+    Python would turn an ``AttributeError`` into one without the advice.
+    """
+    from funcgrad._hints.names import advice_of_name, as_written, nearest
+
+    advice = advice_of_name(module, name)
+    if advice:
+        if _is_imported():
+            return ImportError(f"cannot import name {name!r} from {module!r}: {advice}.", name=name)
+        words = f"{as_written(module)} has no {name}: {advice}."
+        return MissingAttributeError(words, name)
+    words = f"module {module!r} has no attribute {name!r}"
+    close = "" if name.startswith("_") else nearest(name, dir(sys.modules[module]))
+    if close and _is_imported():
+        words = f"cannot import name {name!r} from {module!r}. Did you mean {close!r}?"
+        return ImportError(words, name=name)
+    if close:  # better than Python's own: neighbours that are exchanged count as one mistake
+        return AttributeError(f"{words}. Did you mean {close!r}?", name=name)
+    return AttributeError(words, name=name)
+
+
+def _is_imported() -> bool:
+    """Whether ``from module import name`` asks for the name."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_FRAMES: Final = 4
+"""How many calls there may be from the statement to the error: those of a ``__getattr__``."""
+
+
+def missing_method(kind: str, instance: object, name: str) -> AttributeError:
+    """The error for a name that objects of a kind lack."""
+    from funcgrad._hints.names import NAMES, advice_in
+
+    advice = advice_in(NAMES, kind, name)
+    if advice:
+        words = f"{kind} have no {name}: {advice}."
+        return MissingAttributeError(words, name)
+    words = f"{type(instance).__name__!r} object has no attribute {name!r}"
+    return AttributeError(words, name=name, obj=instance)
+
+
+def answering(function: F, name: str = "") -> F:
+    """Wrap a function so that a call that Python refuses raises an error with advice.
+
+    Parameters
+    ----------
+    function : callable
+    name : str
+        The function's name in errors; by default its ``__name__``.
+    """
+    name = name or function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+    @wraps(function)
+    def answered(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            behind = error.__traceback__
+            if behind is not None and behind.tb_next is None:  # nothing of the function has run
+                from funcgrad._hints.options import refusal
+
+                raise refusal(function, name, args, kwargs, error) from None
+            shorten(error)
+            raise
+        except Exception as error:
+            shorten(error)
+            raise
+
+    return answered  # type: ignore[return-value]  # it takes and returns what the function does

@@ -1,0 +1,407 @@
+"""Names of other libraries, each with the replacement in funcgrad: rows that errors look up.
+
+They are names of JAX, optax, PyTorch, autograd, equinox and SciPy that their users try first. This
+file is loaded only after such a mistake.
+
+>>> [advice for home, names, advice in NAMES if home == "fg.random" and "PRNGKey" in names.split()]
+['fg.random.key(seed)']
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import Final
+
+from funcgrad._hints.training_names import KEYS, LOSS, TRAINING_NAMES, Row
+
+_UNRECORDED: Final = (
+    "nothing is recorded outside of fg.grad, fg.vjp and their kin; inside, fg.stop_gradient(x) is a"
+    " constant"
+)
+_ONE_DEVICE: Final = "there is one device, main memory, where every tensor is; leave it out"
+_ROOT: Final = (
+    "fg.implicit.root(f, solver) gives what any solver finds its derivatives, also SciPy's own"
+)
+
+NAMES: Final[tuple[Row, ...]] = (
+    # Transformations.
+    (
+        "fg",
+        "lax",
+        "its loops and branches are fg.scan, fg.while_loop, fg.fori_loop, fg.cond, fg.switch and"
+        " fg.map, its array functions are in funcgrad.numpy",
+    ),
+    ("fg", "remat", "fg.checkpoint(f)"),
+    ("fg", "make_jaxpr", "fg.program(f)(*args) is the program, and prints"),
+    ("fg", "eval_shape", "fg.program(f)(*args) says the shapes and dtypes of the results"),
+    ("fg", "custom_gradient", "fg.custom_vjp, with f.defvjp(forward, backward)"),
+    ("fg", "pure_callback", "fg.extend declares an operation, with any function to evaluate it"),
+    ("fg", "pmap shard_map", "there is one device, main memory: fg.vmap(f)"),
+    ("fg", "devices device_count device_put device_get cuda", _ONE_DEVICE),
+    (
+        "fg",
+        "config enable_x64",
+        "nothing is configured: numbers are float64, as NumPy's, and fg.tensor(x, dtype='float32')"
+        " is of another dtype",
+    ),
+    ("fg", "block_until_ready", "a result is there when its operation returns; leave it out"),
+    ("fg", "Array ndarray", "the class of arrays is fg.Tensor"),
+    ("fg", "jacobian", "fg.jacrev(f), or fg.jacfwd(f) for a function of few numbers"),
+    ("fg", "hessian_vector_product make_hvp", "fg.hvp(f, (x,), (v,))"),
+    ("fg", "make_vjp vector_jacobian_product", "out, pullback = fg.vjp(f, *args)"),
+    ("fg", "make_jvp", "out, tangent = fg.jvp(f, primals, tangents)"),
+    ("fg", "grad_and_aux", "fg.grad(f, has_aux=True)"),
+    ("fg", "elementwise_grad deriv", "fg.grad(lambda x: fnp.sum(f(x)))(x), or fg.vmap(fg.grad(f))"),
+    ("fg", "holomorphic_grad", "fg.grad(f, holomorphic=True)"),
+    (
+        "fg",
+        "defvjp defjvp",
+        "fg.custom_vjp and fg.custom_jvp give a function a rule, fg.extend declares operations",
+    ),
+    ("fg", "no_grad enable_grad set_grad_enabled inference_mode", _UNRECORDED),
+    ("fg", "autograd backward GradientTape", f"there is no graph to run backwards: {LOSS}"),
+    ("fg", "Variable Parameter", f"a parameter is an fg.tensor(values) like others: {LOSS}"),
+    ("fg", "function compile", "fg.jit(f)"),
+    (
+        "fg",
+        "func",
+        "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and their kin",
+    ),
+    ("fg", "filter_jit", "fg.jit(f); what is no number is an fg.static_field() of its class"),
+    ("fg", "filter_grad", "fg.grad(f); what is no number is an fg.static_field() of its class"),
+    ("fg", "filter_value_and_grad", "fg.value_and_grad(f)"),
+    ("fg", "filter_vmap", "fg.vmap(f)"),
+    (
+        "fg",
+        "Module field",
+        "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, but for"
+        " those that are an fg.static_field()",
+    ),
+    ("fg", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
+    ("fg fnp", "dynamic_slice", "x[fnp.arange(size) + start], where only start may be traced"),
+    ("fg fnp", "dynamic_update_slice", "x.at[fnp.arange(size) + start].set(update)"),
+    (
+        "fg fnp",
+        "segment_sum scatter_add index_add",
+        "fnp.zeros(count).at[segments].add(x); max and min are .at[segments].max(x) and .min(x)",
+    ),
+    ("fg", "ops", "fnp.zeros(count).at[segments].add(x) is segment_sum(x, segments)"),
+    (
+        "fg fg.extend",
+        "defjvps defvjp_all",
+        "one rule for all arguments: f.defjvp(lambda primals, tangents: (out, out_tangent)), where"
+        " f is fg.custom_jvp(function)",
+    ),
+    (
+        "fg",
+        "disable_jit",
+        "call the function without fg.jit; fg.debug.nans(f) runs it operation by operation, and"
+        " fg.debug.print prints in programs",
+    ),
+    (
+        "fg",
+        "ShapeDtypeStruct",
+        "fg.program(f)(fnp.zeros(shape, dtype)) takes an example, whose values do not matter",
+    ),
+    (
+        "fg",
+        "experimental",
+        "nothing is experimental: loops, fg.odeint, fg.debug.check and fg.extend are here",
+    ),
+    (
+        "fg",
+        "diffeqsolve",
+        "fg.odeint(lambda y, t, *args: slope, y0, ts, *args) returns y at the times ts",
+    ),
+    ("fg", "debug_nans", "fg.debug.nans(f), or with fg.debug.raise_nans()"),
+    (
+        "fg fg.debug",
+        "callback",
+        "fg.debug.print prints in programs, and fg.extend declares operations of any function",
+    ),
+    ("fg.debug", "breakpoint", "Python's own stops in a function that is called without fg.jit"),
+    ("fg", "clear_caches", "fg.jit(f) keeps its programs as long as it lives; make another one"),
+    # Arrays and trees.
+    ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
+    ("fg", "cat", "fnp.concatenate(tensors, axis)"),
+    ("fg", "is_tensor", "isinstance(x, fg.Tensor)"),
+    ("fg", "manual_seed seed PRNGKey", KEYS),
+    ("fg", "tree_util", "fg.tree.map, fg.tree.flatten and fg.tree.leaves"),
+    *tuple(
+        (home, f"tree_{name}", f"fg.tree.{name}")
+        for home in ("fg", "fg.tree")
+        for name in "map leaves flatten unflatten structure reduce transpose all".split()
+    ),
+    (
+        "fg.tree",
+        "register_pytree_node register_pytree_node_class register_dataclass",
+        "@fg.pytree above the class, or __tree_flatten__ and __tree_unflatten__ in it",
+    ),
+    ("fg.tree", "map_structure multimap tree_multimap", "fg.tree.map(f, tree, *rest)"),
+    ("fg.tree", "zeros_like", "fg.tree.map(fnp.zeros_like, tree)"),
+    ("fg.tree", "ones_like", "fg.tree.map(fnp.ones_like, tree)"),
+    ("fg.tree", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
+    ("fg.tree", "filter", "chosen, others = fg.tree.partition(tree, where)"),
+    ("fg.tree", "ravel_pytree", "vector, restore = fg.tree.ravel(tree)"),
+    ("fg.tree", "size", "fg.tree.count(tree)"),
+    ("fg.tree", "l2_norm global_norm", "fg.tree.norm(tree)"),
+    # Equations.
+    (
+        "fg",
+        "solve_ivp",
+        "fg.odeint(lambda y, t: f(t, y), y0, ts), which returns y at the times ts, along axis 0",
+    ),
+    ("fg", "odeint_adjoint", 'fg.odeint(f, y0, ts, derivative="adjoint")'),
+    ("fg", "quad", "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b"),
+    (
+        "fg.scipy",
+        "integrate",
+        "fg.odeint solves differential equations, fnp.trapezoid integrates what is sampled",
+    ),
+    ("fg.scipy", "interpolate", "fnp.interp(x, xs, ys) interpolates linearly"),
+    ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
+    (
+        "fg.scipy",
+        "ndimage",
+        "fg.nn.conv(image[None], kernel[None, None]) filters an image; its other functions have no"
+        " derivatives here",
+    ),
+    ("fg.scipy", "spatial", "fnp.linalg.norm(x[:, None] - y, axis=-1) is all distances"),
+    ("fg.scipy", "constants", "they are numbers: import scipy.constants"),
+    ("fg.scipy.optimize", "root root_scalar fsolve newton brentq bisect", _ROOT),
+    ("fg.scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
+    ("fg.scipy.optimize", "curve_fit", "fg.scipy.optimize.least_squares(residuals, x0)"),
+    ("fg.scipy.optimize", "minimize_scalar", "fg.scipy.optimize.minimize(f, x0)"),
+    ("fg.scipy.optimize", "approx_fprime", "fg.grad(f)"),
+    ("fg.scipy.optimize", "check_grad", "fg.testing.check_grads(f, args)"),
+    (
+        "fg.scipy.sparse",
+        "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array eye diags BCOO",
+        "there are no sparse matrices: fg.scipy.sparse.linalg takes linear functions",
+    ),
+    (
+        "fg fg.scipy.sparse fg.scipy.sparse.linalg",
+        "spsolve splu factorized lsqr minres",
+        "fg.scipy.sparse.linalg.cg(A, b), gmres or bicgstab, where A is a linear function, as"
+        " lambda x: fnp.zeros(n).at[rows].add(values * x[columns]);"
+        " fg.scipy.linalg.solve_banded(l_and_u, ab, b) for bands",
+    ),
+    (
+        "fg.scipy.sparse.linalg",
+        "LinearOperator aslinearoperator",
+        "a linear function is the operator: lambda x: A @ x",
+    ),
+    ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
+    ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
+    ("fg.scipy.stats", "sem", "fnp.std(x, ddof=1) / fnp.sqrt(x.size)"),
+    ("fg.scipy.stats", "iqr", "fnp.quantile(x, 0.75) - fnp.quantile(x, 0.25)"),
+    ("fg.scipy.stats", "entropy", "fnp.sum(fg.scipy.special.entr(p))"),
+    ("fg.scipy.stats", "skew kurtosis", "fnp.mean(((x - x.mean()) / x.std()) ** 3), or ** 4"),
+    ("fg.scipy.stats", "linregress", "fnp.polyfit(x, y, 1), or fnp.linalg.lstsq"),
+    (
+        "fg.scipy.stats",
+        "gaussian_kde",
+        "fnp.mean(fg.scipy.stats.norm.pdf(x[:, None], data, width), axis=1)",
+    ),
+    (
+        "fg.scipy.stats",
+        "bootstrap",
+        "fg.vmap(lambda key: f(data[fg.random.randint(key, data.shape[:1], 0, len(data))]))(keys)",
+    ),
+    (
+        "fg.scipy.stats",
+        "rv_continuous rv_discrete",
+        "a density is a function of x, and fg.odeint integrates it",
+    ),
+    *TRAINING_NAMES,
+    # Arrays under other names.
+    ("fnp", "tensor", "fg.tensor(values)"),
+    ("fnp", "cat", "fnp.concatenate(tensors, axis)"),
+    ("fnp", "unsqueeze", "fnp.expand_dims(x, axis)"),
+    ("fnp", "permute", "fnp.transpose(x, axes)"),
+    ("fnp", "mm bmm", "a @ b"),
+    ("fnp", "clamp", "fnp.clip(x, low, high)"),
+    ("fnp", "norm", "fnp.linalg.norm(x)"),
+    ("fnp", "rsqrt", "1.0 / fnp.sqrt(x)"),
+    ("fnp", "index_select", "fnp.take(x, indices, axis)"),
+    ("fnp", "gather", "fnp.take_along_axis(x, indices, axis)"),
+    ("fnp", "masked_fill", "fnp.where(mask, value, x)"),
+    ("fnp", "topk", "fnp.sort(x)[..., -k:], or fnp.argpartition(x, -k)[..., -k:]"),
+    ("fnp", "product", "fnp.prod(x)"),
+    ("fnp", "float_", "fnp.float64"),
+    ("fnp", "Inf infty PINF", "fnp.inf"),
+    ("fnp", "NaN NAN", "fnp.nan"),
+    ("fnp", "random", "fg.random, whose functions take a key"),
+    (
+        "fnp",
+        "relu sigmoid softmax log_softmax gelu silu softplus elu leaky_relu one_hot",
+        "fg.nn.{name}(x)",
+    ),
+    (
+        "fnp",
+        "erf erfc erfinv gamma gammaln digamma polygamma expit logit xlogy betaln",
+        "fg.scipy.special.{name}(x)",
+    ),
+    ("fnp", "grad value_and_grad jit vmap vjp jvp scan cond", "fg.{name}"),
+)
+"""Rows of a module, names that it lacks, and what to write instead."""
+
+CALLERS: Final[tuple[Row, ...]] = (
+    (
+        "scipy.integrate",
+        "solve_ivp odeint ode",
+        "fg.odeint(func, y0, ts, *args), with func(y, t, *args), has all derivatives",
+    ),
+    (
+        "scipy.integrate",
+        "quad fixed_quad quad_vec",
+        "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b",
+    ),
+    (
+        "scipy.integrate",
+        "simpson",
+        "fnp.trapezoid(y, x), or for an odd number of equal steps dx the sum"
+        " dx / 3 * fnp.sum(y[:-2:2] + 4 * y[1:-1:2] + y[2::2])",
+    ),
+    ("scipy.integrate", "trapezoid cumulative_trapezoid", "fnp.trapezoid(y, x)"),
+    (
+        "scipy.interpolate",
+        "",
+        "fnp.interp(x, xs, ys) interpolates linearly and has all derivatives;"
+        ' fg.extend.elementwise("spline", spline, partials=(...,)) makes an operation of an'
+        " interpolator of constant data",
+    ),
+    (
+        "scipy.sparse",
+        "",
+        "for a constant matrix A = scipy.sparse.coo_array(A), A @ x is"
+        " fnp.zeros(A.shape[0]).at[A.row].add(A.data * x[A.col]); or A.toarray() @ x",
+    ),
+    ("pandas", "", "df.to_numpy() @ x: a DataFrame holds arrays alone"),
+    ("scipy.optimize", "minimize minimize_scalar", "fg.implicit.minimize(f, solver)"),
+    ("scipy.optimize", "least_squares curve_fit", "fg.implicit.least_squares(f, solver)"),
+    (
+        "scipy.optimize",
+        "root root_scalar fsolve newton brentq brenth bisect ridder toms748",
+        "fg.implicit.root(f, solver)",
+    ),
+    ("scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
+    ("scipy.signal", "convolve fftconvolve", "fnp.convolve(a, v)"),
+    ("scipy.signal", "lfilter filtfilt sosfilt", "fg.scan(step, state, xs), step by step"),
+    ("scipy.ndimage", "", "fg.nn.conv(x, kernel)"),
+    ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),
+    ("scipy.stats", "", "fg.scipy.stats has distributions of the same names and methods"),
+    ("scipy.linalg", "", "fg.scipy.linalg has functions of the same names, with derivatives"),
+    ("scipy.special", "", "fg.scipy.special has functions of the same names, with derivatives"),
+    ("scipy.fft", "", "fg.scipy.fft has functions of the same names, with derivatives"),
+)
+"""Rows of a package, its functions that accept only arrays (none: all), and what to write."""
+
+
+def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
+    """Find what to write in place of a name; empty if there is no row for it.
+
+    >>> advice_in(NAMES, "fnp", "relu")
+    'fg.nn.relu(x)'
+    """
+    for places, names, advice in rows:
+        if place in places.split() and name in names.split():
+            return advice.replace("{name}", name).replace("{function}", place)
+    return ""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Find the name that differs least from a misspelled one; empty if all differ much.
+
+    Counted are letters that are missing, too many, wrong or exchanged with a neighbour.
+
+    >>> nearest("vmpa", ["map", "vmap", "jvp"]), nearest("nothing", ["vmap"])
+    ('vmap', '')
+    """
+    most = max(1, len(name) // 3)
+    near = [(_edits(name.lower(), other.lower()), other) for other in names]
+    count, other = min(near, default=(most + 1, ""))
+    return other if count <= most else ""
+
+
+def _edits(one: str, other: str) -> int:
+    """The distance of Damerau and Levenshtein."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, start=1):
+        older, before, row = before, row, [i]
+        for j, b in enumerate(other, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + int(a != b)))
+            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
+                row[j] = min(row[j], older[j - 2] + 1)
+    return row[-1]
+
+
+def advice_of_name(module: str, name: str) -> str:
+    """Find what to write in place of a name that a module lacks; empty if that is not known."""
+    advice = advice_in(NAMES, as_written(module), name)
+    if advice or name.startswith("_"):
+        return advice
+    if hasattr(sys.modules[module], "__path__"):
+        if find_spec(f"{module}.{name}"):  # a module that is being imported
+            return ""
+        advice = _of_a_submodule(module, name)
+    return advice or _of_the_original(module, name)
+
+
+def as_written(module: str) -> str:
+    """A module's name as users write it.
+
+    >>> as_written("funcgrad.numpy.linalg"), as_written("funcgrad.nn")
+    ('fnp.linalg', 'fg.nn')
+    """
+    if module.startswith("funcgrad.numpy"):
+        return module.replace("funcgrad.numpy", "fnp", 1)
+    return module.replace("funcgrad", "fg", 1)
+
+
+def _of_a_submodule(module: str, name: str) -> str:
+    """Advice about a name that another public module of the package has."""
+    package = sys.modules[module]
+    for submodule in sorted(package.__all__, key=lambda submodule: submodule != "numpy"):
+        value = getattr(package, submodule) if find_spec(f"{module}.{submodule}") else None
+        if name in getattr(value, "__all__", ()):
+            return f"it is {as_written(f'{module}.{submodule}')}.{name}"
+    return ""
+
+
+def _of_the_original(module: str, name: str) -> str:
+    """Advice about a missing name in a module that mirrors one of NumPy's or SciPy's."""
+    if module.startswith("funcgrad.compat.autograd."):
+        return (
+            "autograd's interior is another one here; rules of derivatives are declared by"
+            " funcgrad.compat.autograd.extend, as there, or by fg.custom_vjp and fg.custom_jvp"
+        )
+    theirs = module.removeprefix("funcgrad.")
+    if not theirs.startswith(("numpy.", "scipy.")):
+        return ""
+    original = sys.modules.get(theirs)
+    if original is not None and not hasattr(original, name):
+        return ""
+    close = "" if original else nearest(name, dir(sys.modules[module]))
+    guess = f"did you mean {close!r}? Else, " if close else ""
+    return (
+        f"{guess}if {theirs} has it, that takes concrete tensors, without derivatives; fg.extend"
+        " declares operations that any function may evaluate"
+    )
+
+
+def advice_of_call(module: str, qualified: str) -> str:
+    """Find what to write in place of a function of another library; empty if there is no row.
+
+    >>> advice_of_call("scipy.optimize._zeros_py", "brentq")
+    'scipy.optimize.brentq takes numbers and arrays alone: fg.implicit.root(f, solver).'
+    """
+    name = qualified.partition(".")[0]
+    for package, names, advice in CALLERS:
+        if f"{module}.".startswith(f"{package}.") and (not names or name in names.split()):
+            path = f"{package}.{name}" if name in names.split() else package
+            return f"{path} takes numbers and arrays alone: {advice}."
+    return ""

@@ -1,0 +1,1 @@
+"""Context variables through which ``fg.debug`` sees results, and uses of random keys."""

@@ -1,0 +1,137 @@
+"""Uses of keys of random numbers, noted by value while ``random.check_keys`` is in effect.
+
+The record is in a context variable, which is None elsewhere: then a draw, of 13 µs or more,
+reads it in 27 ns. Machine code of a jitted function that draws reads it too: 40 ns of the 310
+that the shortest call takes. Other functions never look.
+
+>>> uses = KeyUses()
+>>> uses.draw("normal", 0, [b"key"])
+>>> uses.draw("normal", 1, [b"key"])  # another kind of use
+>>> uses.draw("uniform", 0, [b"key"])
+Traceback (most recent call last):
+    ...
+funcgrad.errors.KeyReuseError: uniform: the key was used before, by normal at <doctest ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from funcgrad._base.users_line import users_line
+from funcgrad.errors import KeyReuseError
+
+
+class KeyUses:
+    """The keys that were used so far, by their bytes; many threads may note uses at once.
+
+    Attributes
+    ----------
+    is_open : bool
+        False from the end of ``check_keys`` on. A copy of the context may outlive it.
+    """
+
+    __slots__ = ("_made", "_used", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self._used: dict[bytes, dict[int, tuple[str, str]]] = {}
+        self._made: dict[bytes, set[bytes]] = {}
+
+    def draw(self, operation: str, kind: int, keys: Sequence[bytes]) -> None:
+        """Note that an operation uses keys.
+
+        Raises
+        ------
+        KeyReuseError
+            One of them was used in this way before, or is there twice, as in two rows of ``vmap``.
+        """
+        line = users_line()
+        for key in keys:
+            use = operation, line
+            first = self._used.setdefault(key, {}).setdefault(kind, use)
+            if first is not use:
+                raise _reused(operation, line, *first)
+
+    def derive(self, key: bytes, made: Sequence[bytes]) -> None:
+        """Note that keys were made from a key."""
+        known: set[bytes] | None = None
+        while self._made.get(key) is not known or known is None:  # it was forgotten meanwhile
+            known = self._made.setdefault(key, set())
+            known.update(made)
+
+    def forget(self, key: bytes) -> None:
+        """Forget the uses of a key, and of all keys that were made from it."""
+        keys = [key]
+        while keys:
+            known = keys.pop()
+            self._used.pop(known, None)
+            keys += self._made.pop(known, ())
+
+
+class DrawWitness:
+    """Sees whether keys are used while a function is staged, also keys that it closes over."""
+
+    __slots__ = ("drew",)
+
+    def __init__(self) -> None:
+        self.drew = False
+
+
+KEY_USES: Final[ContextVar[KeyUses | DrawWitness | None]] = ContextVar(
+    "funcgrad_key_uses", default=None
+)
+"""The record of this context; None where keys are not checked."""
+
+
+def current_uses() -> KeyUses | None:
+    """The record of this context, if it is open; a closed one is dropped."""
+    uses = KEY_USES.get()
+    if not isinstance(uses, KeyUses):
+        return None
+    if not uses.is_open:
+        KEY_USES.set(None)
+        return None
+    return uses
+
+
+def testify() -> None:
+    """Tell the witness, if there is one, that a key was used."""
+    witness = KEY_USES.get()
+    if isinstance(witness, DrawWitness):
+        witness.drew = True
+
+
+@contextmanager
+def witnessed() -> Iterator[DrawWitness]:
+    """Within this context a witness sees whether keys are used."""
+    witness = DrawWitness()
+    token = KEY_USES.set(witness)
+    try:
+        yield witness
+    finally:
+        KEY_USES.reset(token)
+
+
+@contextmanager
+def repetition() -> Iterator[None]:
+    """Within this context a function is run that runs elsewhere too: its keys count anew."""
+    if current_uses() is None:
+        yield
+        return
+    token = KEY_USES.set(KeyUses())
+    try:
+        yield
+    finally:
+        KEY_USES.reset(token)
+
+
+def _reused(operation: str, line: str, before: str, earlier: str) -> KeyReuseError:
+    return KeyReuseError(
+        f"{operation}: the key was used before, by {before} at {earlier or 'an unknown line'}, and"
+        f" is used again at {line or 'an unknown line'}: the same random numbers, or keys, come"
+        " twice. Make a key for each use, by fg.random.split or fold_in; where the repetition is"
+        " meant, pass fg.random.again(key)."
+    )

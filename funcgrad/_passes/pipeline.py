@@ -1,0 +1,73 @@
+"""Apply all passes until nothing changes any more.
+
+>>> import funcgrad as fg
+>>> print(optimize(fg.program(fg.grad(lambda x: x * x))(2.0)).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1.0
+  b: float64[] = multiply a x
+  c: float64[] = add b b
+  return c
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from funcgrad._passes.contractions import CONTRACTING
+from funcgrad._passes.fold import FOLDING
+from funcgrad._passes.identity import copy_products_with_identities
+from funcgrad._passes.relax import RELAXED
+from funcgrad._passes.schedule import schedule
+from funcgrad._passes.simplify import ALGEBRA
+from funcgrad._passes.sink import SINKING
+from funcgrad._passes.unread import leave_out_unread
+from funcgrad._passes.workbench import Rules, improve, joined
+from funcgrad._programs.program import Program
+
+_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)
+_ALL: Final[Rules] = joined(_EXACT, CONTRACTING)
+_RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
+
+
+def simplified(program: Program) -> Program:
+    """Apply the rules that keep every bit, which do not reorder sums."""
+    return improve(program, _EXACT)
+
+
+def optimize(
+    program: Program, relaxed: bool = False, more: Rules = MappingProxyType({})
+) -> Program:
+    """Rewrite a program to one with the same results and less work.
+
+    Parameters
+    ----------
+    program : Program
+    relaxed : bool
+        Whether results may differ in their last digits, within the bounds in ``relax.py``.
+    more : mapping, optional
+        Additional rules, which are tried last.
+
+    Returns
+    -------
+    Program
+        A program with the same inputs, outputs and guards. The terms of sums, and so of matrix
+        products, may be added in another order where that saves work on large arrays. Unless
+        relaxed, all other results stay equal to the last bit.
+
+    Notes
+    -----
+    First, loops and branches lose the results that nothing reads. Then the rules of all passes are
+    tried on each equation in turn; this also merges equal equations and drops those that nothing
+    reads. It is repeated until nothing changes, mostly once or twice, and at most a few times. Then
+    products with identity matrices become copies, and last the equations are put in an order that
+    needs less memory.
+    """
+    program = leave_out_unread(program)
+    program = improve(program, joined(_RELAXED if relaxed else _ALL, more))
+    return schedule(copy_products_with_identities(program))
+
+
+def extended(program: Program, relaxed: bool, more: Rules) -> Program:
+    """Apply more rules to an optimized program, and all rules to the equations that they change."""
+    return improve(program, joined(_RELAXED if relaxed else _ALL, more), more)

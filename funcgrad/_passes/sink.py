@@ -1,0 +1,167 @@
+"""Move broadcasts and reshapes towards the results, so that operations work on smaller arrays.
+
+Only operations that round correctly (to the nearest number) are done before a broadcast: others,
+such as ``exp``, may round differently if an array has another layout in memory.
+
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def f(x, row):
+...     return fnp.broadcast_to(row * 3.0, x.shape) * 0.1
+>>> print(sink_broadcasts(fg.program(f)(fnp.ones((4, 2)), fnp.ones(2))).to_text(sources=False))
+program f(x: float64[4,2], row: float64[2]) -> float64[4,2]
+  a = constant 3.0
+  b = constant 0.1
+  c: float64[2] = multiply row a
+  d: float64[2] = multiply c b
+  e: float64[4,2] = broadcast_to d shape=(4, 2)
+  return e
+"""
+
+from __future__ import annotations
+
+from math import prod
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.structures import Movement, Trait
+from funcgrad._passes.workbench import Rules, Workbench, improve
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.structural import reshape
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.moved_elements import keeps_order, repeats
+from funcgrad._programs.program import Program
+
+
+def sink_broadcasts(program: Program) -> Program:
+    """Do elementwise operations on real numbers first, and broadcast or reshape the result.
+
+    The operands of an operation are all broadcast, or all reshaped from one shape, or one is
+    reshaped along axes that no other operand has. Then the result is broadcast or reshaped instead.
+    """
+    return improve(program, SINKING)
+
+
+def _sunk(bench: Workbench, equation: Equation) -> int | None:
+    """Rewrite an operation whose operands are all broadcast, or all reshaped from one shape."""
+    specs, operands, result = bench.specs, equation.operands, equation.results[0]
+    inner: dict[int, int] = {}  # the arrays that the operands are broadcast or reshaped from
+    for variable in operands:
+        if specs[variable].shape:
+            source = _moved_from(bench, variable)
+            if source is None:
+                return None
+            inner[variable] = source
+    if len(inner) == 1 and all(_is_as_large(bench, *pair) for pair in inner.items()):
+        return None  # nothing becomes smaller
+    if not inner or result.dtype.kind == "c" or not _is_real(bench, operands):
+        return None
+    smaller = [inner.get(variable, variable) for variable in operands]
+    if any(specs[small].weak != specs[x].weak for x, small in zip(operands, smaller, strict=True)):
+        return None
+    shapes = {specs[small].shape for small in smaller}
+    if are_reshaped := all(_is_reshape(bench, *pair) for pair in inner.items()):
+        if len(inner) < 2 or len(shapes - {()}) > 1:
+            return None
+    elif not all(_is_broadcast(bench, *pair) for pair in inner.items()):
+        return None
+    if not all(map(bench.is_read_once, inner)):
+        return None
+    shape = np.broadcast_shapes(*shapes)
+    if are_reshaped and prod(shape) != prod(result.shape):
+        return None
+    made = bench.put(
+        equation, equation.operation, tuple(smaller), equation.params, Spec(shape, result.dtype)
+    )
+    if shape == result.shape:
+        return made
+    wide = reshape if are_reshaped else broadcast_to
+    return bench.put(equation, wide, (made,), (("shape", result.shape),))
+
+
+def _moved_from(bench: Workbench, variable: int) -> int | None:
+    """The operand of the movement that makes a variable; None if none with one operand does."""
+    maker = bench.makers[variable]
+    if maker is None or len(maker.operands) != 1:
+        return None
+    structure = maker.operation.structure
+    return maker.operands[0] if isinstance(structure, Movement) else None
+
+
+def _is_as_large(bench: Workbench, variable: int, inner: int) -> bool:
+    return prod(bench.specs[inner].shape) == prod(bench.specs[variable].shape)
+
+
+def _is_reshape(bench: Workbench, variable: int, inner: int) -> bool:
+    if not _is_as_large(bench, variable, inner):
+        return False  # a quick test first
+    piece = bench.rearranged(variable)
+    return piece is not None and keeps_order(piece, bench.specs[inner].shape)
+
+
+def _is_broadcast(bench: Workbench, variable: int, inner: int) -> bool:
+    shape, wide = bench.specs[inner].shape, bench.specs[variable].shape
+    if len(shape) > len(wide) or any(
+        n not in (1, m) for n, m in zip(shape[::-1], wide[::-1], strict=False)
+    ):
+        return False  # a quick test first
+    piece = bench.rearranged(variable)
+    return piece is not None and repeats(piece, shape)
+
+
+def _expanded(bench: Workbench, equation: Equation) -> int | None:
+    """Rewrite an operation with one reshaped operand, if no other operand has the changed axes.
+
+    The others align with the last axes, which the reshape keeps."""
+    specs, result = bench.specs, equation.results[0]
+    for place, variable in enumerate(equation.operands):
+        inner = _moved_from(bench, variable)
+        if inner is None or specs[variable].shape != result.shape:
+            continue
+        if not _is_as_large(bench, variable, inner):
+            continue
+        others = [v for k, v in enumerate(equation.operands) if k != place]
+        inner_shape = specs[inner].shape
+        same = _common(inner_shape, specs[variable].shape)
+        if (
+            not all(_fits(specs[other].shape, inner_shape, same) for other in others)
+            or not _is_real(bench, equation.operands)
+            or specs[inner].weak
+            or inner in others
+            or not _is_reshape(bench, variable, inner)
+            or not bench.is_read_once(variable)
+        ):
+            continue
+        smaller = (*equation.operands[:place], inner, *equation.operands[place + 1 :])
+        spec = Spec(inner_shape, result.dtype)
+        made = bench.put(equation, equation.operation, smaller, equation.params, spec)
+        return bench.put(equation, reshape, (made,), (("shape", result.shape),))
+    return None
+
+
+def _is_real(bench: Workbench, operands: tuple[int, ...]) -> bool:
+    return all(bench.specs[variable].dtype.kind != "c" for variable in operands)
+
+
+def _fits(other: Shape, inner: Shape, same: int) -> bool:
+    """Whether an operand has only axes of size 1 before the last ``same`` axes."""
+    return len(other) <= len(inner) and all(
+        size == 1 for size in other[: max(len(other) - same, 0)]
+    )
+
+
+def _common(first: Shape, second: Shape) -> int:
+    """The number of trailing axes that two shapes have in common."""
+    count = 0
+    for size, other in zip(reversed(first), reversed(second), strict=False):
+        if size != other:
+            break
+        count += 1
+    return count
+
+
+SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_sunk, _expanded)})
+"""Rules for operations whose results do not depend on the layout of arrays in memory. ``fmax`` and
+``fmin`` do: of two zeros of different sign they choose one by the place in the array."""

@@ -1,0 +1,78 @@
+"""Drop results of loops and branches that nothing reads.
+
+>>> import funcgrad as fg
+>>> def last(xs):
+...     return fg.scan(lambda c, x: (c + x, c * c), fg.tensor(0.0), xs)[0]
+>>> print(leave_out_unread(fg.program(last)(fg.tensor([1.0, 2.0]))).to_text(sources=False))
+program last(xs: float64[2]) -> float64[]
+  a = constant 0.0
+  b: float64[] = scan a xs body=<<lambda>> carried=1 length=2 shared=0
+    program <lambda>(a: float64[], b: float64[]) -> float64[]
+      c: float64[] = add a b
+      return c
+  return b
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from funcgrad._core.structure.structures import Control
+from funcgrad._programs.builder import Draft, rewrite
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.program import Program
+
+
+def leave_out_unread(program: Program) -> Program:
+    """Drop the results of loops and branches that nothing reads.
+
+    The equations in the bodies that only these results need are dropped too, and so are operands.
+    """
+    read = {*program.outputs, *program.index.guarded}
+    leaner: dict[int, tuple[Equation, list[int]]] = {}
+    live: set[int] = set()  # other equations may still read a dropped result
+    for position in range(len(program.equations) - 1, -1, -1):
+        equation, results = program.equations[position], program.index.results[position]
+        replacement = _leaner(equation, [variable in read for variable in results])
+        if replacement is not None:
+            leaner[position], (equation, _) = replacement, replacement
+        if any(variable in read for variable in results):
+            live.add(position)
+            read.update(equation.operands)
+    if not leaner:
+        return program
+    positions = iter(sorted(live))
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        position = next(positions)
+        if position not in leaner:
+            return draft.append(equation)
+        before = program.equations[position].operands
+        lean, read_results = leaner[position]
+        moved = dict(zip(before, equation.operands, strict=True))
+        variables = draft.append(lean.on(tuple([moved[variable] for variable in lean.operands])))
+        # Nothing reads the dropped results, so any variable can stand for them.
+        places = dict(zip(read_results, variables, strict=True))
+        return [places.get(k, variables[0]) for k in range(len(equation.results))]
+
+    return rewrite(program, step, live)
+
+
+def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] | None:
+    """An equation with only the results that are read, and the places of these among the old."""
+    structure = equation.operation.structure
+    if not isinstance(structure, Control) or structure.leaner is None:
+        return None
+    if all(read) or not any(read):
+        return None
+    lean_fields = structure.leaner(tuple(read), **dict(equation.params))
+    if lean_fields is None:
+        return None
+    params, operands, results = lean_fields
+    lean = replace(
+        equation,
+        operands=tuple([equation.operands[k] for k in operands]),
+        params=tuple(sorted(params.items())),
+        results=tuple([equation.results[k] for k in results]),
+    )
+    return lean, results

@@ -1,0 +1,163 @@
+"""Convolutions of any number of axes.
+
+Arrays have a batch axis, a channel axis, and then the axes along which the kernel slides. For an
+array x, a kernel k and a result y, ``sum(y * convolve(x, k))`` is linear in each of the three. Its
+derivatives with respect to y, x and k are ``convolve``, ``spread`` (also called a transposed
+convolution) and ``correlate``, so the derivatives of these three are again these three. They do not
+pad: ``place`` and ``view`` do that before.
+
+>>> x = np.arange(5.0).reshape(1, 1, 5)
+>>> convolve(x, np.ones((1, 1, 2)), strides=(1,), dilations=(1,), groups=1)
+array([[[1., 3., 5., 7.]]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._core.primitive import Linear, Primitive, Sample
+from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.trace import Value
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
+from funcgrad._primitives.structural import move_axis, reshape
+
+__all__ = ["convolve", "correlate", "spread"]
+
+# Batches: examples go to the batch axis; with a kernel for each, channels to groups of their own.
+
+
+def _merged(x: Value, axis: int) -> Value:
+    """A value whose axes at a place and after it are one."""
+    shape = shape_of(x)
+    return reshape(x, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+
+
+def _divided(x: Value, axis: int, size: int) -> Value:
+    """A value whose axis is two, of which the first has a size."""
+    shape = shape_of(x)
+    return reshape(x, shape=(*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
+
+
+def _batched(kernel: int | None) -> Callable[..., Value]:
+    """The batching rule of an operation one of whose arguments, or whose result, is a kernel."""
+
+    def batch(
+        primitive: Primitive,
+        size: int,
+        args: tuple[Value, ...],
+        batched: tuple[bool, ...],
+        params: dict[str, Any],
+    ) -> Value:
+        if not size:
+            examples = zip(args, batched, strict=True)
+            specs = [Spec(shape_of(a)[flag:], dtype_of(a)) for a, flag in examples]
+            (empty,) = primitive.results(*specs, **params)
+            return np.zeros((0, *empty.shape), empty.dtype)
+        if kernel is not None and not batched[kernel]:
+            first, second = args
+            out = primitive(_merged(first, 0), second, **params)
+            return _divided(out, 0, size)
+        every = [
+            arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))
+            for arg, flag in zip(args, batched, strict=True)
+        ]
+        channels = [
+            _merged(arg if place == kernel else move_axis(arg, 0, 1), 0 if place == kernel else 1)
+            for place, arg in enumerate(every)
+        ]
+        out = primitive(*channels, **{**params, "groups": params["groups"] * size})
+        if kernel is None:
+            return _divided(out, 0, size)
+        return move_axis(_divided(out, 1, size), 1, 0)
+
+    return batch
+
+
+_SIZES: Final[Sequence[tuple[Shape, Shape, Shape, Shape, int]]] = (
+    ((2, 3, 6), (2, 3, 3), (1,), (1,), 1),
+    ((2, 4, 7), (6, 2, 2), (2,), (2,), 2),
+    ((1, 2, 5, 6), (3, 2, 3, 2), (1, 1), (1, 1), 1),
+    ((2, 2, 5, 6), (2, 1, 2, 3), (2, 1), (1, 2), 2),
+    ((1, 1, 3, 4, 3), (1, 1, 2, 2, 2), (1, 2, 1), (1, 1, 1), 1),
+    ((2, 2), (3, 2), (), (), 1),
+    ((0, 2, 4), (3, 2, 2), (1,), (1,), 1),
+    ((1, 1, 2), (1, 1, 3), (1,), (1,), 1),
+)
+
+
+def _samples(make: Callable[..., Sample]) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        rng = np.random.default_rng(23)
+        for x, k, strides, dilations, groups in _SIZES:
+            y = (x[0], k[0], *places_of(x, k[2:], strides, dilations))
+            shared = {"strides": strides, "dilations": dilations, "groups": groups}
+            numbers = [rng.uniform(-2, 2, shape) for shape in (x, k, y)]
+            yield make(*numbers, shared)
+            if strides == (1,):
+                yield make(*[1j * array + array[::-1] for array in numbers], shared)
+                yield make(*[array.astype(np.float32) for array in numbers], shared)
+                yield make(*[array.astype(np.int16) for array in numbers], shared)
+
+    return samples
+
+
+convolve: Primitive = Primitive(
+    "convolve",
+    convolved,
+    lambda x, k, strides, dilations, groups: Spec(
+        (x.shape[0], k.shape[0], *places_of(x.shape, k.shape[2:], strides, dilations)),
+        np.result_type(x.dtype, k.dtype),
+    ),
+    Linear(
+        (
+            lambda ct, x, k, **params: spread(ct, k, shape=shape_of(x)[2:], **params),
+            lambda ct, x, k, **params: correlate(x, ct, sizes=shape_of(k)[2:], **params),
+        )
+    ),
+    _batched(kernel=1),
+    _samples(lambda x, k, y, shared: Sample((x, k), shared)),
+    structure=Opaque(owns=True),
+)
+"""``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
+and filters are divided into groups, of which each has its own."""
+
+spread: Primitive = Primitive(
+    "spread",
+    spread_out,
+    lambda y, k, shape, strides, dilations, groups: Spec(
+        (y.shape[0], k.shape[1] * groups, *shape), np.result_type(y.dtype, k.dtype)
+    ),
+    Linear(
+        (
+            lambda ct, y, k, shape, **params: convolve(ct, k, **params),
+            lambda ct, y, k, shape, **params: correlate(ct, y, sizes=shape_of(k)[2:], **params),
+        )
+    ),
+    _batched(kernel=1),
+    _samples(lambda x, k, y, shared: Sample((y, k), {**shared, "shape": x.shape[2:]})),
+    structure=Opaque(owns=True),
+)
+"""The transpose of ``convolve`` in x: each number of y is spread over a window by the kernel."""
+
+correlate: Primitive = Primitive(
+    "correlate",
+    correlated,
+    lambda x, y, sizes, strides, dilations, groups: Spec(
+        (y.shape[1], x.shape[1] // groups, *sizes), np.result_type(x.dtype, y.dtype)
+    ),
+    Linear(
+        (
+            lambda ct, x, y, sizes, **params: spread(y, ct, shape=shape_of(x)[2:], **params),
+            lambda ct, x, y, sizes, **params: convolve(x, ct, **params),
+        )
+    ),
+    _batched(kernel=None),
+    _samples(lambda x, k, y, shared: Sample((x, y), {**shared, "sizes": k.shape[2:]})),
+    structure=Opaque(owns=True),
+)
+"""The transpose of ``convolve`` in the kernel: how windows of x and numbers of y go together."""

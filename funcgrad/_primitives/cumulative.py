@@ -1,0 +1,381 @@
+"""Running sums and products, and the product of all elements.
+
+Their derivatives hold where factors are zero, at every order: the product of the *other* elements
+is multiplied out, never divided out. The tangents of running products are a linear recurrence,
+which is a primitive of its own and differentiates to itself, so all orders take linear time.
+
+>>> cumulative_sum(np.array([1.0, 2.0, 3.0]), axis=0, reverse=False)
+array([1., 3., 6.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._core.primitive import Linear, Linearized, OperandText, Primitive, Sample
+from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
+from funcgrad._core.structure.folds import PRODUCT, SUM
+from funcgrad._core.structure.structures import Scan
+from funcgrad._core.trace import Raw, Value
+from funcgrad._primitives.elementwise import absolute
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.logic import equal
+from funcgrad._primitives.recurrence import (
+    all_finite,
+    arrays_and_axes,
+    batch_along_axis,
+    conjugate,
+    one_by_one,
+    recurrence,
+    shifted,
+)
+from funcgrad._primitives.reduction import (
+    count_nonzero,
+    numbers,
+    reduce_sum,
+    reduce_text,
+    reduction,
+)
+from funcgrad._primitives.rounding import binary_exponent, ldexp
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
+
+__all__ = [
+    "cumulative_prod",
+    "cumulative_sum",
+    "product_of_others",
+    "pulled_products",
+    "reduce_prod",
+]
+
+_multiply: Final[Any] = np.multiply.reduce
+
+
+# Running sums.
+
+
+def _cumulative_sum(x: Raw, axis: int, reverse: bool) -> Raw:
+    if not reverse:
+        return np.add.accumulate(x, axis)
+    return np.flip(np.add.accumulate(np.flip(x, axis), axis), axis)
+
+
+def _cumulative_source(x: OperandText, axis: int, reverse: bool) -> str:
+    if not reverse:
+        return f"np.add.accumulate({x}, {axis})"
+    backwards = ":, " * axis + "::-1"
+    return f"np.add.accumulate({x}[{backwards}], {axis})[{backwards}]"
+
+
+def _sum_samples() -> Iterator[Sample]:
+    for x, axis in arrays_and_axes():
+        yield Sample((x,), {"axis": axis, "reverse": False})
+        yield Sample((x,), {"axis": axis, "reverse": True})
+
+
+cumulative_sum: Primitive = Primitive(
+    "cumsum",
+    _cumulative_sum,
+    lambda x, axis, reverse: Spec(x.shape, np.add.accumulate(np.zeros(1, x.dtype)).dtype),
+    Linear(
+        (lambda ct, x, axis, reverse: cumulative_sum(ct, axis=axis, reverse=not reverse),),
+        structural=True,
+    ),
+    batch_along_axis,
+    _sum_samples,
+    _cumulative_source,
+    structure=Scan(SUM, owns=True),
+)
+
+
+# Running products.
+
+
+def _push_product(tangents: tuple[Value, ...], out: Value, x: Value, axis: int) -> Value:
+    """The tangent of running products, from y[i] = x[i] y[i - 1]."""
+    changes = tangents[0] * shifted(out, axis, 1.0, backward=False)
+    return recurrence(x, changes, axis=axis, reverse=False)
+
+
+def _factors(ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
+    """For each element, the sum over later elements, and the product of earlier ones."""
+    behind = shifted(conjugate(x), axis, 0.0, backward=True)
+    later = recurrence(behind, ct, axis=axis, reverse=True)
+    return later, conjugate(shifted(cumulative_prod(x, axis=axis), axis, 1.0, backward=False))
+
+
+def _in_precision_of(ct: Value, x: Value) -> Value:
+    """Factors as products with a cotangent have them."""
+    dtype = np.result_type(dtype_of(ct), dtype_of(x))
+    return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
+
+
+def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
+    """The cotangent of factors: by division where that is exact, else factor by factor."""
+    x = _in_precision_of(ct, x)
+    if x.dtype.kind == "f" and x.dtype == ct.dtype and x.size:
+        quick = _divided(ct, x, axis)
+        if quick is not None:
+            return quick
+    later, before = _factors(ct, x, axis)
+    out = later * before
+    if out.dtype.kind != "f" or all_finite(out) or not (all_finite(x) and all_finite(ct)):
+        return out
+    x, ct = [np.moveaxis(np.asarray(array, out.dtype), axis, 0) for array in (x, ct)]
+    behind = np.concatenate([x[1:], np.zeros_like(x[:1])])
+    mantissas, exponents = _running_products(x)
+    weights = mantissas[::-1], exponents[::-1]
+    return np.moveaxis(one_by_one(behind[::-1], ct[::-1], weights)[::-1], 0, axis)
+
+
+def _running_products(x: Raw) -> tuple[Any, Any]:
+    """The products of what is before each element, as mantissas and exponents of any size."""
+    mantissas, exponents = np.ones_like(x), np.zeros(x.shape, np.int64)
+    for k in range(1, len(x)):
+        mantissas[k], more = np.frexp(mantissas[k - 1] * np.frexp(x[k - 1])[0])
+        exponents[k] = exponents[k - 1] + np.frexp(x[k - 1])[1] + more
+    return mantissas, exponents
+
+
+def _divided(ct: Raw, x: Raw, axis: int) -> Raw | None:
+    """The sum of all later running products over the element: two passes instead of a recurrence.
+
+    That is as exact unless factors are far from 1, or products that vanished would have grown
+    again, or something overflows: then it is None.
+    """
+    limits = np.finfo(x.dtype)
+    span = 2.0 ** (limits.maxexp // 50)
+    sizes = x if np.minimum.reduce(x, None) > 0 else np.abs(x)
+    greatest, least = np.maximum.reduce(sizes, None), np.minimum.reduce(sizes, None)
+    if not 1 / span <= least <= greatest <= span:
+        return None
+    products = np.multiply.accumulate(x, axis)
+    if greatest > 1:
+        sizes = np.abs(products) if np.minimum.reduce(products, None) < 0 else products
+        if np.minimum.reduce(sizes, None) < limits.tiny * span:
+            return None
+    products *= ct
+    leading = (slice(None),) * axis
+    backwards = (*leading, slice(None, None, -1))
+    sums = np.add.accumulate(products[backwards], axis)[backwards]
+    if not np.all(np.isfinite(sums[(*leading, slice(1))])):
+        return None
+    sums /= x
+    return sums
+
+
+def _push_pulled(tangents: tuple[Value, ...], out: Value, ct: Value, x: Value, axis: int) -> Value:
+    if tangents[1] is None:
+        return pulled_products(tangents[0], x, axis=axis)
+    x = _in_precision_of(ct, x)
+    later, before = _factors(ct, x, axis)
+    dx, products = _in_precision_of(ct, tangents[1]), cumulative_prod(x, axis=axis)
+    behind = shifted(conjugate(x), axis, 0.0, backward=True)
+    change = shifted(conjugate(dx), axis, 0.0, backward=True)
+    change = change * shifted(later, axis, 0.0, backward=True)
+    change = recurrence(
+        behind, change if tangents[0] is None else tangents[0] + change, axis=axis, reverse=True
+    )
+    pushed = _push_product((dx,), products, x, axis)
+    return change * before + later * conjugate(shifted(pushed, axis, 0.0, backward=False))
+
+
+def _pull_pulled(v: Value, out: Value, ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
+    x = _in_precision_of(ct, x)
+    later, before = _factors(ct, x, axis)
+    for_ct = recurrence(x, v * conjugate(before), axis=axis, reverse=False)
+    by_later = conjugate(for_ct) * shifted(later, axis, 0.0, backward=True)
+    by_before = shifted(conjugate(v) * later, axis, 0.0, backward=True)
+    for_x = shifted(by_later, axis, 0.0, backward=False)
+    return for_ct, for_x + pulled_products(by_before, x, axis=axis)
+
+
+def _pulled_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(41)
+    for x, axis in arrays_and_axes():
+        if x.dtype.kind in "fc":
+            ct = rng.uniform(-2, 2, x.shape).astype(x.dtype)
+            yield Sample((ct, x), {"axis": axis})
+            yield Sample((ct, x / 9), {"axis": axis})
+
+
+pulled_products: Primitive = Primitive(
+    "pulled_products",
+    _pulled,
+    lambda ct, x, axis: Spec(x.shape, np.result_type(ct.dtype, x.dtype)),
+    Linearized(_push_pulled, _pull_pulled, linear_in=(0,)),
+    batch_along_axis,
+    _pulled_samples,
+)
+"""The cotangent of the factors of running products: the transpose of what pushes a tangent."""
+
+
+def _product_samples() -> Iterator[Sample]:
+    for x, axis in arrays_and_axes():
+        yield Sample((x,), {"axis": axis})
+    yield Sample((np.array([np.inf, 0.0, np.nan]),), {"axis": 0}, smooth=False)
+
+
+cumulative_prod: Primitive = Primitive(
+    "cumprod",
+    lambda x, axis: np.multiply.accumulate(x, axis),
+    lambda x, axis: Spec(x.shape, np.multiply.accumulate(np.zeros(1, x.dtype)).dtype),
+    Linearized(_push_product, lambda ct, out, x, axis: (pulled_products(ct, x, axis=axis),)),
+    batch_along_axis,
+    _product_samples,
+    lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
+    structure=Scan(PRODUCT, owns=True),
+)
+
+
+# The product of all elements.
+
+_FEW: Final = 16
+
+
+def _products_of_others(x: Raw) -> Raw:
+    """For each element the product of all others, by pairs, and pairs of pairs, of elements that
+    are not zero; 0 where another one is."""
+    out = np.empty_like(x)
+    zero = x == 0
+    if not np.count_nonzero(zero):
+        _multiply_pairs(x, out)
+        return out
+    _multiply_pairs(np.where(zero, x.dtype.type(1), x), out)
+    others = np.add.reduce(zero, 0) - zero
+    nothing = np.add.reduce(x * 0, 0)  # NaN beside infinities
+    return np.where(others > 0, nothing, out)
+
+
+def _multiply_pairs(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
+    """The first half of the elements is paired with the second; an odd one joins the first pair.
+
+    Of a few it is the product of what is before, times that of what is after. All halves of the
+    result are written where they belong: fresh memory would take longer than the products do.
+    """
+    if len(x) <= _FEW:
+        out[:1] = 1
+        np.multiply.accumulate(x[:-1], 0, out=out[1:])
+        out[:-1] *= np.multiply.accumulate(x[:0:-1], 0)[::-1]
+        return
+    half = len(x) // 2
+    first, second, odd = x[:half], x[half : 2 * half], x[2 * half :]
+    pairs, others = first * second, out[:half]
+    pairs[: len(odd)] *= odd
+    _multiply_pairs(pairs, others)
+    out[2 * half :] = others[: len(odd)] * first[: len(odd)] * second[: len(odd)]
+    others[: len(odd)] *= odd
+    np.multiply(others, first, out[half : 2 * half])
+    others *= second
+
+
+_MODERATE: Final = 16
+"""Powers of two up to which numbers are multiplied as they are: long products of them stay far
+from the bounds as often as not, those of fractions between 1/2 and 1 would vanish."""
+
+
+def _push_others(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
+    """Push a tangent through the products of all other elements.
+
+    Powers of two are taken out of huge and tiny numbers first, so that no product overflows and
+    meets a factor 0.
+    """
+    if dtype_of(x).kind == "c":
+        return _others_of((x, tangents[0]))[1]
+    exponent = binary_exponent(x)
+    exponent = exponent * (absolute(exponent) > _MODERATE)
+    inner = ldexp(x, -exponent), ldexp(tangents[0], -exponent)
+    outside = reduce_sum(exponent, axis=(0,), keepdims=True) - exponent
+    return ldexp(_others_of(inner)[1], outside)
+
+
+def _others_of(x: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The products of the others, in primitives, with their tangents where there are tangents."""
+    shape = shape_of(x[0])
+    if shape[0] < 2:
+        return np.ones(shape, dtype_of(x[0])), *[tangent * 0 for tangent in x[1:]]
+    half = shape[0] // 2
+    first, second, alone = [
+        _rows(x, *ends) for ends in ((0, half), (half, 2 * half), (2 * half, None))
+    ]
+    others = _others_of(_joined(_times(first, second), alone))
+    pairs, unpaired = _rows(others, 0, half), _rows(others, half, None)
+    return _joined(_times(pairs, second), _times(pairs, first), unpaired)
+
+
+def _rows(x: tuple[Value, ...], start: int, stop: int | None) -> tuple[Value, ...]:
+    return tuple([view(array, key=Key((slice(start, stop),))) for array in x])
+
+
+def _times(x: tuple[Value, ...], y: tuple[Value, ...]) -> tuple[Value, ...]:
+    (u, *du), (v, *dv) = x, y
+    return u * v, *[left * v + u * right for left, right in zip(du, dv, strict=True)]
+
+
+def _joined(*ends: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple([concatenate(*arrays, axis=0) for arrays in zip(*ends, strict=True)])
+
+
+def _others_body(x: Value) -> Value:
+    zero = equal(x, 0)
+    (products,) = _others_of((where(zero, dtype_of(x).type(1), x),))
+    others = count_nonzero(zero, axis=(0,), keepdims=True) - zero
+    nothing = reduce_sum(x * 0, axis=(0,), keepdims=True)  # NaN beside infinities
+    return where(others > 0, nothing, products)
+
+
+def _others_samples() -> Iterator[Sample]:
+    for x, axis in arrays_and_axes():
+        if x.dtype.kind in "fc":
+            yield Sample((np.moveaxis(x, axis, 0),))
+    yield Sample((np.array([0.0, 3.0, 0.0, 2.0, 1.5]),))
+
+
+product_of_others: Primitive = Primitive(
+    "product_of_others",
+    _products_of_others,
+    lambda x: x,
+    Linearized(_push_others),
+    lambda primitive, size, args, batched, params: move_axis(
+        primitive(move_axis(args[0], 0, 1)), 1, 0
+    ),
+    _others_samples,
+    body=_others_body,
+)
+"""For each element the product of all others along the first axis."""
+
+
+def _others(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
+    """For each element the product of those that it is multiplied with."""
+    shape = shape_of(x)
+    if not axis:
+        return np.ones(shape, dtype_of(x))
+    order = (*axis, *[a for a in range(len(shape)) if a not in axis])
+    moved: Shape = tuple([shape[a] for a in order])
+    rows = (prod(moved[: len(axis)]), *moved[len(axis) :])
+    if order == tuple(range(len(shape))):  # as without an axis: nothing moves
+        return reshape(product_of_others(reshape(x, shape=rows)), shape=shape)
+    products = product_of_others(reshape(transpose(x, axes=order), shape=rows))
+    return transpose(reshape(products, shape=moved), axes=inverse_axes(order))
+
+
+def _prod_samples() -> Iterator[Sample]:
+    yield from numbers()()
+    for row in ([2.0, 0, 3], [0.0, 0, 3], [0.0, 0, 0], [1.0, 2, 3, 4, 5, 6, 7], [3.0], [2.0, 5]):
+        yield Sample((np.array([row, row[::-1]]),), {"axis": (1,), "keepdims": False})
+
+
+reduce_prod: Primitive = reduction(
+    "prod",
+    lambda x, axis, keepdims: _multiply(x, axis, None, None, keepdims),
+    factor=_others,
+    samples=_prod_samples,
+    source=reduce_text("multiply"),
+    fold=PRODUCT,
+    owns=True,
+)

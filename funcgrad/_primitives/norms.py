@@ -1,0 +1,226 @@
+"""Lengths of vectors, and their directions, without overflow on the way.
+
+The derivative of a length is the direction; at the origin it is the least subgradient, 0. The
+tangent of a direction is the part of the vector's tangent across the direction, over the length.
+
+>>> length(np.array([3e200, 4e200]), axis=(0,), keepdims=False)
+np.float64(5e+200)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._base.floating_errors import ignoring
+from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
+from funcgrad._core.specs import Shape, Spec, dtype_of, reduced_shape, shape_of
+from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.trace import Value
+from funcgrad._primitives.matrices import (
+    Array,
+    batch_matrices,
+    conjugate,
+    real_dtype,
+    real_part,
+)
+from funcgrad._primitives.reduction import batch_reduction, reduce_sum
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import reshape
+
+__all__ = ["directed", "length"]
+
+Axes = tuple[int, ...]
+
+
+def _with_axes_back(x: Value, axis: Axes, wide: Shape) -> Value:
+    """A reduced value with its axes back, of size 1."""
+    return reshape(x, shape=reduced_shape(wide, axis, keepdims=True))
+
+
+def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
+    """Numbers over a power of two near the greatest of them, which is the second result."""
+    size = np.max(np.abs(x), axis, keepdims=True, initial=0)
+    exponent = np.where(np.isfinite(size) & (size > 0), np.frexp(size)[1], 0)
+    half = np.ldexp(np.ones_like(size), -(exponent // 2))  # twice: 2 ** 1074 is no number
+    other_half = np.ldexp(np.ones_like(size), -(exponent - exponent // 2))
+    return x * half * other_half, exponent
+
+
+def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
+    lead = x.ndim - len(axis)
+    if not lead:
+        line = x.ravel("K")
+        product = np.vdot(line, line).real if x.dtype.kind == "c" else line.dot(line)
+        return product.reshape((1,) * x.ndim) if keepdims else product
+    if axis == tuple(range(lead, x.ndim)):  # scalar products, which take one pass
+        rows = x if lead == x.ndim - 1 else x.reshape(*x.shape[:lead], prod(x.shape[lead:]))
+        products = np.vecdot(rows, rows).real
+        return products.reshape(reduced_shape(x.shape, axis, True)) if keepdims else products
+    squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+    return np.sum(squares, axis, keepdims=keepdims)
+
+
+_TINY: Final = MappingProxyType({char: np.finfo(char).tiny.item() for char in "efdgFDG"})
+_LEAST: Final = MappingProxyType(
+    {char: (np.finfo(char).tiny / np.finfo(char).eps).item() for char in "efdg"}
+)
+"""By dtype: what is less has lost digits, as a number and as a sum of squares."""
+
+
+def _all_between(x: Array, least: float, absolute: bool = False) -> bool:
+    """Whether all numbers, or all absolute values, are finite and greater than a bound."""
+    if x.size == 1:  # a tenth of the time
+        number = abs(float(x)) if x.ndim == 0 else abs(x.item())
+        return bool(least < number < np.inf)
+    sizes = np.abs(x) if absolute else x
+    count = np.count_nonzero  # which takes a third of the time of a reduction
+    return bool(count(sizes > least) == x.size and count(sizes < np.inf) == x.size)
+
+
+def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
+    with ignoring():
+        squares = _squares(x, axis, keepdims)
+        least = _LEAST[squares.dtype.char]
+        if _all_between(squares, least):
+            return np.sqrt(squares)
+        usual = (squares > least) & (squares < np.inf)
+        scaled, exponent = _scaled(x, axis)
+        root = np.sqrt(_squares(scaled, axis, True))
+        exact = np.ldexp(root, exponent)
+        exact = exact if keepdims else exact.reshape(squares.shape)
+        return np.where(usual | np.isnan(squares), np.sqrt(squares), exact)[()]
+
+
+def _directed(c: Array, x: Array, axis: Axes) -> Any:
+    with ignoring():
+        is_one = len(axis) == x.ndim  # NumPy divides by a number in half the time
+        squares = _squares(x, axis, not is_one)
+        if _all_between(squares, _LEAST[squares.dtype.char]):
+            root = np.sqrt(squares)
+            factor = c.reshape(())[()] if is_one else c
+            over = root / factor
+            if _all_between(over, _TINY[over.dtype.char], absolute=True):
+                return x / over  # one pass, in the place of two
+            return x / root * factor
+        scaled = _scaled(x, axis)[0]
+        root = np.sqrt(_squares(scaled, axis, True))
+        return scaled / np.where(root == 0, 1, root) * c
+
+
+def _direction(x: Value, axis: Axes) -> Value:
+    ones = np.ones(reduced_shape(shape_of(x), axis, keepdims=True), real_dtype(dtype_of(x)))
+    return directed(ones, x, axis=axis)
+
+
+def _across(change: Value, out: Value, x: Value, axis: Axes) -> Value:
+    """The part of a change across a direction, over the length; 0 at the origin."""
+    along = real_part(reduce_sum(conjugate(out) * change, axis=axis, keepdims=True))
+    size = length(x, axis=axis, keepdims=True)
+    at_origin = size == 0
+    return where(at_origin, 0, (change - out * along) / where(at_origin, 1, size))
+
+
+def _samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(111)
+    for number, (shape, axis) in enumerate(
+        (((3,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 0), (0,)), ((0, 2), (1,)))
+    ):
+        params = {"axis": axis, "keepdims": number % 2 == 1}
+        x = rng.standard_normal(shape)
+        yield Sample((x,), params)
+        if number < 3:
+            yield Sample((x + 1j * x[::-1] ** 2,), params)
+    yield Sample((rng.standard_normal((4, 9))[::-2, ::3],), {"axis": (1,), "keepdims": False})
+    yield Sample((rng.standard_normal((3, 2)),), {"axis": (0,), "keepdims": False})
+    yield Sample((np.array([3e200, 4e200]),), {"axis": (0,), "keepdims": False})
+    yield Sample((np.zeros((2, 3)),), {"axis": (1,), "keepdims": False}, smooth=False)
+    for edge in (np.inf, np.nan, 1e-320):
+        far = np.array([edge, 1e-320])
+        yield Sample((far,), {"axis": (0,), "keepdims": False}, smooth=False)
+
+
+def _push_length(
+    tangents: tuple[Value, ...], out: Value, x: Value, axis: Axes, keepdims: bool
+) -> Value:
+    along = conjugate(_direction(x, axis)) * tangents[0]
+    return real_part(reduce_sum(along, axis=axis, keepdims=keepdims))
+
+
+length: Primitive = Primitive(
+    "length",
+    _length,
+    lambda x, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), real_dtype(x.dtype)),
+    Linearized(
+        _push_length,
+        lambda ct, out, x, axis, keepdims: (
+            directed(_with_axes_back(ct, axis, shape_of(x)), x, axis=axis),
+        ),
+        mixes=True,
+    ),
+    batch_reduction,
+    _samples,
+    structure=Opaque(counted=0, owns=True),
+    kinks=Kinks(lambda x, axis, keepdims: length(x, axis=axis, keepdims=keepdims)),
+)
+"""The square root of the sum of squares of absolute values along axes."""
+
+
+def _batch(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: Mapping[str, Any],
+) -> Value:
+    further = {"axis": tuple([a + 1 for a in params["axis"]])}
+    return batch_matrices(primitive, size, args, batched, further)
+
+
+def _push_directed(
+    tangents: tuple[Value, ...], out: Value, c: Value, x: Value, axis: Axes
+) -> Value:
+    dc, dx = tangents
+    change = None if dc is None else directed(dc, x, axis=axis)
+    if dx is None:
+        return change
+    turned = c * _across(dx, _direction(x, axis), x, axis)
+    return turned if change is None else change + turned
+
+
+def _pull_directed(
+    ct: Value, out: Value, c: Value, x: Value, axis: Axes
+) -> tuple[Callable[[], Value], Callable[[], Value]]:
+    def of_number() -> Value:
+        along = conjugate(_direction(x, axis)) * ct
+        return real_part(reduce_sum(along, axis=axis, keepdims=True))
+
+    return of_number, lambda: c * _across(ct, _direction(x, axis), x, axis)
+
+
+def _directed_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(112)
+    for sample in _samples():
+        (x,), axis = sample.args, sample.params["axis"]
+        c = rng.standard_normal(reduced_shape(x.shape, axis, keepdims=True))
+        if sample.smooth or not np.any(x):
+            yield Sample((c, x), {"axis": axis}, smooth=sample.smooth)
+    yield Sample((np.array([0.0]), np.array([3.0, 4.0])), {"axis": (0,)})
+
+
+directed: Primitive = Primitive(
+    "directed",
+    _directed,
+    lambda c, x, axis: Spec(x.shape, np.result_type(c.dtype, x.dtype)),
+    Linearized(_push_directed, _pull_directed, linear_in=(0,), mixes=True),
+    _batch,
+    _directed_samples,
+    structure=Opaque(counted=1, owns=True),
+    kinks=Kinks(lambda c, x, axis: length(x, axis=axis, keepdims=True)),
+)
+"""A real number times the direction of a vector: what is divided by its length; 0 where that is
+0."""

@@ -1,0 +1,30 @@
+"""Precision: the dtype in which a formula computes with operands that may be integers.
+
+>>> import funcgrad._core.intrinsics as m
+>>> floating(m, np.array([3], np.int8)), floating(m, 3.0)
+(array([3.], dtype=float16), 3.0)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad._core.specs import dtype_of
+from funcgrad._core.structure.structures import Algebra
+from funcgrad._core.trace import Value
+
+__all__ = ["floating", "floating_pair"]
+
+
+def floating(m: Algebra, x: Value) -> Value:
+    """Convert integers to the smallest floating dtype that holds them, as NumPy's functions do."""
+    dtype = np.result_type(dtype_of(x), np.float16)
+    return x if dtype == dtype_of(x) else m.astype(x, dtype)
+
+
+def floating_pair(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
+    """Convert two numbers to the floating dtype in which NumPy's functions compute with them."""
+    if dtype_of(x) == dtype_of(y) and dtype_of(x).kind == "f":
+        return x, y
+    dtype = np.result_type(dtype_of(x + y), np.float16)  # as a number of Python's gives way
+    return m.astype(x, dtype), m.astype(y, dtype)

@@ -1,0 +1,124 @@
+"""Convolution of sequences, or of rows of them.
+
+A convolution is linear in each of its two arguments, and its transposes are convolutions with the
+other argument reversed: those of a full convolution are valid ones, those of a valid convolution a
+full and a valid one.
+
+>>> convolve_rows(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]), full=True)
+array([ 1., 12., 23., 30.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from funcgrad._core.primitive import Linear, Primitive, Sample
+from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.trace import Raw, Value
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.structural import flip, reshape
+
+__all__ = ["convolve_rows"]
+
+
+def _convolve(x: Raw, v: Raw, full: bool) -> Raw:
+    mode: Any = "full" if full else "valid"
+    x, v = np.asarray(x), np.asarray(v)
+    if x.ndim == v.ndim == 1:
+        return np.convolve(x, v, mode)
+    lead = x.shape[:-1] or v.shape[:-1]
+    size = _size(x.shape[-1], v.shape[-1], full)
+    out = np.empty((*lead, size), np.result_type(x, v))
+    for row in np.ndindex(lead):
+        out[row] = np.convolve(x[row] if x.ndim > 1 else x, v[row] if v.ndim > 1 else v, mode)
+    return out
+
+
+def _size(n: int, m: int, full: bool) -> int:
+    return n + m - 1 if full else n - m + 1
+
+
+def _convolved(x: Spec, v: Spec, full: bool) -> Spec:
+    lead = x.shape[:-1] or v.shape[:-1]
+    size = _size(x.shape[-1], v.shape[-1], full)
+    return Spec((*lead, size), np.result_type(x.dtype, v.dtype))
+
+
+def _reversed(x: Value) -> Value:
+    return flip(x, axis=(len(shape_of(x)) - 1,))
+
+
+def _summed(ct: Value, x: Value) -> Value:
+    """The sum over rows, for an argument that all rows share."""
+    extra = len(shape_of(ct)) - len(shape_of(x))
+    return reduce_sum(ct, axis=tuple(range(extra)), keepdims=False) if extra else ct
+
+
+def _pull_first(ct: Value, x: Value, v: Value, full: bool) -> Value:
+    return _summed(convolve_rows(ct, _reversed(v), full=not full), x)
+
+
+def _pull_second(ct: Value, x: Value, v: Value, full: bool) -> Value:
+    if full:
+        return _summed(convolve_rows(ct, _reversed(x), full=False), v)
+    return _summed(_reversed(convolve_rows(x, _reversed(ct), full=False)), v)
+
+
+def _batch(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: Mapping[str, Any],
+) -> Value:
+    """Rows of rows; what all of them share stays one row."""
+    lead = max([shape_of(a)[flag:-1] for a, flag in zip(args, batched, strict=True)], key=len)
+    rows = []
+    for arg, flag in zip(args, batched, strict=True):
+        shape = shape_of(arg)
+        if flag and len(shape) == 2 and lead:  # a row for each example, for all of its rows
+            arg = reshape(arg, shape=(size, *(1,) * len(lead), shape[-1]))
+        if flag or len(shape) > 1:
+            arg = broadcast_to(arg, shape=(size, *lead, shape[-1]))
+        rows.append(arg)
+    return primitive(*rows, **params)
+
+
+def _samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(37)
+    for full in (True, False):
+        for first, second in (
+            ((5,), (3,)),
+            ((4,), (4,)),
+            ((3,), (1,)),
+            ((2, 4), (3,)),
+            ((4,), (2, 3)),
+            ((2, 3, 4), (2, 3, 2)),
+            ((0, 3), (2,)),
+        ):
+            x, v = rng.standard_normal(first), rng.standard_normal(second)
+            yield Sample((x, v), {"full": full})
+            yield Sample((x + 1j * x[..., ::-1], v * (1 - 2j)), {"full": full})
+        yield Sample((rng.standard_normal(8)[::-2], np.array([1, 2], np.int8)), {"full": full})
+        yield Sample((np.array([True, False, True]), np.array([True, True])), {"full": full})
+
+
+convolve_rows: Primitive = Primitive(
+    "convolve_rows",
+    _convolve,
+    _convolved,
+    Linear((_pull_first, _pull_second)),
+    _batch,
+    _samples,
+    structure=Opaque(owns=True),
+)
+"""Sums of products ``x[j] * v[k - j]`` over the last axis: all, or those without a gap.
+
+Both have the same rows in front, or one of them has none. Where there are gaps to leave out, ``v``
+is no longer than ``x``; none of them is empty.
+"""

@@ -1,0 +1,239 @@
+"""Windows that slide along the last axes of an array, their sums, and the transposes of both.
+
+>>> x = np.arange(5.0)
+>>> sliding_windows(x, sizes=(2,), strides=(2,), dilations=(1,))
+array([[0., 2.],
+       [1., 3.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from operator import lt
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._core.primitive import Linear, Primitive
+from funcgrad._core.specs import Shape, Spec, shape_of
+from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.trace import Raw, Value
+from funcgrad._primitives.convolving import places_of, windows_of
+from funcgrad._primitives.movement import arrays, movement
+
+__all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
+
+
+def _sizes_of(shape: Shape, rank: int) -> Shape:
+    """The sizes of windows along ``rank`` axes, from the shape of an array of windows."""
+    return shape[len(shape) - 2 * rank : len(shape) - rank]
+
+
+def _window_index(lead: int, offsets: Shape) -> tuple[Any, ...]:
+    """The index of one place in all windows, behind ``lead`` leading axes."""
+    return (*(slice(None),) * lead, *offsets)
+
+
+def _views_by_offset(
+    x: Raw, sizes: Shape, strides: Shape, dilations: Shape
+) -> Iterator[tuple[Shape, Any]]:
+    """For each place in a window, the part of an array that comes to lie there."""
+    places = places_of(x.shape, sizes, strides, dilations)
+    for offsets in product(*map(range, sizes)):
+        slices: list[Any] = [
+            slice(offset * dilation, offset * dilation + stride * (count - 1) + 1, stride)
+            for offset, dilation, stride, count in zip(
+                offsets, dilations, strides, places, strict=True
+            )
+        ]
+        yield offsets, x[(..., *slices)]
+
+
+def _sliding(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+    return windows_of(x, sizes, strides, dilations).copy()
+
+
+def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
+    lead = y.ndim - 2 * len(strides)
+    sizes = _sizes_of(y.shape, len(strides))
+    out = np.zeros((*y.shape[:lead], *shape), y.dtype)
+    if 0 not in y.shape:
+        for offsets, target in _views_by_offset(out, sizes, strides, dilations):
+            _put(target, y[_window_index(lead, offsets)], offsets, strides, dilations)
+    return out
+
+
+def _put(target: Raw, y: Raw, offsets: Shape, strides: Shape, dilations: Shape) -> None:
+    """Add to the part for one place in a window; nothing is there yet if no window before it has
+    come so far."""
+    reach = [n * dilation for n, dilation in zip(offsets, dilations, strict=True)]
+    if all(map(lt, reach, strides)):
+        np.copyto(target, y)
+    else:
+        np.add(target, y, out=target)
+
+
+def _axis_by_axis(
+    sizes: Shape, strides: Shape, dilations: Shape
+) -> Iterator[tuple[int, Shape, Shape, Shape]]:
+    """Windows along one axis after the other, which have single numbers along those behind it."""
+    for axis in range(len(sizes)):
+        one = (1,) * (len(sizes) - axis - 1)
+        yield axis, (sizes[axis], *one), (strides[axis], *one), (dilations[axis], *one)
+
+
+def _summed(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+    """Without a copy of the windows, and with as few sums as there are numbers along their axes."""
+    for _, *along in _axis_by_axis(sizes, strides, dilations):
+        places = places_of(x.shape, *along)
+        out = np.zeros((*x.shape[: x.ndim - len(places)], *places), x.dtype)
+        if out.size:
+            for _, summand in _views_by_offset(x, *along):
+                np.add(out, summand, out=out)
+        x = out
+    return np.array(x) if not sizes else x
+
+
+def _handed_out(y: Raw, shape: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
+    for axis, *along in reversed([*_axis_by_axis(sizes, strides, dilations)]):
+        rank = len(sizes) - axis
+        out = np.zeros(
+            (*y.shape[: y.ndim - rank], shape[axis], *y.shape[y.ndim - rank + 1 :]), y.dtype
+        )
+        if y.size:
+            for offsets, target in _views_by_offset(out, *along):
+                _put(target, y, offsets, *along[1:])
+        y = out
+    return np.array(y) if not sizes else y
+
+
+def _index_map(
+    result: Raw, x: Raw, sizes: Shape, strides: Shape, dilations: Shape
+) -> Iterator[tuple[Any, Any]]:
+    if result.size:
+        for offsets, operand_view in _views_by_offset(x, sizes, strides, dilations):
+            yield result[_window_index(x.ndim - len(sizes), offsets)], operand_view
+
+
+_ONE: Final = MappingProxyType({"sizes": (2,), "strides": (1,), "dilations": (1,)})
+_TWO: Final = MappingProxyType({"sizes": (2, 3), "strides": (2, 1), "dilations": (1, 2)})
+
+sliding_windows: Primitive = movement(
+    "sliding_windows",
+    _sliding,
+    shape=lambda shape, sizes, strides, dilations: (
+        *shape[: len(shape) - len(sizes)],
+        *sizes,
+        *places_of(shape, sizes, strides, dilations),
+    ),
+    transpose=lambda ct, x, sizes, strides, dilations: overlapped(
+        ct,
+        shape=shape_of(x)[len(shape_of(x)) - len(sizes) :],
+        strides=strides,
+        dilations=dilations,
+    ),
+    batch=lambda shape, size, **params: params,
+    windows=_index_map,
+    samples=arrays(
+        one=((2, 5), {**_ONE}),
+        two=((1, 2, 5, 7), {**_TWO}),
+        gaps=((7,), {"sizes": (2,), "strides": (3,), "dilations": (1,)}),
+        apart=((2, 1, 2), {"sizes": (2,), "strides": (2,), "dilations": (1,)}),
+        both=((7,), {"sizes": (2,), "strides": (2,), "dilations": (2,)}),
+        none=((2, 1), {**_ONE}),
+        empty=((0, 5), {**_ONE}),
+    ),
+    gaps=True,
+    owns=True,
+)
+"""``x[..., s]`` as ``y[..., w, p]`` with s = strides * p + dilations * w, for the last axes."""
+
+
+def _along_last_axes(
+    primitive: Primitive, size: int, args: tuple[Value, ...], _: object, params: dict[str, Any]
+) -> Value:
+    return primitive(args[0], **params)
+
+
+overlapped: Primitive = Primitive(
+    "overlapped",
+    _overlapped,
+    lambda y, shape, strides, dilations: Spec(
+        (*y.shape[: len(y.shape) - 2 * len(strides)], *shape), y.dtype
+    ),
+    Linear(
+        (
+            lambda ct, y, shape, strides, dilations: sliding_windows(
+                ct,
+                sizes=_sizes_of(shape_of(y), len(strides)),
+                strides=strides,
+                dilations=dilations,
+            ),
+        ),
+        structural=True,
+    ),
+    _along_last_axes,
+    arrays(
+        one=((2, 2, 4), {"shape": (5,), "strides": (1,), "dilations": (1,)}),
+        two=((1, 2, 3, 2, 3), {"shape": (5, 7), "strides": (2, 1), "dilations": (1, 2)}),
+        gaps=((2, 2), {"shape": (7,), "strides": (3,), "dilations": (1,)}),
+        both=((2, 3), {"shape": (7,), "strides": (2,), "dilations": (2,)}),
+        none=((2, 2, 0), {"shape": (1,), "strides": (1,), "dilations": (1,)}),
+    ),
+    structure=Opaque(counted=0, owns=True),
+)
+"""The transpose of ``sliding_windows``: what comes to one place is added up."""
+
+window_sums: Primitive = Primitive(
+    "window_sums",
+    _summed,
+    lambda x, sizes, strides, dilations: Spec(
+        (*x.shape[: len(x.shape) - len(sizes)], *places_of(x.shape, sizes, strides, dilations)),
+        x.dtype,
+    ),
+    Linear(
+        (
+            lambda ct, x, sizes, **params: window_shares(
+                ct, shape=shape_of(x)[len(shape_of(x)) - len(sizes) :], sizes=sizes, **params
+            ),
+        ),
+        structural=True,
+        gaps=True,
+    ),
+    _along_last_axes,
+    arrays(
+        one=((2, 5), {**_ONE}),
+        two=((1, 2, 5, 7), {**_TWO}),
+        gaps=((7,), {"sizes": (2,), "strides": (3,), "dilations": (1,)}),
+        both=((7,), {"sizes": (2,), "strides": (2,), "dilations": (2,)}),
+        none=((2, 1), {**_ONE}),
+        still=((3,), {"sizes": (), "strides": (), "dilations": ()}),
+        empty=((0, 5), {**_ONE}),
+    ),
+    structure=Opaque(owns=True),
+)
+"""The sums of windows of the last axes."""
+
+window_shares: Primitive = Primitive(
+    "window_shares",
+    _handed_out,
+    lambda y, shape, sizes, strides, dilations: Spec(
+        (*y.shape[: len(y.shape) - len(sizes)], *shape), y.dtype
+    ),
+    Linear(
+        (lambda ct, y, shape, **params: window_sums(ct, **params),),
+        structural=True,
+    ),
+    _along_last_axes,
+    arrays(
+        one=((2, 4), {"shape": (5,), **_ONE}),
+        two=((1, 2, 2, 3), {"shape": (5, 7), **_TWO}),
+        gaps=((2,), {"shape": (7,), "sizes": (2,), "strides": (3,), "dilations": (1,)}),
+        both=((3,), {"shape": (7,), "sizes": (2,), "strides": (2,), "dilations": (2,)}),
+        none=((2, 0), {"shape": (1,), **_ONE}),
+    ),
+    structure=Opaque(owns=True),
+)
+"""The transpose of ``window_sums``: each number of a window gets what its place has."""

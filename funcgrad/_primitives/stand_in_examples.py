@@ -1,0 +1,44 @@
+"""Deputies: numbers in the place of those of a batch's examples that do not take part.
+
+An operation may refuse the numbers of these examples, make NaN of them, or never come to an end. So
+they get the numbers of an example that takes part, their deputy; nobody reads their results.
+
+>>> import numpy as np
+>>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
+>>> np.linalg.inv(deputed(np.array([False, True]), matrices))[0]
+array([[1., 0.],
+       [0., 1.]])
+"""
+
+from __future__ import annotations
+
+from funcgrad._core.specs import shape_of
+from funcgrad._core.trace import Value
+from funcgrad._primitives.indexing import gather
+from funcgrad._primitives.reduction import position_of_max
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import reshape, unfollowed
+
+__all__ = ["chosen_examples", "deputed", "deputy_of"]
+
+
+def deputed(mask: Value, values: Value) -> Value:
+    """Values in which examples outside of a mask are the first one within it.
+
+    Where the mask is empty they are the first example. Deputies have no derivative.
+    """
+    if shape_of(mask) == (0,):
+        return values
+    return chosen_examples(mask, values, deputy_of(mask, values))
+
+
+def deputy_of(mask: Value, values: Value) -> Value:
+    """The first example within a mask, or of all where it is empty. It has no derivative."""
+    place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
+    return gather(unfollowed(values), place, axis=0, unique=True)
+
+
+def chosen_examples(mask: Value, new: Value, old: Value) -> Value:
+    """The new values where a mask of examples holds, and the old elsewhere."""
+    shape = shape_of(mask)
+    return where(reshape(mask, shape=(*shape, *(1,) * (len(shape_of(new)) - len(shape)))), new, old)

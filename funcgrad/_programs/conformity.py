@@ -1,0 +1,119 @@
+"""Whether values and equations conform to a program: arguments, guards, and results of operations.
+
+>>> import numpy as np
+>>> fitted("f", "x", 2, Spec((), np.dtype(np.float32)))
+np.float32(2.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import Control
+from funcgrad._core.trace import Value, concrete
+from funcgrad._core.users_values import operand
+from funcgrad._programs.equation import Equation, Guard, as_spec, gives_way, spec_inside
+from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
+
+
+def verify_equations(
+    program: str, defined: Sequence[Spec], equations: Sequence[Equation]
+) -> list[Spec]:
+    """Check equations in their order, after the variables that are defined before them.
+
+    Returns
+    -------
+    list of Spec
+        Of the equations' results.
+
+    Raises
+    ------
+    ProgramError
+        An equation uses a variable before it is defined, or its results are not its operation's.
+    """
+    known = [*defined]
+    for position, equation in enumerate(equations):
+        place = f"{program}: equation {position} ({equation.name})"
+        for variable in equation.operands:
+            if not 0 <= variable < len(known):
+                raise ProgramError(
+                    f"{place} uses the variable {variable}, but {len(known)} are defined before it."
+                )
+        _verify_results(place, equation, [known[k] for k in equation.operands])
+        known += equation.results
+    return known[len(defined) :]
+
+
+def unfit(program: str, specs: Sequence[Spec], inputs: Sequence[Spec]) -> ProgramError:
+    """The error of a program inside of an operation that gets inputs of other specs."""
+    actual, expected = [", ".join(map(described, row)) or "nothing" for row in (specs, inputs)]
+    return ProgramError(f"the program inside, {program}, is of {expected}, not of {actual}.")
+
+
+def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
+    """Check the specs of an equation's results against its operation's rule."""
+    try:
+        hash(equation)
+    except TypeError as error:
+        raise ProgramError(f"{place} has a parameter that cannot be compared: {error}.") from None
+    operation, params = equation.operation, dict(equation.params)
+    if isinstance(operation.structure, Control):
+        for program, _ in operation.structure.runs(**params):
+            program.verify()
+    operand_text = ", ".join(map(str, operands)) or "nothing"
+    try:
+        expected = operation.results(*operands, **params)
+    except Exception as error:  # a rule may fail in any way on what it is not made for
+        raise ProgramError(f"{place} is not defined for {operand_text}: {error}") from error
+    if equation.results != expected:
+        raise ProgramError(
+            f"{place} of {operand_text} gives {', '.join(map(described, expected))}, not"
+            f" {', '.join(map(described, equation.results)) or 'nothing'}."
+        )
+
+
+def described(spec: Spec) -> str:
+    """A spec as messages write it."""
+    return f"{spec}{' (a Python number)' if spec.weak else ''}"
+
+
+def fitted(program: str, name: str, leaf: object, spec: Spec) -> Value:
+    """Convert a leaf of an argument to an input of a program.
+
+    Raises
+    ------
+    ShapeError, DtypeError
+        It has another shape or dtype.
+    """
+    value = concrete(operand(leaf, f"program {program}"))
+    value_spec = spec_inside(value)
+    if value_spec == spec:
+        return value
+    path = f"program {program}: {name}"
+    if value_spec.shape != spec.shape:
+        raise ShapeError(
+            f"{path}: expected shape {spec.shape}, got {value_spec.shape}. A program holds for the"
+            " shapes that it was staged with."
+        )
+    if value_spec.dtype == spec.dtype or gives_way(value_spec, spec):
+        try:
+            return as_spec(value, spec)
+        except OverflowError as error:
+            raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
+    raise DtypeError(
+        f"{path}: expected dtype {spec.dtype}, got {value_spec.dtype}. A program holds for the"
+        " dtypes that it was staged with."
+    )
+
+
+def check_guard(program: str, guard: Guard, value: Value) -> None:
+    """Raise ``GuardError`` where a guard of a program does not hold."""
+    outcome = guard.finds(value)
+    if not guard.holds(outcome):
+        raise GuardError(
+            f"program {program}: when it was staged, {guard.use} of a value was"
+            f" {guard.value!r}; for these arguments it is {outcome!r}, and the function would take"
+            f" another path{' at ' + guard.source if guard.source else ''}. Stage the function"
+            " again with these arguments, or choose with fnp.where."
+        )

@@ -1,0 +1,62 @@
+"""Where a program draws the same random numbers twice.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(fg.random.normal)(fg.random.key(0))
+>>> repeated_draw(staged) is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TypeAlias
+
+from funcgrad._core.structure.structures import Control, Random
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.program import Program
+
+_Use: TypeAlias = tuple[int, Hashable, tuple[int, ...]]
+
+
+def repeated_draw(program: Program) -> tuple[str, str] | None:
+    """The lines of two draws from one variable in the same way; None if there are none.
+
+    Branches and loops are looked at one by one: what is drawn in them is not compared with what is
+    drawn around them. A program remembers its answer, so that nests which are staged loop by loop
+    are looked through once.
+    """
+    return program.derived(repeated_draw, lambda: _first_repeated(program))
+
+
+def _first_repeated(program: Program) -> tuple[str, str] | None:
+    lines: dict[_Use, str] = {}
+    for equation in program.equations:
+        for use, line in _uses(equation):
+            if use in lines:
+                return lines[use], line
+            lines[use] = line
+        structure = equation.operation.structure
+        if isinstance(structure, Control):
+            for inner, _ in structure.runs(**dict(equation.params)):
+                repeated = repeated_draw(inner)
+                if repeated is not None:
+                    return repeated
+    return None
+
+
+def _uses(equation: Equation) -> Iterator[tuple[_Use, str]]:
+    """The variables that an equation draws from, with the way and the run, and the line.
+
+    A draw has a parameter ``shape``: how many numbers it takes, which changes none of them. A
+    called function draws from what it is called with.
+    """
+    params = dict(equation.params)
+    epoch = (equation.epoch,) if equation.epoch else ()
+    if equation.called is not None:
+        for inner in equation.called.equations:
+            for (variable, way, epochs), line in _uses(inner):
+                if variable < len(equation.operands):
+                    yield (equation.operands[variable], way, epoch + epochs), line
+    elif isinstance(equation.operation.structure, Random) and params.pop("shape", None) is not None:
+        (key,) = equation.operands
+        yield (key, tuple(sorted(params.items())), epoch), equation.source

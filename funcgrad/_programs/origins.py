@@ -1,0 +1,55 @@
+"""Find the user's line that an operation comes from, also while a program is evaluated.
+
+>>> import funcgrad as fg
+>>> staged_line().startswith("<doctest")
+True
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from funcgrad._base.users_line import LIBRARIES, is_users, line_of_frame
+from funcgrad._programs.equation import bound
+
+
+def operations_line() -> str:
+    """The user's line of the operation that a transformation is interpreting, or an empty text.
+
+    Inside a program, such as a jitted function's, it is the line that was staged. Lines of the
+    calling transformation do not count.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> @fg.custom_jvp
+    ... def twice(x):
+    ...     return 2 * x
+    >>> @twice.defjvp
+    ... def rule(primals, tangents):
+    ...     print(operations_line().startswith("<doctest"))
+    ...     return twice(*primals), 2 * tangents[0]
+    >>> fg.jvp(twice, (1.0,), (1.0,))
+    True
+    (Tensor(2.0), Tensor(2.0))
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_users(frame):
+        frame = frame.f_back
+    return _line_around(frame)
+
+
+def staged_line() -> str:
+    """The user's line that is running, or the line of the equation that is being evaluated."""
+    return _line_around(sys._getframe(1))
+
+
+def _line_around(frame: FrameType | None) -> str:
+    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):  # as ``is_users``
+        if frame.f_code is bound.__code__:
+            source: str = frame.f_locals["equation"].source
+            if source:
+                return source
+        frame = frame.f_back
+    return line_of_frame(frame)

@@ -1,0 +1,500 @@
+"""``Program``: a computation as a value.
+
+Staging a function returns a program: a list of equations in static single assignment form, with the
+shape and dtype of every variable. It is immutable, can be printed, compared and verified, and is
+called like the function it came from, also under every transformation, since its evaluation binds
+primitives as the function did.
+
+Variables are numbers: first the inputs, then the constants, then the results of the equations in
+their order.
+
+>>> import funcgrad as fg
+>>> print(fg.program(lambda x: x * x + 1.0)(3.0).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1.0
+  b: float64[] = multiply x x
+  c: float64[] = add b a
+  return c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import field
+from os import PathLike
+from typing import Any, TypeVar
+
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import Spec
+from funcgrad._core.trace import Value, rerun
+from funcgrad._programs.conformity import check_guard, fitted, unfit, verify_equations
+from funcgrad._programs.equation import Constant, Equation, Guard, bound
+from funcgrad._programs.index import Index
+from funcgrad._programs.names import variable_names
+from funcgrad.errors import ProgramError
+from funcgrad.tensor.tensor import wrap
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A computation in static single assignment form.
+
+    Attributes
+    ----------
+    name : str
+    names : tuple of str
+        The names of the arguments' leaves, such as ``params['w']``.
+    inputs : tuple of Spec
+    constants : tuple of Constant
+    equations : tuple of Equation
+    outputs : tuple of int
+        Variables.
+    guards : tuple of Guard
+    arguments, result : Structure
+        The pytrees of the arguments, a pair ``(args, kwargs)``, and of the result.
+    """
+
+    name: str
+    names: tuple[str, ...] = field(compare=False)
+    inputs: tuple[Spec, ...]
+    constants: tuple[Constant, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[int, ...]
+    guards: tuple[Guard, ...] = ()
+    arguments: Structure = field(kw_only=True)
+    result: Structure = field(kw_only=True)
+    _index: Index | None = field(default=None, init=False, repr=False, compare=False)
+    _derived: dict[Hashable, Any] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+    def __hash__(self) -> int:
+        return self.index.hash
+
+    def __tree_flatten__(self) -> tuple[tuple[Any, ...], Program]:
+        return (), self  # a value without leaves, rather than a container of its parts
+
+    @classmethod
+    def __tree_unflatten__(cls, aux: Program, children: Any) -> Program:
+        return aux
+
+    def __copy__(self) -> Program:
+        return self  # nothing in it ever changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        return self
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether no constant is a tracer of an enclosing transformation."""
+        return all(constant.is_raw for constant in self.constants)
+
+    @property
+    def index(self) -> Index:
+        """Facts about variables, such as the equations that make and read each."""
+        if self._index is None:
+            index = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
+            object.__setattr__(self, "_index", index)
+            return index
+        return self._index
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Cache an object that depends only on the program, such as its derivative, by a key."""
+        if self._derived is None:
+            object.__setattr__(self, "_derived", {})
+        known: Any = self._derived
+        if key not in known:
+            known[key] = make()
+        derived_value: T = known[key]
+        return derived_value
+
+    def specs(self) -> tuple[Spec, ...]:
+        """The shape and dtype of every variable."""
+        return self.index.specs
+
+    @property
+    def output_specs(self) -> tuple[Spec, ...]:
+        """The shapes and dtypes of the outputs."""
+        return tuple([self.index.specs[variable] for variable in self.outputs])
+
+    def results(self, *specs: Spec) -> tuple[Spec, ...]:
+        """The shapes and dtypes of the outputs, for inputs of the program's shapes and dtypes.
+
+        Raises
+        ------
+        ProgramError
+            The inputs have other shapes or dtypes.
+        """
+        if specs != self.inputs:
+            raise unfit(self.name, specs, self.inputs)
+        return self.output_specs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate the program as the function it was staged from.
+
+        Parameters
+        ----------
+        *args, **kwargs : pytrees
+            Arguments of the trees, shapes and dtypes that the program was staged with.
+
+        Raises
+        ------
+        TreeError, ShapeError, DtypeError
+            The arguments have other trees, shapes or dtypes.
+        GuardError
+            The function's control flow would take another path.
+        """
+        leaves = pytrees.flatten_like(self.arguments, (args, kwargs), "arguments")
+        values = [
+            fitted(self.name, name, leaf, spec)
+            for name, leaf, spec in zip(self.names, leaves, self.inputs, strict=True)
+        ]
+        return pytrees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
+
+    def evaluate(self, values: Sequence[Value]) -> list[Value]:
+        """Evaluate the program on raw values or tracers; return the list of outputs.
+
+        Each variable is dropped after its last use.
+        """
+        known: list[Any] = [*values, *(constant.value for constant in self.constants)]
+        guards, freed, results = self.index.guards, self.index.freed, self.index.results
+        runs: dict[int, object] = {}  # by epoch
+        for guard in guards.get(-1, ()):
+            check_guard(self.name, guard, known[guard.variable])
+        for position, equation in enumerate(self.equations):
+            operands = tuple([known[variable] for variable in equation.operands])
+            if equation.epoch:
+                with rerun(runs.setdefault(equation.epoch, object())):
+                    known += bound(equation, operands)
+            else:
+                known += bound(equation, operands)
+            for variable in results[position] if guards else ():
+                for guard in guards.get(variable, ()):
+                    check_guard(self.name, guard, known[variable])
+            for variable in freed[position]:
+                known[variable] = None
+        return [known[variable] for variable in self.outputs]
+
+    def verify(self) -> Program:
+        """Check that the program is well formed, and return it.
+
+        Raises
+        ------
+        ProgramError
+            A variable is used before it is defined, an equation's result has not the shape and
+            dtype that its operation gives, parameters cannot be compared, or inputs and outputs do
+            not fit the trees.
+        """
+        defined = [*self.inputs, *(constant.spec for constant in self.constants)]
+        defined += verify_equations(self.name, defined, self.equations)
+        for variable in (*self.outputs, *(guard.variable for guard in self.guards)):
+            if not 0 <= variable < len(defined):
+                raise ProgramError(f"{self.name}: the output or guard {variable} is not defined.")
+        if not len(self.inputs) == len(self.names) == self.arguments.num_leaves:
+            raise ProgramError(f"{self.name}: the inputs do not fit the arguments' tree or names.")
+        if self.result.num_leaves != len(self.outputs):
+            raise ProgramError(f"{self.name}: the outputs do not fit the result's tree.")
+        return self
+
+    def variable_names(self) -> list[str]:
+        """Names for all variables: arguments' names if they are identifiers, else letters."""
+        return variable_names(self.names, len(self.specs()))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, sources: bool = True) -> str:
+        """The program as text, with a line for each equation.
+
+        Parameters
+        ----------
+        sources : bool
+            Whether to show the user's line that an equation comes from.
+        """
+        from funcgrad._forms.listing import listing
+
+        return listing(self, sources)
+
+    def to_numpy_source(self, lines: bool = False) -> str:
+        """The text of a Python module over NumPy, which the NumPy backend runs.
+
+        Parameters
+        ----------
+        lines : bool
+            Whether comments name the user's lines that the equations come from.
+
+        Returns
+        -------
+        str
+            It defines a function from the flat inputs to the tuple of the flat outputs, equal to
+            the program's to the last bit. If some constants have no literal, such as large arrays,
+            it defines ``with_constants``, which makes that function from ``numpy_constants()``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> staged = fg.program(lambda x, y: x * y + 1.0)(2.0, 3.0)
+        >>> print(staged.to_numpy_source())
+        import numpy as np
+        <BLANKLINE>
+        <BLANKLINE>
+        def f(x, y):
+            a = x * y
+            b = a + 1.0
+            return (b,)
+        """
+        from funcgrad._backends.numpy.writer import numpy_source
+
+        return numpy_source(self, lines).text
+
+    def numpy_constants(self) -> tuple[Any, ...]:
+        """The constants without a literal, which the text of ``to_numpy_source`` needs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import funcgrad as fg
+        >>> table = np.arange(1000.0)
+        >>> looked_up = fg.program(lambda i: fg.tensor(table)[i] * 2.0)(7)
+        >>> module = {}
+        >>> exec(looked_up.to_numpy_source(), module)
+        >>> module["with_constants"](looked_up.numpy_constants())(7)
+        (np.float64(14.0),)
+        """
+        from funcgrad._backends.numpy.writer import numpy_source
+
+        return numpy_source(self).constants
+
+    def to_module(self, path: str | PathLike[str], *args: object, **kwargs: object) -> None:
+        """Write the program as a Python file that needs NumPy alone, with a self-test inside.
+
+        Parameters
+        ----------
+        path : path
+            The file, which is written anew. It defines a function of the program's name, of trees
+            of arrays and Python numbers, with checks of their trees, shapes and dtypes; it returns
+            new arrays, with the bits of ``jit(f, backend="numpy")``. Loops and branches are
+            Python's. Dataclasses become named tuples in results; as arguments all objects with
+            these fields will do. ``python path`` computes an example, compares the results with
+            stored ones, and ends with status 1 if one is wrong.
+        *args, **kwargs : pytrees
+            The example. Without any it consists of fractions between 0 and 1.
+
+        Raises
+        ------
+        ProgramError
+            No text holds an operation, such as a function of ``extend.foreign``, or the program
+            cannot be run on the example.
+
+        Notes
+        -----
+        Operations that SciPy evaluates import it, and the file says so. What funcgrad computes in
+        Python is copied into the file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import funcgrad as fg
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "cube.py")
+        >>> fg.program(fg.grad(lambda x: x**3))(np.float64(2.0)).to_module(path)
+        >>> module = {"__name__": "cube"}
+        >>> exec(path.read_text(), module)
+        >>> module["f"](2.0)
+        np.float64(12.0)
+        """
+        from funcgrad._backends.numpy.module_file import write_module
+
+        write_module(self, path, args, kwargs)
+
+    def to_dot(self) -> str:
+        r"""The program as a graph in the DOT language of Graphviz.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> print(fg.program(lambda x: -x)(2.0).to_dot())
+        digraph "<lambda>" {
+          node [fontname="Courier"];
+          n0 [label="x\nfloat64[]", shape=ellipse];
+          n1 [label="negative\na: float64[]", shape=box, tooltip="..."];
+          n2 [label="result\nfloat64[]", shape=ellipse, peripheries=2];
+          n0 -> n1 [label="float64[]"];
+          n1 -> n2 [label="float64[]"];
+        }
+        """
+        from funcgrad._forms.graph import dot, program_graph
+
+        return dot(program_graph(self))
+
+    def to_mermaid(self) -> str:
+        """The program as a Mermaid flowchart, which Markdown viewers draw.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> print(fg.program(lambda x: -x)(2.0).to_mermaid())
+        flowchart TD
+          n0(["x<br/>float64[]"])
+          n1["negative<br/>a: float64[]"]
+          n2(["result<br/>float64[]"])
+          n0 -->|"float64[]"| n1
+          n1 -->|"float64[]"| n2
+        """
+        from funcgrad._forms.graph import mermaid, program_graph
+
+        return mermaid(program_graph(self))
+
+    def _repr_html_(self) -> str:
+        from funcgrad._base.html import program_text
+
+        return program_text(self.to_text(), f"Program, {len(self.equations)} operations")
+
+    def to_json(self) -> str:
+        """The program as JSON, to be stored in a file and read by ``from_json``.
+
+        Returns
+        -------
+        str
+            ASCII text with a line for each equation. It contains the whole program, to the last
+            bit of its constants, except for two things. The memory layout of arrays is not stored:
+            they are loaded in C order. Nor are the rules of custom derivatives, which are Python
+            functions: the loaded program computes the same, and raises where a rule is needed. A
+            derivative that was staged contains the rules' operations, and needs the rules no more.
+
+        Raises
+        ------
+        ProgramError
+            The program contains something that a file cannot: a call of a Python function that
+            computes with another library; a tracer of an enclosing transformation; a primitive, or
+            a class of a pytree, that is not defined at the top of a module.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> staged = fg.program(lambda x: x * x)(3.0)
+        >>> fg.Program.from_json(staged.to_json()) == staged
+        True
+        """
+        from funcgrad._forms.json_text import program_text
+
+        return program_text(self)
+
+    def to_onnx(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        opset: int = 20,
+        initializers: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The program as an ONNX model, for the runtimes and tools that read these.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            A file to write the model to.
+        opset : int
+            The version of the operators, from 18 on.
+        initializers : mapping, optional
+            From names of arguments to their values: these inputs become arrays that the model
+            stores, such as trained parameters. All others stay inputs.
+
+        Returns
+        -------
+        onnx.ModelProto
+            Inputs have the names of ``names``, outputs those of their paths, such as
+            ``result['loss']``. Nodes carry the user's lines, the model its fingerprint.
+
+        Raises
+        ------
+        MissingPackageError
+            The package ``onnx`` is not installed.
+        ProgramError
+            ONNX has no operators for an operation, which the message names with its line; or the
+            program relies on numbers that a graph cannot check (see ``guards``).
+        DtypeError
+            A number is complex.
+        ArgumentError
+            ``opset`` is not known, or an initializer is no input, or of another shape or dtype.
+
+        Notes
+        -----
+        Operations are written by their structure. Results agree with the program's but for
+        rounding; indices out of bounds and singular matrices are not looked for. The README of
+        ``funcgrad.interop`` lists what does not go.
+
+        Examples
+        --------
+        >>> import pytest
+        >>> onnx = pytest.importorskip("onnx")
+        >>> import numpy as np
+        >>> import funcgrad as fg
+        >>> model = fg.program(fg.grad(lambda x: x * x))(3.0).to_onnx()
+        >>> from onnx.reference import ReferenceEvaluator
+        >>> [result] = ReferenceEvaluator(model).run(None, {"x": np.float64(5.0)})
+        >>> float(result)
+        10.0
+        """
+        from funcgrad.interop.onnx.model_writer import model_of
+
+        return model_of(self, path, opset=opset, initializers=initializers)
+
+    @classmethod
+    def from_json(cls, text: str) -> Program:
+        """Read a program from the text of ``to_json``; unpickling does the same.
+
+        Parameters
+        ----------
+        text : str
+            Read only texts that you trust: the modules that the text names for operations, classes
+            of pytrees and static fields are imported, which runs their code.
+
+        Raises
+        ------
+        ProgramError
+            The text is incomplete or changed, has another version of the format, or names a
+            primitive, a class or a field that does not exist.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> text = fg.program(lambda x, y: x * y)(3.0, 4.0).to_json()
+        >>> fg.Program.from_json(text)(5.0, 6.0)
+        Tensor(30.0)
+        """
+        from funcgrad._forms.json_text import program_parts
+        from funcgrad._transforms.saved import saved_call
+
+        return cls(**program_parts(text, saved_call)).verify()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program.from_json, (self.to_json(),)
+
+    def fingerprint(self) -> str:
+        """A hash that is the same in every process and on every machine, for caches in files.
+
+        Returns
+        -------
+        str
+            SHA-256 in hexadecimal digits. Equal programs have equal fingerprints, and so have those
+            that differ only in their name, the names of their inputs, or the user's lines.
+
+        Raises
+        ------
+        ProgramError
+            The program cannot be saved; see ``to_json``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> first, second = fg.program(lambda x: x + 1.0), fg.program(lambda y: y + 1.0)
+        >>> first(3.0).fingerprint() == second(4.0).fingerprint()
+        True
+        """
+        from funcgrad._forms.json_text import program_fingerprint
+
+        return program_fingerprint(self)

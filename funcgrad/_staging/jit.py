@@ -1,0 +1,494 @@
+"""``jit``: stage a function once for each kind of arguments, and run the program from then on.
+
+Each signature (trees, shapes, dtypes, static arguments) has a list of *variants*: the function
+staged along one path through its control flow. A variant is valid as long as the outside values
+that the function reads are unchanged.
+
+A call first tries the *entries*, written for the most recent forms of call (``entry.py``). If none
+fits, the general path stages the function if the call is new, and then writes an entry for it.
+
+>>> import funcgrad as fg
+>>> @fg.jit
+... def halved(x):
+...     return x / 2 if x > 0 else -x / 2
+>>> halved(3.0), halved(-3.0), halved(5.0)
+(Tensor(1.5), Tensor(1.5), Tensor(2.5))
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from functools import update_wrapper
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from types import MethodType
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
+from weakref import WeakMethod
+
+from funcgrad._backends.choice import LateChoice, chosen_backend, thread_count
+from funcgrad._backends.interface import MISS, Backend, Compiled, evaluated
+from funcgrad._backends.numpy.backend import NUMPY
+from funcgrad._base.interpreters import doubt
+from funcgrad._base.users_line import shorten, warn_user
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.trace import RAW, Value
+from funcgrad._hints.lookup import answering
+from funcgrad._hooks.keys import current_uses
+from funcgrad._hooks.results import WATCH, WATCHING
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
+from funcgrad._staging.capture import Capture
+from funcgrad._staging.derived import Run, by_numpy
+from funcgrad._staging.eagerness import belongs_to_caller, unstaged_entries
+from funcgrad._staging.entry import Form, kind_of, write_entry
+from funcgrad._staging.lowered import Failure, Lowered
+from funcgrad._staging.signature import Signature, make_variant
+from funcgrad._staging.static_arguments import exact, hinted, parts_of, static_places, unhashable
+from funcgrad._staging.unrolled import warn_of_loops
+from funcgrad._transforms.arguments import call_values, check_function
+from funcgrad._transforms.stage import stage
+from funcgrad._transforms.transformed import importable_name
+from funcgrad._transforms.with_derivative import example
+from funcgrad.errors import ArgumentError, FuncgradError, LeafError
+from funcgrad.tensor.tensor import wrap
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST_VARIANTS: Final = 16
+_MOST_SIGNATURES: Final = 256
+_MOST_ENTRIES: Final = 8
+_MOST_FAILURES: Final = 8
+_Static = tuple[tuple[int | str, Hashable, Any], ...]
+
+
+class JitWarning(RuntimeWarning):
+    """A jitted function runs without being staged, or by another backend than was asked for."""
+
+
+class Jitted(Generic[P, R]):
+    """A function that is staged when it is first called; see ``jit``.
+
+    Where a backend has machine code for calls, a function is of a subclass that has room for it.
+    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_direct")  # machine code looks into the last one
+
+    def __new__(
+        cls,
+        f: Callable[P, R],
+        static: frozenset[int | str],
+        backend: Backend | LateChoice,
+        relaxed: bool = False,
+    ) -> Self:
+        subclass: Callable[[type[Self]], type[Self]] | None = None
+        if cls is Jitted:
+            subclass = getattr(backend, "directly_callable", None)
+        return object.__new__(cls if subclass is None else subclass(cls))
+
+    def __init__(
+        self,
+        f: Callable[P, R],
+        static: frozenset[int | str],
+        backend: Backend | LateChoice,
+        relaxed: bool = False,
+    ) -> None:
+        self._function: Callable[..., R] = f
+        self._static = static
+        self._choice = backend
+        self._relaxed = relaxed
+        self._signatures: dict[Hashable, Signature] = {}
+        self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
+        self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
+        self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
+        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
+        self._stagings: list[None] = []  # a list, to which many threads may append
+        update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
+        self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if WATCHING.begun and (watch := WATCH.get()) is not None:
+            return watch.called_jitted(self._function, self, args, kwargs)  # type: ignore[no-any-return]
+        try:
+            for entry in self._entries:
+                result: R = entry(args, kwargs)
+                if result is not MISS:
+                    return result
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
+
+    def __reduce__(self) -> Any:
+        """Pickle by name, as functions are; else by the function and the options of ``jit``."""
+        made = Jitted, (self._function, self._static, self._choice, self._relaxed)
+        return importable_name(self) or made
+
+    def __repr__(self) -> str:
+        return f"jit({self._function!r})"
+
+    def _repr_html_(self) -> str:
+        from funcgrad._base.html import function_table
+
+        return function_table(self._function, "jit")
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """Bind to an instance, so that a jitted function in a class is a method."""
+        return self if instance is None else MethodType(self, instance)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The programs that could not be compiled, the latest last."""
+        return tuple(self._failures.copy())
+
+    @property
+    def stagings(self) -> int:
+        """How often the function was staged."""
+        return len(self._stagings)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Call in the general way, which flattens the trees in loops, for calls of any form."""
+        static, dynamic = self._split(args, kwargs)
+        leaves, structure = pytrees.flatten(dynamic)
+        values = self._values(leaves, structure, static)
+        if not all(type(value) in RAW for value in values):
+            return self._inside(args, kwargs, values, structure)
+        kinds = tuple([kind_of(value) for value in values])
+        parts = parts_of(structure)
+        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
+        result: R = variants.run(values)
+        if result is MISS:
+            fresh = self._fresh(variants, args, kwargs)
+            result = MISS if fresh is MISS else fresh.attempt(*values, ())
+            return self._function(*args, **kwargs) if result is MISS else result
+        types = tuple([type(leaf) for leaf in leaves])
+        self._ease(Form(structure, parts, types, kinds, len(args), static), variants)
+        return result
+
+    def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
+        """Call on tracers: by the variant for raw numbers of their shapes and dtypes."""
+        if belongs_to_caller():
+            return self._function(*args, **kwargs)
+        static = self._split(args, kwargs)[0]
+        examples = [example(value) for value in values]
+        kinds = tuple([kind_of(value) for value in examples])
+        parts = parts_of(structure)
+        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
+        with suppress(FuncgradError):  # calling the function itself gives a better error
+            result: R = variants.run_inside(values)
+            if result is MISS:
+                dynamic, named = pytrees.unflatten(structure, [wrap(value) for value in examples])
+                positional = list(dynamic)
+                for place, _, value in static:
+                    if isinstance(place, int):
+                        positional.insert(place, value)
+                    else:
+                        named[place] = value
+                self._fresh(variants, positional, named)
+                result = variants.run_inside(values)
+            if result is not MISS:
+                return result
+        return self._function(*args, **kwargs)
+
+    def _values(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Value]:
+        try:
+            return call_values("jit", self._function, leaves, structure)
+        except FuncgradError:
+            named = self._partial(static) if static else self._function
+            try:
+                return call_values("jit", named, leaves, structure)
+            except LeafError as error:
+                raise LeafError(hinted(str(error))) from None
+
+    @property  # a capture counts a jitted function's attributes, so none is added later
+    def _backend(self) -> Backend:
+        choice = self._choice
+        return choice.backend() if isinstance(choice, LateChoice) else choice
+
+    # Caches.
+
+    def _signature(self, key: Hashable) -> Signature:
+        if (known := self._signatures.get(key)) is not None:
+            return known
+        for oldest in list(self._signatures)[: 1 - _MOST_SIGNATURES]:
+            self._forms = {}
+            self._forget_entries()  # one might use the dropped signature
+            self._signatures.pop(oldest, None)
+        return self._signatures.setdefault(key, Signature())
+
+    def _ease(self, form: Form, variants: Signature) -> None:
+        """Try the entry for this form first from now on; write it if it does not exist yet."""
+        known, entry = self._forms.get(form, (None, None))
+        if known is not variants:  # another thread may have dropped these, or others, meanwhile
+            if len(self._forms) >= _MOST_SIGNATURES:
+                self._forms = {}
+                self._forget_entries()
+            entry = write_entry(form, variants)
+            self._forms[form] = variants, entry
+        if variants.direct and not form.static:
+            self._call_directly(variants)
+        preferred = (*(() if form.static else variants.entries), *([entry] if entry else ()))
+        others = [other for other in self._entries if other not in preferred]
+        self._entries = (*preferred, *others)[:_MOST_ENTRIES]
+
+    def _call_directly(self, variants: Signature) -> None:
+        """Have machine code call the variants' functions first from now on."""
+        *known, general = self._direct
+        others = [function for function in known if function not in variants.direct]
+        if variants.call_natively is not None and type(self) is not Jitted:
+            variants.call_natively(self)
+        self._direct = (*(*variants.direct, *others)[:_MOST_ENTRIES], general)
+
+    def _forget_entries(self) -> None:
+        self._entries, self._direct = (), self._direct[-1:]
+
+    def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
+        """Stage the function, and return the new variant; MISS if it has to run unstaged."""
+        if not variants.watched or current_uses() is not None:  # keys are checked by their numbers
+            return MISS
+        count, cause = variants.refresh()
+        if cause is not None:
+            why = f"it, because {cause} changes between the calls. Pass it as an argument.{doubt()}"
+            self._warn(f"is staged anew at every call, which takes far longer than running {why}")
+        if count >= _MOST_VARIANTS:
+            self._warn(
+                f"took {_MOST_VARIANTS} different paths for arguments of one kind, and now runs"
+                " without being staged where it takes another. Choose with fnp.where instead of"
+                " `if`, or make the number that it depends on static."
+            )
+            return MISS
+        self._stagings.append(None)
+        capture = Capture(*self._roots(args, kwargs))
+        staged = capture.run(lambda: self._staged(args, kwargs), self._warn)
+        if staged is None:
+            variants.watched = False
+            self._warn(
+                "may read more from outside of its arguments than can be watched for changes, and"
+                f" runs without being staged. Pass what it needs as an argument.{doubt()}"
+            )
+            return MISS
+        warn_of_loops(staged, self._warn)
+        optimized = optimize(staged, self._relaxed)
+        if not optimized.is_raw:  # it closes over a traced value
+            return MISS
+        settled = capture.unchanged()  # else the function may have read an old or a new value
+        if capture.drew():
+            settled = variants.watched = False
+            self._warn(
+                "draws random numbers from a generator outside of its arguments, and runs without"
+                " being staged. Use fg.random with a key that is an argument."
+            )
+        elif not settled:
+            settled = variants.settles(capture.alone)
+            capture.look()
+            if not capture.complete:
+                return MISS
+        relaxed, weak = self._relaxed, WeakMethod(self._compiled)  # a variant must not hold `self`
+
+        def compile(derived: Program) -> Run:
+            return (weak() or by_numpy)(derived, relaxed)[1].run
+
+        made = self._compiled(optimized, self._relaxed)
+        variant = make_variant(optimized, *made, capture, compile)
+        if settled:
+            variants.add(variant)
+            self._forget_entries()  # the next call takes the general path, and marks it as used
+        return variant
+
+    # Staging.
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+        """The program that would run for these arguments, before and after passes, and its source.
+
+        Lower a method through its class: ``Model.apply.lower(model, x)``.
+
+        Raises
+        ------
+        ArgumentError
+            The function runs without being staged: it closes over a traced value.
+        """
+        staged = self._staged(args, kwargs)
+        optimized = optimize(staged, self._relaxed)
+        if not optimized.is_raw:
+            raise ArgumentError(
+                f"jit: {self.__name__} closes over a value that is being traced, and runs without"
+                " being staged."
+            )
+        backend = self._backend if self._backend.supports(optimized) else NUMPY
+        return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
+
+    def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
+        static, (dynamic, named) = self._split(args, kwargs)
+        return stage("jit", self._partial(static) if static else self._function, dynamic, named)
+
+    def _partial(self, static: _Static) -> Callable[..., R]:
+        """The function with its static arguments filled in; its signature lacks them."""
+        fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
+        named = {place: value for place, _, value in static if isinstance(place, str)}
+        function = self._function
+
+        def call(*dynamic: Any, **others: Any) -> R:
+            merged = list(dynamic)
+            for place, value in fixed:
+                merged.insert(place, value)
+            return function(*merged, **others, **named)
+
+        update_wrapper(call, function, updated=())
+        with suppress(IndexError, TypeError, ValueError):  # not every function has a signature
+            declared = signature(function)
+            fixed_names = {*named, *[list(declared.parameters)[place] for place, _ in fixed]}
+            others = [p for p in declared.parameters.values() if p.name not in fixed_names]
+            call.__signature__ = declared.replace(parameters=others)  # type: ignore[attr-defined]
+        return call
+
+    def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The objects that the function can reach, besides the numbers in its arguments."""
+        static, dynamic = self._split(args, kwargs)
+        tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
+        # The classes of containers, and their static parts.
+        parts = [root for token in tokens for root in (token[0], token[2])]
+        return [self._function, *[value for _, _, value in static], *parts]
+
+    def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
+        """The program as the backend prepares it, and the compiled form of that."""
+        backends = [self._backend, *([] if self._backend is NUMPY else [NUMPY])]
+        if not self._backend.supports(optimized):
+            backends = [NUMPY]
+            self._warn(
+                f"has a program that the backend {self._backend.name!r} does not support; the NumPy"
+                " backend runs it."
+            )
+        for backend in backends:
+            prepared = optimized
+            try:
+                prepared = backend.prepare(optimized, relaxed)
+                return prepared, backend.compile(prepared)
+            except Exception as error:  # a failure to compile must never cost a result
+                self._note_failure(backend, prepared, error)
+        return optimized, evaluated(optimized)
+
+    def _note_failure(self, backend: Backend, program: Program, error: Exception) -> None:
+        self._failures.append(Failure(program, backend.name, repr(error)))
+        instead = "is evaluated operation by operation" if backend is NUMPY else "NumPy's runs"
+        self._warn(
+            f"has a program that the backend {backend.name!r} could not compile, and that"
+            f" {instead} instead: {error!r}. To report it, save the program:"
+            f" {self.__name__}.failures[-1].program.to_text()."
+        )
+
+    def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
+        """Split off the static arguments: triples of position or name, exact key, and value."""
+        if not self._static:
+            return (), (args, kwargs)
+        count = len(args)
+        numbers = [place for place in self._static if isinstance(place, int)]
+        places = sorted({place % count for place in numbers if -count <= place < count})
+        names = sorted([name for name in kwargs if name in self._static])
+        statics: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
+        statics += [(name, kwargs[name]) for name in names]
+        static = tuple([(place, exact(value), value) for place, value in statics])
+        try:
+            hash(static)
+        except TypeError:
+            raise unhashable(self._function, self.__name__, statics) from None
+        dynamic = tuple([arg for place, arg in enumerate(args) if place not in places])
+        return static, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
+
+    def _warn(self, text: str) -> None:
+        """Warn at the user's line that made the call."""
+        warn_user(f"jit: {self.__name__} {text}", JitWarning)
+
+
+@answering
+def jit(
+    f: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    backend: Backend | str | None = None,
+    relaxed: bool = False,
+    exact: bool = False,
+    threads: int = 1,
+) -> Jitted[P, R]:
+    """Make a function that is staged on its first call and runs as a program from then on.
+
+    Parameters
+    ----------
+    f : callable
+        Takes and returns pytrees of arrays. Side effects would happen only when it is staged.
+    static_argnums, static_argnames : int, str, or sequences of them
+        Arguments that are not arrays, by position or by name, however they are passed. They are
+        part of the key under which programs are cached, so they have to be hashable.
+    backend : Backend or str, optional
+        The compiler of programs, or its name: ``"native"``, machine code, the default where
+        ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
+        ``"numpy"``; or a value with the five members of ``funcgrad._backends.interface.Backend``.
+    relaxed : bool
+        Whether results may differ in their last digits where that saves work: factors are grouped,
+        shared, and moved out of sums. Otherwise only sums and matrix products, and the derivatives
+        of ``prod``, may be done in another order.
+    exact : bool
+        Whether elementwise operations have NumPy's bits with every backend. Machine code otherwise
+        has exponentials, angles and the like of its own, within 2 units in the last place.
+    threads : int
+        How many threads of the processor a call may use. Machine code shares work on about 500,000
+        numbers and more, and products of matrices; the bits are the same for every number. The
+        NumPy backend has one, besides those of NumPy's library.
+
+    Returns
+    -------
+    Jitted
+        A function with the signature of ``f``. Inside another transformation its program is
+        transformed, once for all calls, and the derived programs are cached as well. As an
+        attribute of a class it is a method; ``self`` is a pytree or static (``static_argnums=0``).
+
+    Raises
+    ------
+    ArgumentError
+        ``f`` has no such argument, or there is no such backend; it is to be exact and cannot be;
+        ``threads`` is no positive integer.
+
+    Warns
+    -----
+    JitWarning
+        The function runs without being staged: it took too many paths, may read more than can be
+        watched, or draws random numbers. It reads a data frame, once. It is staged at every call,
+        for a value that changes. A program (of ``failures``) was not compiled. A loop is long.
+
+    Notes
+    -----
+    Control flow may depend on numbers: each path is staged when it is first taken.
+    Outside values that the function reads are watched, and if one has changed, the function is
+    staged again: values of the names in its code and in Python functions that it calls, their
+    elements and attributes, arrays by content. Values from compiled code, files, clocks and
+    computed names are not watched: pass them as arguments. See ``funcgrad/_staging/README.md``.
+    As a decorator with options, write ``functools.partial(fg.jit, static_argnums=0)``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> gradient = fg.jit(fg.grad(lambda x: (x**2).sum()))
+    >>> gradient(fg.tensor([1.0, 2.0]))
+    Tensor([2., 4.])
+    >>> fg.jit(lambda x: x * x, backend="numpy").lower(3.0)
+    Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
+    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=2)
+    >>> waves(fg.numpy.ones(1_000_000)).shape
+    (1000000,)
+    """
+    check_function("jit", f)
+    if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
+        raise ArgumentError(
+            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, whose calls"
+            " only begin to run. Return the arrays, in a list if there are many."
+        )
+    places = static_places(f, static_argnums, static_argnames)
+    if exact and relaxed:
+        raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
+    count = thread_count(threads, "jit")
+    if backend is None:
+        return Jitted(f, places, LateChoice(exact, count), relaxed)
+    return Jitted(f, places, chosen_backend(backend, "jit", exact, count), relaxed)

@@ -1,0 +1,121 @@
+"""Static arguments: which arguments they are, and the keys that tell them apart.
+
+>>> static_places(lambda x, n: x * n, (), ("n",)) == {1, "n"}
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields
+from inspect import Parameter, signature
+from typing import Any
+
+from funcgrad._core.pytrees import Structure
+from funcgrad._programs.equation import exact_key
+from funcgrad._transforms.arguments import argument_name, forgotten
+from funcgrad.errors import ArgumentError
+
+
+def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
+    """Which arguments are static, by position and by name, from the options of ``jit``."""
+    numbers = _many("static_argnums", numbers, int, "positions of arguments: integers")
+    names = _many("static_argnames", names, str, "names of arguments: strings")
+    places: set[int | str] = {*numbers, *names}
+    try:
+        parameters = list(signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset(places)
+    kinds = [parameter.kind for parameter in parameters]
+    called = getattr(f, "__name__", f)
+    ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for name in names:
+        positions = [k for k, p in enumerate(ordered) if p.name == name]
+        places.update(positions)
+        known = any(p.name == name for p in parameters)
+        if not known and Parameter.VAR_KEYWORD not in kinds:
+            raise ArgumentError(f"jit: {called} has no parameter {name!r}.")
+    for number in numbers:
+        if 0 <= number < len(ordered):
+            if ordered[number].kind is Parameter.POSITIONAL_OR_KEYWORD:
+                places.add(ordered[number].name)
+        elif not -len(ordered) <= number < 0 and Parameter.VAR_POSITIONAL not in kinds:
+            raise ArgumentError(
+                f"jit: static_argnums={number}, but {called} takes {len(ordered)} positional"
+                " argument(s)."
+            )
+    return frozenset(places)
+
+
+def _many(option: str, option_value: object, kind: type[Any], expected: str) -> tuple[Any, ...]:
+    """Convert an option, which is one value or a sequence of values, to a tuple."""
+    values = (
+        tuple(option_value)
+        if isinstance(option_value, (tuple, list, set, frozenset, range))
+        else (option_value,)
+    )
+    if not all(isinstance(value, kind) for value in values):
+        raise ArgumentError(forgotten("jit", f"{option} takes {expected}", option_value))
+    return values
+
+
+def hinted(message: str) -> str:
+    """The error about a leaf that is no array, with how to make it static before all else.
+
+    >>> hinted("jit: mode: expected an array. Keep what is no number out of the tree.")
+    "jit: mode: expected an array. Name it: jit(f, static_argnames='mode'), or static_argnums..."
+    """
+    place, keep, others = message.partition(" Keep what")
+    name = place.split(":")[1].strip() if keep else ""
+    if not keep:
+        return f"{message} Or name it in static_argnums or static_argnames."
+    option = f"static_argnames={name!r}" if name.isidentifier() else "static_argnames=..."
+    return f"{place} Name it: jit(f, {option}), or static_argnums=. Or keep what{others}"
+
+
+def unhashable(
+    function: Callable[..., Any], called: str, statics: Sequence[tuple[int | str, Any]]
+) -> ArgumentError:
+    """Make the error that names the static arguments that cannot be keys."""
+    wrong = []
+    for place, value in statics:
+        name = place if isinstance(place, str) else argument_name(function, place)
+        try:
+            hash(value)
+        except TypeError:
+            wrong.append(f"{name} (a {type(value).__name__})")
+    return ArgumentError(
+        f"jit: the static argument {', '.join(wrong)} of {called} cannot be hashed: pass a tuple"
+        " instead of a list or a dict. Static arguments are keys: numbers, strings, tuples,"
+        " functions."
+    )
+
+
+def exact(value: Any) -> Hashable:
+    """A key that tells a static value from every other, also by what is inside of it.
+
+    ``==`` does not: 2 and 2.0 are equal, and so are containers of them.
+
+    >>> exact(frozenset({2})) == exact(frozenset({2.0}))
+    False
+    """
+    if isinstance(value, tuple):
+        return type(value), tuple([exact(member) for member in value])
+    if isinstance(value, frozenset):
+        return type(value), frozenset([exact(member) for member in value])
+    if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
+        # Beside the value itself, since equal is what its author says.
+        keys = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
+        return type(value), value, tuple(keys)
+    return exact_key(value)
+
+
+def parts_of(structure: Structure) -> Hashable:
+    """Exact keys of a structure's static parts: equal structures may differ as 2 and 2.0 do.
+
+    >>> import funcgrad as fg
+    >>> one, other = fg.tree.structure({1: 0.0}), fg.tree.structure({1.0: 0.0})
+    >>> one == other, parts_of(one) == parts_of(other)
+    (True, False)
+    """
+    return tuple([exact(token[2]) for token in structure.tokens if token and token[2] is not None])

@@ -1,0 +1,142 @@
+"""The examples of a batch that take part in a function, while it runs for all of them.
+
+Where each example of ``vmap`` chooses a branch, or ends a loop, by itself, functions run for all
+examples, and some do not take part. An operation that may refuse numbers gets those of an example
+that takes part in the place of theirs, and so does its derivative.
+
+>>> import numpy as np
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> def inverse(x):
+...     return fg.cond(fnp.linalg.det(x) != 0, fnp.linalg.inv, lambda x: x, x)
+>>> fg.vmap(inverse)(np.array([np.zeros((1, 1)), 2.0 * np.eye(1)]))
+Tensor([[[0. ]],
+        [[0.5]]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import takewhile
+from typing import Final
+
+import numpy as np
+
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import shape_of
+from funcgrad._core.structure.structures import Factored, Opaque
+from funcgrad._core.trace import RAW, Trace, Value
+from funcgrad._primitives.logic import logical_and
+from funcgrad._primitives.reduction import reduce_any
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.stand_in_examples import deputy_of
+from funcgrad._primitives.structural import unfollowed
+
+_TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part", default=None)
+"""Which examples take part, as a truth value that a batch follows; None for all."""
+
+
+@contextmanager
+def participating(mask: Value) -> Iterator[None]:
+    """Within this context, only examples for which a truth value holds take part.
+
+    A truth value that is the same for all changes nothing.
+    """
+    token = _TAKING_PART.set(participants(mask) if is_batched(mask) else _TAKING_PART.get())
+    try:
+        yield
+    finally:
+        _TAKING_PART.reset(token)
+
+
+def participants(mask: Value) -> Value:
+    """A truth value that holds for the examples that take part."""
+    around = _TAKING_PART.get()
+    return mask if around is None else logical_and(around, mask)
+
+
+def is_batched(value: Value) -> bool:
+    """Whether a value stands for many examples that a running ``vmap`` follows."""
+    return bool(batches_of(value))
+
+
+def is_nobody(mask: Value) -> bool:
+    """Whether a truth value is known to hold for no example."""
+    while type(mask) not in RAW and mask._trace.is_batch:
+        mask = mask._value
+    return type(mask) in RAW and not np.any(mask)
+
+
+def refuses_numbers(operation: Primitive) -> bool:
+    """Whether an operation may refuse numbers, by its declaration.
+
+    Formulas, sums, products and rearrangements are defined for all numbers.
+    """
+    return isinstance(operation.structure, Opaque | Factored) or operation.is_foreign
+
+
+def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
+    """Replace the values of examples that do not take part by those of one that does."""
+    mask = _TAKING_PART.get()
+    if mask is None:
+        return tuple(values)
+    token = _TAKING_PART.set(None)
+    try:
+        return tuple([_with_deputy(mask, x) for x in values])
+    finally:
+        _TAKING_PART.reset(token)
+
+
+def _with_deputy(mask: Value, x: Value) -> Value:
+    """Replace the numbers of a value outside of a mask, where it then has no derivative."""
+    mask, batches = _without(mask, _traces(x)), batches_of(x)
+    while type(mask) not in RAW and mask._trace.is_batch and mask._trace not in batches:
+        mask = _anyone(mask)
+    if type(mask) in RAW or not mask._trace.is_batch or shape_of(mask._value) == (0,):
+        return x
+    values = unfollowed(x)
+    inside = [*takewhile(lambda trace: trace.is_batch, _traces(values))]
+    if mask._trace not in inside:
+        return x  # a program is written for single examples
+    return where(mask, x, _deputy(mask, values))
+
+
+def _without(mask: Value, traces: Sequence[Trace]) -> Value:
+    """A mask whose tracers stand for many, or belong to some traces.
+
+    A checkpoint stages operations, and evaluates them on values without its tracers.
+    """
+    if type(mask) in RAW:
+        return mask
+    inside = _without(mask._value, traces)
+    if not mask._trace.is_batch and mask._trace not in traces:
+        return inside
+    return mask if inside is mask._value else mask._trace.rebuild(mask, lambda _: inside)
+
+
+def _deputy(mask: Value, x: Value) -> Value:
+    """The values that replace those of examples outside of a mask."""
+    if x._trace is not mask._trace:  # within that batch
+        return x._trace.rebuild(x, lambda inside: _deputy(mask, inside))
+    return _with_deputy(_anyone(mask), deputy_of(mask._value, x._value))
+
+
+def _anyone(mask: Value) -> Value:
+    """Whether any example of the innermost batch takes part, as a value of the traces around."""
+    return reduce_any(mask._value, axis=(0,), keepdims=False)
+
+
+def batches_of(x: Value) -> list[Trace]:
+    """The traces, the innermost first, in which a value stands for many."""
+    return [trace for trace in _traces(x) if trace.is_batch]
+
+
+def _traces(x: Value) -> list[Trace]:
+    """The traces that follow a value, the innermost first."""
+    traces: list[Trace] = []
+    while type(x) not in RAW and x._trace is not None:
+        traces.append(x._trace)
+        x = x._value
+    return traces

@@ -1,0 +1,336 @@
+"""Custom rules: ``custom_jvp`` and ``custom_vjp``.
+
+Either rule serves both modes: a ``custom_jvp`` rule is linear in its tangents, so recording and
+transposing it gives the pullback; a ``custom_vjp`` pullback is linear in its cotangents, so its
+transpose gives the pushforward. Rules are ordinary functions, so they can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from functools import update_wrapper
+from operator import index
+from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeVar
+
+from funcgrad._core import pytrees
+from funcgrad._core.specs import shape_of
+from funcgrad._core.trace import Value, concrete
+from funcgrad._core.users_values import described, operand
+from funcgrad._hints.lookup import answering
+from funcgrad._transforms.arguments import check_function, is_whole, values_of
+from funcgrad._transforms.call import Call
+from funcgrad._transforms.call_closures import bind_closure
+from funcgrad._transforms.composite import meet
+from funcgrad._transforms.custom_call import CallSignature, JvpCall, ThroughCall, VjpCall
+from funcgrad._transforms.flat_functions import FlatFunction
+from funcgrad._transforms.transformed import importable_name
+from funcgrad.errors import ArgumentError, DifferentiationError, EscapedTracerError, ShapeError
+from funcgrad.tensor.tensor import wrap
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Custom(Generic[P, R]):
+    """A function that carries a rule."""
+
+    _kind = ""
+
+    @answering
+    def __init__(self, f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+        check_function(self._kind, f)
+        self._function = f
+        several = isinstance(nondiff_argnums, (tuple, list))
+        if not several or not all(map(is_whole, nondiff_argnums)):
+            raise DifferentiationError(
+                f"{self._kind}: nondiff_argnums has to be a tuple of integers, got"
+                f" {nondiff_argnums!r}."
+            )
+        self._static = tuple(map(index, nondiff_argnums))
+        self._rules: tuple[Callable[..., Any], ...] = ()
+        update_wrapper(self, f, updated=())  # a custom function's attributes are its own
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
+
+    def _define(self, *rules: Callable[..., Any]) -> None:
+        if self._rules:
+            raise DifferentiationError(
+                f"{self._kind}: {self.__name__} has its rule already; a rule is given once."
+            )
+        for rule in rules:
+            check_function(f"{self._kind} {self.__name__}: rule", rule)
+        self._rules = rules
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not self._rules:
+            raise DifferentiationError(
+                f"{self._kind}: {self.__name__} has no rule yet; give it one with"
+                f" {self.__name__}.{'defvjp(fwd, bwd)' if 'vjp' in self._kind else 'defjvp(rule)'}."
+            )
+        name = f"{self._kind} {self.__name__}"
+        positional = by_position(name, self._function, args, kwargs)
+        static = self._static_arguments(name, positional)
+        dynamic = tuple(arg for k, arg in enumerate(positional) if k not in static)
+        leaves, structure = pytrees.flatten(dynamic)
+        values = values_of(name, leaves, structure, lambda: "arguments")
+        signature = CallSignature(name, structure, values)
+
+        def function(inner: Sequence[Value]) -> list[Value]:
+            run: Callable[..., Any] = self._function
+            return signature.out(run(*_merged(static, signature.args(inner))))
+
+        call = self._call(function, signature, static)
+        outs = bind_closure(call, values, meet)
+        assert signature.result is not None
+        result: R = pytrees.unflatten(signature.result, [wrap(out) for out in outs])
+        return result
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return importable_name(self) or super().__reduce_ex__(protocol)
+
+    def _static_arguments(self, name: str, positional: tuple[Any, ...]) -> dict[int, Any]:
+        for k in self._static:
+            if not 0 <= k < len(positional):
+                raise DifferentiationError(
+                    f"{name}: nondiff_argnums names argument {k}, but there are {len(positional)}"
+                    " positional arguments, counted from 0."
+                )
+        return {k: positional[k] for k in self._static}
+
+    def _origin(self, static: dict[int, Any]) -> Hashable:
+        """A key that is equal for two calls if they follow the same rules."""
+        return id(self), tuple([(place, id(value)) for place, value in static.items()])
+
+    def _call(
+        self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
+    ) -> Call:
+        raise NotImplementedError
+
+
+class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
+    """A function with a derivative rule of its own, given as a pushforward.
+
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees and returns a pytree.
+    nondiff_argnums : sequence of int
+        Positions of arguments that are no arrays, such as functions and flags. The rule gets them
+        first.
+
+    Notes
+    -----
+    Reverse mode follows when the rule is linear in its tangents, which it has to be anyway: its
+    operations on them are recorded and transposed. A linear function's rule may be the function
+    itself, ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``: applied to a
+    tangent, its own operations are recorded. A tangent that is zero by structure arrives as zeros.
+    Derivatives in values that ``f`` and the rule close over are those of the function's own
+    operations, whatever transformation the values belong to; rules are for the arguments.
+
+    A program holds ``f`` and its rule as programs: the outside values that they read are fixed when
+    they are staged, and where they look at an argument's number the program keeps a guard. A rule
+    that looks at numbers of tangents (or of cotangents), or that cannot be staged, stays a Python
+    function, which reads outside values when a derivative is taken.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> @fg.custom_jvp
+    ... def cube(x):
+    ...     return x * x * x
+    >>> @cube.defjvp
+    ... def cube_jvp(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return cube(x), 3 * x * x * t
+    >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
+    (Tensor(12.0), Tensor(12.0))
+    """
+
+    _kind = "custom_jvp"
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the rule: ``rule(primals, tangents) -> (result, tangent of the result)``."""
+        self._define(rule)
+        return rule
+
+    def _call(
+        self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
+    ) -> Call:
+        (rule,) = self._rules
+
+        def flat_rule(values: Sequence[Value]) -> list[Value]:
+            half = len(values) // 2
+            primals, tangents = signature.args(values[:half]), signature.args(values[half:])
+            returned = rule(*static.values(), primals, tangents)
+            out, tangent = _pair(signature.name, "rule", returned, "(result, tangent)")
+            outs = signature.out(out)
+            assert signature.result is not None
+            tangents_out = pytrees.flatten_like(
+                signature.result, tangent, f"{signature.name}: tangent"
+            )
+            return [*outs, *checked_tangents(signature, tangents_out, outs)]
+
+        return JvpCall(function, signature, self._origin(static), flat_rule)
+
+
+class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
+    """A function with a derivative rule of its own, given as a pullback.
+
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees and returns a pytree.
+    nondiff_argnums : sequence of int
+        Positions of arguments that are no arrays, such as functions and flags. ``bwd`` gets them
+        first.
+    forward : {"transpose", "through"}
+        How forward mode finds tangents. ``"transpose"`` transposes ``bwd``, which is linear in the
+        cotangent. ``"through"`` pushes them through the operations of ``f``, as if there were no
+        rule: for a rule that only reverse mode needs, because it saves memory there, or is no
+        derivative.
+
+    Notes
+    -----
+    Derivatives of higher order differentiate ``fwd`` and ``bwd``. For values that they close over,
+    and for programs, see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does,
+    and reads names as they are then: values of the call are passed to it as residuals by ``fwd``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> @fg.custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda residuals, ct: (ct.clip(-1.0, 1.0),))
+    >>> fg.grad(lambda x: 5.0 * clipped(x))(2.0)
+    Tensor(1.0)
+
+    A rule that only reverse mode follows:
+
+    >>> halved = fg.custom_vjp(lambda x: x * x, forward="through")
+    >>> halved.defvjp(lambda x: (x * x, x), lambda x, ct: (x * ct,))
+    >>> fg.grad(halved)(3.0), fg.jvp(halved, (3.0,), (1.0,))[1]
+    (Tensor(3.0), Tensor(6.0))
+    """
+
+    _kind = "custom_vjp"
+
+    @answering
+    def __init__(
+        self,
+        f: Callable[P, R],
+        nondiff_argnums: Sequence[int] = (),
+        forward: Literal["transpose", "through"] = "transpose",
+    ) -> None:
+        super().__init__(f, nondiff_argnums)
+        if not isinstance(forward, str) or forward not in ("transpose", "through"):
+            raise ArgumentError(
+                f"{self._kind}: forward has to be 'transpose' or 'through', got {forward!r}."
+            )
+        self._call_kind = ThroughCall if forward == "through" else VjpCall
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Give the rule.
+
+        Parameters
+        ----------
+        fwd : callable
+            With the signature of the function; it returns ``(result, residuals)``. The residuals
+            are a pytree of the values that ``bwd`` needs.
+        bwd : callable
+            ``bwd(residuals, cotangent)`` returns a tuple with the cotangent of each argument, None
+            for a zero.
+        """
+        self._define(fwd, bwd)
+
+    def _call(
+        self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
+    ) -> Call:
+        fwd, bwd = self._rules
+
+        def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
+            returned = fwd(*_merged(static, signature.args(args)))
+            out, residuals = _pair(signature.name, "fwd rule", returned, "(result, residuals)")
+            return signature.out(out), residuals
+
+        def backward(residuals: Any, cts: Sequence[Value]) -> list[Value]:
+            assert signature.result is not None
+            ct = pytrees.unflatten(signature.result, [wrap(x) for x in cts])
+            try:
+                return checked_cotangents(signature, bwd(*static.values(), residuals, ct))
+            except EscapedTracerError as error:
+                raise EscapedTracerError(
+                    f"{signature.name}: the bwd rule uses a traced value whose transformation has"
+                    " ended; bwd runs when the pullback does. What it needs of the call has to be"
+                    " an argument of the function, which fwd hands to bwd as a residual."
+                ) from error
+
+        return self._call_kind(function, signature, self._origin(static), forward, backward)
+
+
+def _pair(name: str, rule: str, out: Any, parts: str) -> Any:
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise DifferentiationError(
+            f"{name}: the {rule} has to return a pair {parts}, but it returned {described(out)}."
+        )
+    return out
+
+
+def checked_tangents(
+    signature: CallSignature, tangents: Sequence[Any], outs: Sequence[Value]
+) -> list[Value]:
+    assert signature.result is not None
+    name = f"{signature.name}: tangent"
+    values = values_of(signature.name, tangents, signature.result, lambda: "tangent")
+    for value, out, path in zip(values, outs, signature.result.paths(), strict=True):
+        if shape_of(value) != shape_of(out):
+            raise ShapeError(
+                f"{name}{path}: expected shape {shape_of(out)}, as the result's, got"
+                f" {shape_of(value)}."
+            )
+    return values
+
+
+def checked_cotangents(signature: CallSignature, cts: Any, rule: str = "bwd rule") -> list[Value]:
+    """The leaves of a pullback's result: one for each leaf of the arguments, None for a zero."""
+    arguments = pytrees.unflatten(signature.arguments, [None] * signature.arguments.num_leaves)
+    if not isinstance(cts, (tuple, list)) or len(cts) != len(arguments):
+        raise DifferentiationError(
+            f"{signature.name}: the {rule} has to return a tuple with a cotangent for each of the"
+            f" {len(arguments)} argument(s), but it returned"
+            f" {len(cts) if isinstance(cts, (tuple, list)) else described(cts)}."
+        )
+    name = f"{signature.name}: cotangent"
+    leaves = pytrees.broadcast_prefix(tuple(cts), signature.arguments, name)
+    values = [None if leaf is None else concrete(operand(leaf, name)) for leaf in leaves]
+    paths = signature.arguments.paths()
+    for value, spec, path in zip(values, signature.specs, paths, strict=True):
+        if value is not None and shape_of(value) != spec.shape:
+            raise ShapeError(
+                f"{name}{path}: expected shape {spec.shape}, as the argument's, got"
+                f" {shape_of(value)}. The {rule} returns a cotangent for each argument."
+            )
+    return values
+
+
+def by_position(
+    name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: Any
+) -> tuple[Any, ...]:
+    """All arguments by position, with defaults filled in where some were passed by keyword."""
+    if not kwargs:
+        return tuple(args)
+    bound = inspect.signature(f).bind(*args, **kwargs)
+    if bound.kwargs:
+        raise DifferentiationError(
+            f"{name}: a rule knows arguments by their position, but {', '.join(bound.kwargs)} can"
+            " only be passed by keyword. Make them ordinary parameters, or close over them."
+        )
+    bound.apply_defaults()
+    return bound.args
+
+
+def _merged(static: dict[int, Any], dynamic: Sequence[Any]) -> list[Any]:
+    merged = list(dynamic)
+    for position in sorted(static):
+        merged.insert(position, static[position])
+    return merged

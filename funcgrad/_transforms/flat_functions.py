@@ -1,0 +1,177 @@
+"""Functions from lists of values to lists of values, such as calls have.
+
+Here they are batched, differentiated, and made operations of programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any, TypeAlias
+
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.primitive import Linearized, Primitive
+from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
+from funcgrad._core.trace import Trace, Value, begin_level
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._transforms.batch import Batcher
+from funcgrad._transforms.forward import Pusher
+from funcgrad._transforms.masked import Cotangent, fitted_present
+from funcgrad._transforms.record import Recorder
+
+FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
+
+
+def run_batched(
+    function: FlatFunction,
+    size: int,
+    args: Sequence[Value],
+    flags: Sequence[bool],
+    around: Trace | None = None,
+) -> tuple[list[Value], list[bool]]:
+    """Run a function on a batch, which flagged arguments carry on axis 0; also flag such results.
+
+    ``around`` is a trace of this batch whose tracers the function may close over, also when it has
+    ended. Results and arguments may be None, and stay so.
+    """
+    with begin_level() as level:
+        batcher = Batcher(level, size, around)
+        try:
+            with batcher.standing_in():
+                outs = function(
+                    [
+                        batcher.follow(arg) if flag and arg is not None else arg
+                        for arg, flag in zip(args, flags, strict=True)
+                    ]
+                )
+        finally:
+            batcher.close()
+    parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
+    return [value for value, _ in parts], [flag for _, flag in parts]
+
+
+def batched_flat(
+    function: FlatFunction, size: int, flags: Sequence[bool], around: Trace | None = None
+) -> FlatFunction:
+    """The function on a batch, with the batch on axis 0 of every result; see ``run_batched``."""
+
+    def batched(args: Sequence[Value]) -> list[Value]:
+        outs, out_flags = run_batched(function, size, args, flags, around)
+        return [
+            out if flag else broadcast_to(out, shape=(size, *shape_of(out)))
+            for out, flag in zip(outs, out_flags, strict=True)
+        ]
+
+    return batched
+
+
+def run_pushed(
+    function: FlatFunction, args: Sequence[Value], tangents: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
+    """A function's results and their tangents, given its arguments' tangents; None is a zero."""
+    with begin_level() as level:
+        pusher = Pusher(level)
+        try:
+            outs = function([pusher.dual(x, t) for x, t in zip(args, tangents, strict=True)])
+        finally:
+            pusher.close()
+    parts = [pusher.parts(out) for out in outs]
+    return [primal for primal, _ in parts], [tangent for _, tangent in parts]
+
+
+def push_values(
+    function: FlatFunction, args: Sequence[Value], tangents: Sequence[Value]
+) -> list[Value]:
+    """The tangents of a function's results, as from ``run_pushed``."""
+    return run_pushed(function, args, tangents)[1]
+
+
+def run_pulled(
+    function: FlatFunction,
+    args: Sequence[Value],
+    followed: Sequence[bool],
+    cts: Sequence[Cotangent],
+) -> tuple[list[Value], list[Cotangent], list[int]]:
+    """Run a function and pull cotangents back through it.
+
+    Returns the results; the cotangents of all arguments, which are None where nothing reaches a
+    followed one; and the positions of the results that depend on the followed arguments. The
+    cotangents of the other results are not read.
+    """
+    recorder, record, outs = Recorder.run(function, args, followed)
+    indices = [recorder.index_of(out) for out in outs]
+    pulled = iter(record.pull(indices, cts))
+    return (
+        [recorder.inner(out) for out in outs],
+        [next(pulled) if flag else None for flag in followed],
+        [k for k, index in enumerate(indices) if index >= 0],
+    )
+
+
+def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Value]) -> list[Value]:
+    """The cotangents of a function's arguments, given its results' cotangents; None is a zero."""
+    _, pulled, _ = run_pulled(function, args, [True] * len(args), cts)
+    return fitted_present(pulled, args)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CallPrimitive(Primitive):
+    """An operation that transformations meet as a whole, by ``meet``.
+
+    Attributes
+    ----------
+    meet : callable
+        ``(values, **params)`` to the results, under whatever transformations follow the values.
+    """
+
+    meet: Callable[..., Sequence[Value]] = field(kw_only=True)
+
+    def __call__(self, *args: Value, **params: Hashable) -> Value:
+        return tuple(self.meet(args, **params))
+
+
+def call_primitive(
+    name: str,
+    run: Callable[..., Sequence[Value]],
+    result: Callable[..., tuple[Spec, ...]],
+    structure: Structure = OPAQUE,
+    traits: Trait = Trait.NONE,
+    label: Callable[..., str] | None = None,
+    meet: Callable[..., Sequence[Value]] | None = None,
+) -> CallPrimitive:
+    """Declare the primitive of a kind of calls; ``run(values, **params)`` returns the results.
+
+    ``meet`` is by default ``run``; see ``CallPrimitive``. Where the primitive is bound as any
+    other, its derivative is that of ``run`` by forward mode.
+    """
+
+    def evaluate(*args: Value, **params: Hashable) -> tuple[Value, ...]:
+        return tuple(run(args, **params))
+
+    def push(
+        tangents: Sequence[Value], outs: Sequence[Value], *args: Value, **params: Hashable
+    ) -> tuple[Value, ...]:
+        return tuple(push_values(partial(run, **params), args, tangents))
+
+    def batch(
+        primitive: Primitive,
+        size: int,
+        args: Sequence[Value],
+        batched: Sequence[bool],
+        params: Mapping[str, Any],
+    ) -> tuple[Value, ...]:
+        return tuple(batched_flat(partial(run, **params), size, batched)(args))
+
+    return CallPrimitive(
+        name,
+        evaluate,
+        result,
+        Linearized(push),
+        batch,
+        structure=structure,
+        traits=traits,
+        label=label,
+        meet=meet or run,
+    )

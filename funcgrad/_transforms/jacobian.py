@@ -1,0 +1,311 @@
+"""All derivatives at once: ``jacfwd``, ``jacrev``, ``hessian``, ``hvp``.
+
+>>> import funcgrad as fg
+>>> fg.jacrev(lambda x: x**2)(fg.tensor([1.0, 2.0]))
+Tensor([[2., 0.],
+        [0., 4.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad._core.trace import Value, concrete
+from funcgrad._hints.lookup import answering
+from funcgrad._hooks.results import watched
+from funcgrad._primitives.structural import reshape
+from funcgrad._transforms.arguments import (
+    check_argnums,
+    check_complex,
+    check_function,
+    choose,
+    pair,
+)
+from funcgrad._transforms.auxiliary import WithAux
+from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.callables import Argnums, JacobianTransformation
+from funcgrad._transforms.forward import check_pairs, jvp
+from funcgrad._transforms.reverse import grad, vjp
+from funcgrad._transforms.transformed import Watched
+from funcgrad.errors import DifferentiationError
+from funcgrad.tensor.tensor import wrap
+
+
+def _typed(transformation: Callable[..., Any]) -> JacobianTransformation:
+    """Say by its type how the type of ``transformation(f)`` follows from that of ``f``."""
+    return transformation
+
+
+def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, Any]]:
+    """For each leaf, its part of all unit vectors of the whole space, stacked on axis 0.
+
+    An imaginary unit has no part in real leaves.
+    """
+    total, start = sum(prod(spec.shape) for spec in specs), 0
+    parts = []
+    for spec in specs:
+        size = prod(spec.shape)
+        block = np.zeros((total, size), spec.dtype)
+        if spec.dtype.kind == "c" or unit == 1.0:
+            block[np.arange(start, start + size), np.arange(size)] = unit
+        parts.append(block.reshape(total, *spec.shape))
+        start += size
+    return parts
+
+
+def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
+    """Cut the axis of all unit vectors, the last or the first, into the leaves' own axes."""
+    value, start = concrete(x), 0
+    other_axes = shape_of(value)[:-1] if axis_last else shape_of(value)[1:]
+    parts = []
+    for shape in shapes:
+        stop = start + prod(shape)
+        block = wrap(value)[..., start:stop] if axis_last else wrap(value)[start:stop]
+        full = (*other_axes, *shape) if axis_last else (*shape, *other_axes)
+        parts.append(wrap(reshape(concrete(block), shape=full)))
+        start = stop
+    return parts
+
+
+@_typed
+@answering
+def jacfwd(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of a function by forward mode; for more outputs than inputs.
+
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is returned as it is.
+    holomorphic : bool
+        For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
+        results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
+
+    Returns
+    -------
+    callable
+        It returns the tree of the result; in the place of each leaf stands the tree of the
+        argument (a tuple of trees when ``argnums`` is one); in the place of each of its leaves an
+        array of shape ``result.shape + argument.shape``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jacfwd(lambda x: x**2)(fg.tensor([1.0, 2.0]))
+    Tensor([[2., 0.],
+            [0., 4.]])
+    """
+    check_function("jacfwd", f)
+    check_argnums("jacfwd", argnums, has_aux)
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = choose("jacfwd", f, args, argnums)
+        specs = [spec_of(leaf) for leaf in chosen.leaves]
+        primals = [wrap(leaf) for leaf in chosen.leaves]
+
+        def tangent_and_aux(*tangents: Any) -> tuple[Any, Any]:
+            def run(*leaves: Value) -> Any:
+                out = f(*chosen.arguments(args, leaves), **kwargs)
+                return pair("jacfwd", out) if has_aux else (out, None)
+
+            _, tangent, aux = jvp(run, primals, tangents, has_aux=True)
+            return tangent, aux
+
+        push = WithAux(tangent_and_aux)
+
+        def push_basis(unit: complex) -> Any:
+            basis = _basis(specs, unit)
+            return vmap(push, out_axes=-1)(*basis) if basis else push()
+
+        tangent = push_basis(1.0)
+        _check("jacfwd", specs, tangent, holomorphic)
+        both = not holomorphic and any(spec.dtype.kind == "c" for spec in specs)
+        if both:
+            tangent = pytrees.map(lambda x, y: x + 1j * y, tangent, push_basis(1j))
+
+        def in_tree(leaf: Value) -> Any:
+            parts = _split(leaf, [spec.shape for spec in specs], axis_last=True)
+            if both:
+                pairs = zip(parts, specs, strict=True)
+                parts = [p if spec.dtype.kind == "c" else p.real for p, spec in pairs]
+            return chosen.result(parts)
+
+        result = pytrees.map(in_tree, tangent)
+        return (result, push.aux) if has_aux else result
+
+    return Watched(jacobian, "jacfwd", (jacfwd, (f, argnums, has_aux, holomorphic)))
+
+
+@_typed
+@answering
+def jacrev(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of a function by reverse mode; for more inputs than outputs.
+
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is returned as it is.
+    holomorphic : bool
+        For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
+        results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
+
+    Returns
+    -------
+    callable
+        As ``jacfwd`` does.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.jacrev(lambda p: p["a"] * p["b"])({"a": fg.tensor([1.0, 2.0]), "b": 3.0})
+    {'a': Tensor([[3., 0.],
+            [0., 3.]]), 'b': Tensor([1., 2.])}
+    """
+    check_function("jacrev", f)
+    check_argnums("jacrev", argnums, has_aux)
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = choose("jacrev", f, args, argnums)
+        primals = [wrap(leaf) for leaf in chosen.leaves]
+
+        def run(*leaves: Value) -> Any:
+            return f(*chosen.arguments(args, leaves), **kwargs)
+
+        out, pullback, *aux = vjp(run, *primals, has_aux=has_aux)
+        specs = [spec_of(leaf) for leaf in chosen.leaves]
+        _check("jacrev", specs, out, holomorphic)
+        leaves, structure = pytrees.flatten(out)
+        outputs = [spec_of(leaf) for leaf in leaves]
+
+        def pull(*cts: Any) -> Any:
+            return pullback(pytrees.unflatten(structure, cts))
+
+        # By argument leaf: the rows for all outputs, which are cut into the results' leaves.
+        rows = vmap(pull)(*_basis(outputs)) if outputs else ()
+        both = not holomorphic and any(spec.dtype.kind == "c" for spec in outputs)
+        if both:  # the arguments are real
+            rows = pytrees.map(lambda x, y: x + 1j * y, rows, vmap(pull)(*_basis(outputs, 1j)))
+        elif holomorphic:
+            rows = pytrees.map(lambda row: row.conj(), rows)
+        columns = [_split(row, [out.shape for out in outputs], axis_last=False) for row in rows]
+
+        def in_tree(position: int, spec: Spec) -> Any:
+            parts = [column[position] for column in columns]
+            return chosen.result([p.real if both and spec.dtype.kind != "c" else p for p in parts])
+
+        per_output = [in_tree(position, spec) for position, spec in enumerate(outputs)]
+        result = pytrees.unflatten(structure, per_output)
+        return (result, aux[0]) if has_aux else result
+
+    return Watched(jacobian, "jacrev", (jacrev, (f, argnums, has_aux, holomorphic)))
+
+
+@_typed
+@answering
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The matrix of second derivatives, by forward mode over reverse mode.
+
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees of real arrays and returns a pytree of real arrays, usually one number, or
+        ``(pytree, aux)`` with ``has_aux``. With ``holomorphic`` all arrays are complex.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is returned as it is.
+    holomorphic : bool
+        Whether ``f`` is holomorphic, and f''(z) is wanted.
+
+    Returns
+    -------
+    callable
+        It returns ``jacfwd`` of ``jacrev``: for an array argument and a scalar result an array of
+        shape ``x.shape + x.shape``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.hessian(lambda x: x[0] ** 2 * x[1])(fg.tensor([1.0, 2.0]))
+    Tensor([[4., 2.],
+            [2., 0.]])
+    """
+    check_function("hessian", f)
+    check_argnums("hessian", argnums, has_aux)
+    both = jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    return Watched(both, "hessian", (hessian, (f, argnums, has_aux, holomorphic)))
+
+
+@watched
+@answering
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The Hessian of a scalar function times a vector, without the Hessian.
+
+    Parameters
+    ----------
+    f : callable
+        Takes the primals and returns a real scalar.
+    primals : tuple or list of pytrees
+    tangents : tuple or list of pytrees
+        The vector, with the trees, shapes and dtypes of the primals.
+
+    Returns
+    -------
+    pytree
+        Like the primal when there is one, else a tuple with an entry for each.
+
+    Notes
+    -----
+    Forward mode over reverse mode (Pearlmutter, "Fast exact multiplication by the Hessian", Neural
+    Computation 6, 1994): the cost of a few gradients, and no more memory than one.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.hvp(lambda x: x[0] ** 2 * x[1], (fg.tensor([1.0, 2.0]),), (fg.tensor([1.0, 0.0]),))
+    Tensor([4., 2.])
+    """
+    check_function("hvp", f)
+    check_pairs("hvp", primals, tangents)
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(f, argnums), primals, tangents)[1]
+
+
+def _check(operation: str, specs: Sequence[Spec], out: Any, holomorphic: bool) -> None:
+    """Check that the derivative of these results in arguments of these specs has a meaning."""
+    is_complex = any(spec.dtype.kind == "c" for spec in specs)
+    leaves, structure = pytrees.flatten(out)
+    dtypes = [spec.dtype for spec in specs] + [dtype_of(leaf) for leaf in leaves]
+    if holomorphic:
+        check_complex(operation, dtypes)
+    for leaf, path in zip(leaves, structure.paths(), strict=True):
+        dtype = dtype_of(leaf)
+        if not is_inexact(dtype):
+            raise DifferentiationError(
+                f"{operation}: the function's result{path} is of dtype {dtype}, whose derivative is"
+                " zero everywhere."
+            )
+        if is_complex and dtype.kind == "c" and not holomorphic:
+            raise DifferentiationError(
+                f"{operation}: argument and result{path} are complex. Say holomorphic=True if the"
+                " function is, for f'(z); otherwise differentiate real and imaginary parts."
+            )

@@ -1,0 +1,219 @@
+"""Linear maps: the linearization of a function, and the transpose of a linear one.
+
+>>> import funcgrad as fg
+>>> out, push = fg.linearize(lambda x: x**2, 3.0)
+>>> out, push(1.0), push(10.0)
+(Tensor(9.0), Tensor(6.0), Tensor(60.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.primitive import DISCRETE, Linear, Linearized, Primitive
+from funcgrad._core.specs import dtype_of, shape_of, spec_of
+from funcgrad._core.structure.structures import Trait
+from funcgrad._core.trace import RAW, Value
+from funcgrad._hooks.results import watched
+from funcgrad._transforms.arguments import choose, values_of
+from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.factors import Outline, fit_tangent, zeros_like
+from funcgrad._transforms.masked import fit_cotangent
+from funcgrad._transforms.record import Recorder
+from funcgrad._transforms.recorded import Recorded
+from funcgrad._transforms.transformed import LinearMap
+from funcgrad.errors import DifferentiationError
+from funcgrad.tensor.tensor import wrap
+
+
+@watched
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """A function's value, and its derivative at that point as a linear function.
+
+    Parameters
+    ----------
+    f : callable
+        Takes the primals and returns a pytree.
+    *primals : pytrees
+        With leaves of an inexact dtype.
+
+    Returns
+    -------
+    out : pytree
+        ``f(*primals)``.
+    push : callable
+        From tangents, one for each primal, to the tangent of ``out``. It evaluates nothing of ``f``
+        again, and may be called any number of times; ``jvp`` needs no memory instead.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> _, push = fg.linearize(lambda x, y: x * y, 2.0, 3.0)
+    >>> push(1.0, 0.0), push(0.0, 1.0)
+    (Tensor(3.0), Tensor(2.0))
+    """
+    chosen = choose("linearize", f, primals, tuple(range(len(primals))))
+    recorder, record, out = Recorder.run(lambda xs: f(*chosen.trees(xs)), chosen.leaves)
+    leaves, structure = pytrees.flatten(out)
+    values = values_of("linearize", leaves, structure, lambda: "the function's result")
+    indices = [recorder.index_of(value) for value in values]
+    inner = [recorder.inner(value) for value in values]
+    specs = [spec_of(leaf) for leaf in chosen.leaves]
+    in_structure = pytrees.structure(tuple(primals))
+
+    outs = [spec_of(value) for value in inner]
+    restore = partial(pytrees.unflatten, structure)
+
+    def push(directions: list[Value]) -> list[Value]:
+        with quiet():
+            pushed = record.push(indices, directions)
+            return [
+                zeros_like(x) if t is None else fit_tangent(t, x)
+                for t, x in zip(pushed, outs, strict=True)
+            ]
+
+    linear = LinearMap("push", "tangents", push, in_structure, specs, restore, several=True)
+    return restore([wrap(value) for value in inner]), linear
+
+
+def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+    """The transpose of a linear function.
+
+    Parameters
+    ----------
+    f : callable
+        Linear in its arguments together. It is run once, at zero.
+    *primals : pytrees
+        Examples of the arguments; only their trees, shapes and dtypes matter.
+
+    Returns
+    -------
+    callable
+        From a cotangent, like the result of ``f``, to the tuple of the arguments' cotangents: the
+        adjoint under Re<u, v>, as everywhere in funcgrad.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` is not linear; the error names the operation that is not.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> transposed = fg.linear_transpose(lambda x: 3.0 * x[::-1], fg.tensor([0.0, 0.0]))
+    >>> transposed(fg.tensor([1.0, 2.0]))
+    (Tensor([6., 3.]),)
+    """
+    chosen = choose("linear_transpose", f, primals, tuple(range(len(primals))))
+    sources = [spec_of(leaf) for leaf in chosen.leaves]
+    zeros = [*map(zeros_like, sources)]
+    recorder, record, out = LinearRecorder.run(lambda xs: f(*chosen.trees(xs)), zeros)
+    leaves, structure = pytrees.flatten(out)
+    values = values_of("linear_transpose", leaves, structure, lambda: "the function's result")
+    indices = [recorder.index_of(value) for value in values]
+    for value, index in zip(values, indices, strict=True):
+        if index < 0 and _is_nonzero(value):
+            raise DifferentiationError(
+                "linear_transpose: the function returns a constant that is not zero, so it is not"
+                " linear."
+            )
+    specs = [spec_of(recorder.inner(value)) for value in values]
+    restore = replace(chosen, leaves=[]).result
+
+    def transposed(seeds: list[Value]) -> list[Value]:
+        with quiet():
+            cts = record.pull(indices, seeds)
+            return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
+
+    return LinearMap("linear_transpose", "cotangent", transposed, structure, specs, restore)
+
+
+def _is_nonzero(value: Value) -> bool:
+    if type(value) not in RAW:
+        return False
+    array = np.asarray(value)
+    return bool(np.any((array != 0) & (array == array)))  # NaN is zero times infinity here
+
+
+class LinearRecorder(Recorder):
+    """A recorder that refuses what is not linear in the values it follows."""
+
+    title = "linear_transpose"
+    has_numbers = False  # but zeros that stand for any
+    __slots__ = ()
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.is_plain = False
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        return self.process(primitive, (x, y), {})
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        if self.has_ended:
+            return super().process(primitive, args, params)
+        followed = [self.index_of(arg) >= 0 for arg in args]
+        if not self._is_linear(primitive, args, followed, params):
+            raise DifferentiationError(
+                f"linear_transpose: the function is not linear: {primitive.name} is not linear in"
+                f" argument(s) {', '.join(str(k) for k, flag in enumerate(followed) if flag)},"
+                " which depend on the function's own."
+            )
+        out = super().process(primitive, args, params)
+        outs = out if type(out) is tuple else (out,)
+        if any(_is_nonzero(value._value if type(value) is Recorded else value) for value in outs):
+            raise DifferentiationError(
+                f"linear_transpose: the function is not linear but affine: {primitive.name} brings"
+                " in a constant that is not zero."
+            )
+        return out
+
+    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+        """Let an operation that is met as a whole record itself as a linear map."""
+        if self.has_ended:
+            return super().process_call(call, args)
+        return call.record_linearly(self, args)
+
+    def _is_linear(
+        self,
+        primitive: Primitive,
+        args: tuple[Value, ...],
+        followed: list[bool],
+        params: Mapping[str, Any],
+    ) -> bool:
+        differential = primitive.differential
+        if differential is DISCRETE:
+            return False
+        if isinstance(differential, Linearized):
+            linear = differential.linear_arguments(params)
+            return {k for k, flag in enumerate(followed) if flag} <= {*linear}
+        if isinstance(differential, Linear):
+            return differential.jointly or sum(followed) == 1
+        if Trait.JUMPS in primitive.traits or (differential.selects and differential.reduces):
+            return False  # an extremum's place depends on the values
+        primals = [
+            Outline(shape_of(arg), dtype_of(arg)) if follow else self.inner(arg)
+            for arg, follow in zip(args, followed, strict=True)
+        ]
+        out = Outline(shape_of(args[0]), dtype_of(args[0]))
+        for follow, factor in zip(followed, differential.factors, strict=True):
+            if not follow or not callable(factor):
+                continue
+            try:
+                if isinstance(factor(out, *primals, **params), Outline):
+                    return False
+            except (TypeError, AttributeError):  # the factor reads a followed value
+                return False
+        return True

@@ -1,0 +1,266 @@
+"""Cotangents with structural zeros.
+
+A cotangent that a ``where`` did not select is absent. ``Masked`` keeps track of that: its value is
+zero outside its mask, and stays zero whatever factor it meets on its way back, be it infinite or
+NaN.
+Values and masks are ordinary values, so this holds at every order and in every transformation.
+
+>>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
+>>> with np.errstate(invalid="ignore"):
+...     ct.times(np.array([2.0, np.inf])).value
+array([2., 0.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad._core.primitive import SAME, Factor, Selection
+from funcgrad._core.specs import Shape, Spec, dtype_of, expand, shape_of
+from funcgrad._core.trace import RAW, Value
+from funcgrad._core.users_values import FREE
+from funcgrad._primitives.broadcasting import broadcast_to, sum_to
+from funcgrad._primitives.logic import logical_and, logical_or
+from funcgrad._primitives.reduction import reduce_any
+from funcgrad._primitives.selection import where
+from funcgrad._primitives.structural import cast, reshape, transpose
+from funcgrad._transforms.factors import times, zeros_like
+
+LARGE: Final = 2048
+"""The size from which it costs less to save memory than to use it: by adding to a sum in place, or
+by keeping an outline."""
+
+Cotangent: TypeAlias = Any
+"""A value, or a ``Masked``."""
+
+
+class Masked:
+    """A cotangent that is absent outside its mask. Both parts broadcast to the argument's shape."""
+
+    __slots__ = ("mask", "value")
+    __array_ufunc__ = None  # so that ndarray + Masked asks Masked
+
+    def __init__(self, value: Value, mask: Value) -> None:
+        self.value = value
+        self.mask = mask
+
+    def times(self, factor: Factor | Value) -> Masked:
+        """The product with a factor, which may be anything outside the mask."""
+        if factor is SAME:
+            return self
+        return Masked(where(self.mask, times(self.value, factor), 0), self.mask)
+
+    def select(self, mask: Value) -> Masked:
+        """The cotangent where ``mask`` holds too, absent elsewhere."""
+        return Masked(where(mask, self.value, 0), logical_and(self.mask, mask))
+
+    def map(self, linear: Callable[[Value], Value]) -> Masked:
+        """Apply a linear map, each element of whose result is a sum of elements."""
+        return Masked(linear(self.value), linear(self.mask) != 0)
+
+
+class CotangentBuffer:
+    """An unfinished cotangent, to which patches are added in a buffer that only one sweep knows."""
+
+    __slots__ = ("mask", "value")
+
+    def __init__(self, value: Value, mask: Value) -> None:
+        self.value = value
+        self.mask = mask
+
+    def add(self, ct: Cotangent) -> None:
+        """Add a whole cotangent of raw values."""
+        array = plain(ct)
+        self.widen(shape_of(array))
+        self.value += array
+        if type(ct) is not Masked:
+            self.mask = None
+        elif self.mask is not None:
+            self.mask |= ct.mask
+
+    def choose(self, mask: Value, ct: Cotangent, shape: Shape) -> bool:
+        """Add a cotangent where a mask holds, if it is raw numbers; return whether that was so.
+
+        ``shape`` is what both broadcast to.
+        """
+        total = self.value
+        if type(mask) is not np.ndarray or type(ct) not in RAW or dtype_of(ct) != total.dtype:
+            return False
+        if not mask.shape == total.shape == shape:
+            return False
+        np.add(total, ct, out=total, where=mask)
+        if self.mask is not None:
+            self.mask |= mask
+        return True
+
+    def widen(self, shape: Shape) -> None:
+        """Make room for patches of a shape: a sum of cotangents that broadcast may be smaller."""
+        current = self.value.shape
+        if shape and shape != current:
+            wide = np.broadcast_shapes(current, shape)
+            if wide != current:
+                self.value = expand(self.value, wide)
+
+    def settle(self) -> Cotangent:
+        """The finished cotangent. Most masks fill up, as those of x[:-1] and x[1:] together."""
+        mask = self.mask
+        if mask is None or np.count_nonzero(mask) == mask.size:
+            return self.value
+        return Masked(self.value, mask)
+
+
+def buffered(ct: Masked) -> Cotangent:
+    """Put a large cotangent, which a selection has just made, into a buffer to add to in place."""
+    value, mask = ct.value, ct.mask
+    if (
+        type(value) is type(mask) is np.ndarray
+        and value.size >= LARGE
+        and value.shape == mask.shape
+    ):
+        return CotangentBuffer(value, mask.copy())
+    return ct
+
+
+_FEW: Final = 1 / 16
+
+
+def selected(mask: Value, ct: Value) -> Value:
+    """``where(mask, ct, 0)``, in half the time where few of many elements are chosen."""
+    if type(mask) is not np.ndarray or type(ct) not in RAW or mask.size < LARGE:
+        return where(mask, ct, 0)
+    if np.count_nonzero(mask) > _FEW * mask.size:
+        return where(mask, ct, 0)
+    out = np.zeros(np.broadcast_shapes(mask.shape, shape_of(ct)), dtype_of(ct))
+    np.copyto(out, ct, where=mask)
+    return out
+
+
+def chosen(ct: Cotangent, choice: Value | Selection) -> Masked:
+    """The part of a cotangent that a mask or a selection chooses; the rest is absent."""
+    if isinstance(choice, Selection):
+        masked = ct.select(choice.mask) if type(ct) is Masked else Masked(ct, choice.mask)
+        return masked.times(choice.weight)
+    return ct.select(choice) if type(ct) is Masked else Masked(selected(choice, ct), choice)
+
+
+def is_raw(ct: Cotangent) -> bool:
+    """Whether no transformation follows a cotangent."""
+    if type(ct) is Masked:
+        return type(ct.value) in RAW and type(ct.mask) in RAW
+    return type(ct) in RAW
+
+
+def plain(ct: Cotangent) -> Value:
+    """The cotangent with its absent entries as zeros."""
+    return ct.value if type(ct) is Masked else ct
+
+
+def map_cotangent(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
+    """Apply a function to the value of a cotangent, and to its mask if it has one."""
+    return Masked(change(ct.value), change(ct.mask)) if type(ct) is Masked else change(ct)
+
+
+def merged(first: Cotangent, second: Cotangent) -> Cotangent:
+    """The sum of two cotangents; elements that both lack are absent."""
+    if type(first) is not Masked or type(second) is not Masked:
+        return plain(first) + plain(second)
+    value, mask = first.value + second.value, logical_or(first.mask, second.mask)
+    return value if is_full(mask) else Masked(value, mask)
+
+
+def is_full(mask: Value) -> bool:
+    """Whether a mask is known to hold everywhere. To look costs less than to carry it on."""
+    return type(mask) is np.ndarray and np.count_nonzero(mask) == mask.size
+
+
+def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
+    """A cotangent written out to the shape of its variable."""
+    if type(ct) is Masked:
+        return map_cotangent(ct, lambda array: broadcast(array, shape))
+    if shape_of(ct) == shape:
+        return ct
+    return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
+
+
+def present_along(mask: Value, letters: str, others: str, operand: Spec) -> Value:
+    """Where any element is present along the axes that an operand of a contraction does not have.
+
+    ``letters`` are the axes of the mask, that of the result, and ``others`` those of the operand,
+    as for ``einsum``. The result broadcasts to the operand's shape.
+
+    >>> mask = np.array([[True, False, False], [True, False, False]])
+    >>> present_along(mask, "ij", "jk", Spec((3, 5), np.dtype(float)))
+    array([[ True],
+           [False],
+           [False]])
+    """
+    sizes = dict(zip(others, operand.shape, strict=True))
+    repeated = [axis for axis, letter in enumerate(letters) if sizes.get(letter) == 1]
+    if repeated:
+        mask = reduce_any(mask, axis=tuple(repeated), keepdims=True)
+    missing = [axis for axis, letter in enumerate(letters) if letter not in sizes]
+    if missing:
+        mask = reduce_any(mask, axis=tuple(missing), keepdims=False)
+    present = dict(
+        zip([letter for letter in letters if letter in sizes], shape_of(mask), strict=True)
+    )
+    order = tuple([list(present).index(letter) for letter in others if letter in present])
+    if order != tuple(range(len(order))):
+        mask = transpose(mask, axes=order)
+    along = tuple([present.get(letter, 1) for letter in others])
+    return mask if shape_of(mask) == along else reshape(mask, shape=along)
+
+
+def _unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
+    """Sum a cotangent to the shape of an argument that an operation broadcast to a wider one."""
+    if type(ct) is not Masked:
+        return sum_to(broadcast(ct, wide), shape)
+    return Masked(sum_to(broadcast(ct.value, wide), shape), _any_to(ct.mask, shape))
+
+
+def _any_to(mask: Value, shape: Shape) -> Value:
+    """Where any element is present along the axes that a shape does not have, or has with size 1.
+
+    The result broadcasts to the shape.
+    """
+    sizes = shape_of(mask)
+    lead = max(len(sizes) - len(shape), 0)
+    if lead:
+        mask = reduce_any(mask, axis=tuple(range(lead)), keepdims=False)
+    pairs = zip(sizes[lead:], shape[len(shape) - len(sizes) + lead :], strict=True)
+    axes = tuple([axis for axis, (size, least) in enumerate(pairs) if least == 1 != size])
+    return reduce_any(mask, axis=axes, keepdims=True) if axes else mask
+
+
+def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
+    """Give a cotangent the dtype of its argument, and undo the argument's broadcast to ``wide``."""
+    shape = shape_of(x)
+    if shape != wide:
+        ct = _unbroadcast(ct, shape, wide)
+    dtype = dtype_of(x)
+    if dtype_of(plain(ct)) == dtype:
+        return ct
+    if type(ct) is Masked:
+        return Masked(cast(ct.value, dtype=dtype), ct.mask)
+    return cast(ct, dtype=dtype)
+
+
+def fit_cotangent(ct: Cotangent | None, x: Value) -> Value:
+    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
+    if ct is None:
+        return zeros_like(x)
+    if type(ct) is type(x) in FREE:  # numbers
+        return ct
+    if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
+        return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)
+    shape = shape_of(x)
+    return plain(broadcast(fit(ct, x, shape), shape))
+
+
+def fitted_present(cts: Sequence[Cotangent | None], xs: Sequence[Value]) -> list[Value]:
+    """Cotangents in the shapes and dtypes of their primals; an absent one stays None."""
+    pairs = zip(cts, xs, strict=True)
+    return [None if ct is None else fit_cotangent(ct, x) for ct, x in pairs]

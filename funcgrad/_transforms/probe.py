@@ -1,0 +1,225 @@
+"""Gradients with respect to intermediate values.
+
+``probe(x, name)`` is the identity. Inside ``grad(f, probes=(name,))`` it marks the value, and the
+gradient comes with that of the marked value. Which gradient asks for which names is a context
+variable, so probes are as local to a call, and to a thread, as the call itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Spec, dtype_of, is_inexact, spec_of
+from funcgrad._core.trace import Trace, Value
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._transforms.accumulation import Variables, accumulate
+from funcgrad._transforms.call import Call
+from funcgrad._transforms.composite import Recording, innermost_trace, meet
+from funcgrad._transforms.entries import Entry
+from funcgrad._transforms.masked import Cotangent, fit_cotangent
+from funcgrad._transforms.record import Recorder
+from funcgrad.errors import DifferentiationError
+from funcgrad.tensor.tensor import Tensor, wrap
+
+
+def check_names(operation: str, names: Any) -> None:
+    """Check that the probes that are asked for are names.
+
+    Raises
+    ------
+    DifferentiationError
+        They are no tuple or list of texts.
+    """
+    several = isinstance(names, (tuple, list, set, frozenset))
+    if not several or not all(isinstance(name, str) for name in names):
+        raise DifferentiationError(
+            f"{operation}: probes has to be a tuple of names, as probes=('h',), got {names!r}."
+        )
+
+
+class ProbeSet:
+    """The names that one running gradient asks for, and the values marked so far."""
+
+    __slots__ = ("_again", "_marked", "names", "outer", "recorder")
+
+    def __init__(self, recorder: Recorder, names: Sequence[str], outer: ProbeSet | None) -> None:
+        self.recorder = recorder
+        self.names = frozenset(names)
+        self.outer = outer
+        self._marked: dict[str, tuple[Spec, int]] = {}
+        self._again = False
+
+    def again(self) -> ProbeSet:
+        """Copy the probes for a second run of the function, which may mark the same names again."""
+        probes = ProbeSet(self.recorder, (), self.outer.again() if self.outer else None)
+        probes.names = self.names
+        probes._marked = self._marked
+        probes._again = True
+        return probes
+
+    def latest(self) -> ProbeSet:
+        """The probes of the function's second run, if there is one, or these."""
+        running = running_probes()
+        while running is not None:
+            if running._marked is self._marked:
+                return running
+            running = running.outer
+        return self
+
+    def mark(self, name: str, value: Value) -> Value:
+        """Follow a value under a name."""
+        data = self.recorder.inner(value)
+        if self._again:
+            slot = self._marked[name][1]
+            self._marked[name] = spec_of(data), slot  # a loop may begin again in another precision
+            return self._follow(data, value, slot)
+        if name in self._marked:
+            raise DifferentiationError(
+                f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
+                f' own, in a loop for instance f"{name}{{i}}".'
+            )
+        slot = self.recorder.slot()
+        self._marked[name] = spec_of(data), slot
+        return self._follow(data, value, slot)
+
+    def _follow(self, data: Value, value: Value, slot: int) -> Value:
+        entry = MarkEntry(self.recorder.index_of(value), slot)
+        return self.recorder.append_entry(entry, data)
+
+    def gradients(self, cts: Sequence[Value]) -> dict[str, Any]:
+        """The gradients by name, from the cotangents of the recorder's inputs."""
+        missing = sorted(self.names - self._marked.keys())
+        if missing:
+            raise DifferentiationError(
+                f"grad: the function marked no value as {', '.join(map(repr, missing))}; it marked"
+                f" {sorted(self._marked) or 'none'}. Call fg.probe(x, name) on the value."
+            )
+        marked_cts = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
+        return {name: wrap(fit_cotangent(ct, spec)) for (name, (spec, _)), ct in marked_cts}
+
+
+@dataclass(slots=True, eq=False)
+class MarkEntry(Entry):
+    """A marked value, whose cotangent is returned and pulled back further."""
+
+    operand: int  # the variable that it is, or -1
+    slot: int  # the input that gets its cotangent
+
+    def push(self, tangents: Variables) -> Value:
+        return tangents[self.operand]
+
+    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
+        accumulate(cotangents, self.slot, ct)
+        if self.operand >= 0:
+            accumulate(cotangents, self.operand, ct)
+
+
+_PROBES: Final[ContextVar[ProbeSet | None]] = ContextVar("funcgrad_probes", default=None)
+
+
+def running_probes() -> ProbeSet | None:
+    """The probes of the innermost gradient that is running."""
+    return _PROBES.get()
+
+
+@contextmanager
+def probe_again(probes: ProbeSet | None) -> Iterator[None]:
+    """While a function runs once more, as a checkpointed one, use the probes of its first run."""
+    token = _PROBES.set(probes.again() if probes is not None else None)
+    try:
+        yield
+    finally:
+        _PROBES.reset(token)
+
+
+@contextmanager
+def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSet]:
+    """While the function runs, let ``probe`` mark the values of these names."""
+    probes = ProbeSet(recorder, names, _PROBES.get())
+    token = _PROBES.set(probes)
+    try:
+        yield probes
+    finally:
+        _PROBES.reset(token)
+
+
+class _ProbeCall(Call):
+    """The identity on one value, which marks it when the call has reached the recorder."""
+
+    __slots__ = ("_name", "probes")
+    is_staged = False  # what it does is done to the recorder
+
+    def __init__(self, name: str, probes: ProbeSet) -> None:
+        self._name = name
+        self.probes = probes
+
+    @property
+    def name(self) -> str:
+        return f"probe {self._name}"
+
+    def reaches(self, value: Value) -> bool:
+        """Whether a value belongs to the recorder, or to nothing that runs inside it."""
+        trace = innermost_trace([value])
+        return trace is None or trace.level <= self.probes.recorder.level
+
+    def apply(self, value: Value) -> Value:
+        """Mark a value, through whatever transformations run inside the recorder's."""
+        if self.reaches(value):
+            return self.probes.latest().mark(self._name, value)
+        return meet(self, [value])[0]
+
+    def run(self, args: Sequence[Value]) -> list[Value]:
+        return [self.apply(args[0])]
+
+    def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
+        return Recording([self.apply(args[0])], list, list)
+
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
+        return self
+
+
+def probe(x: ArrayLike, name: str) -> Tensor:
+    """Mark an intermediate value, so that ``grad`` can return its gradient as well.
+
+    Parameters
+    ----------
+    x : array_like
+        The value, of an inexact dtype.
+    name : str
+        Unique within the function that is being differentiated.
+
+    Returns
+    -------
+    Tensor
+        ``x`` itself as far as values go. Only what is computed from the returned tensor counts
+        towards its gradient. Inside ``vmap`` the gradient has the batch on axis 0.
+
+    Raises
+    ------
+    DifferentiationError
+        The name is marked twice, or ``x`` is of an integer or boolean dtype.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> def loss(w):
+    ...     h = fg.probe(3.0 * w, "h")
+    ...     return h * h
+    >>> fg.grad(loss, probes=("h",))(2.0)
+    (Tensor(36.0), {'h': Tensor(12.0)})
+    """
+    value = operand(x, "probe")
+    probes = _PROBES.get()
+    while probes is not None and name not in probes.names:
+        probes = probes.outer
+    if probes is None:
+        return wrap(value)
+    if not is_inexact(dtype_of(value)):
+        raise DifferentiationError(
+            f"probe: {name!r} is of dtype {dtype_of(value)}, in which nothing is differentiable."
+        )
+    return wrap(_ProbeCall(name, probes).apply(value))

@@ -1,0 +1,372 @@
+"""Reverse mode: ``grad``, ``value_and_grad``, ``vjp``.
+
+>>> import funcgrad as fg
+>>> fg.grad(lambda x: x**3)(2.0)
+Tensor(12.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Concatenate, Literal, Never, ParamSpec, overload
+
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of, spec_of
+from funcgrad._core.trace import Value, begin_level
+from funcgrad._hints.lookup import answering
+from funcgrad._hooks.results import watched
+from funcgrad._transforms.arguments import (
+    check_argnums,
+    check_complex,
+    check_function,
+    choose,
+    pair,
+    released,
+    scalar,
+    unwrap,
+    values_of,
+)
+from funcgrad._transforms.callables import (
+    Argnums,
+    ArrayT,
+    Auxiliary,
+    Gradient,
+    GradientAndAux,
+    Gradients,
+    Primal,
+    Pullback,
+    Result,
+    Second,
+    SecondGradient,
+    ValueAndGradient,
+    ValueAndGradients,
+    ValueAndSecondGradient,
+    ValueGradientAndAux,
+)
+from funcgrad._transforms.masked import fit_cotangent
+from funcgrad._transforms.probe import check_names, collect_probes
+from funcgrad._transforms.record import Recorder
+from funcgrad._transforms.transformed import LinearMap, Watched
+from funcgrad.tensor.tensor import Tensor, wrap
+
+P = ParamSpec("P")
+
+
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueAndGradient[Primal, P]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, P], tuple[Any, Auxiliary]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueGradientAndAux[Primal, P, Auxiliary]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueAndSecondGradient[Primal, Second, P]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueAndGradients[Primal, Second, P]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+    holomorphic: bool = False,
+) -> Callable[..., Any]: ...
+@answering
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """The function that returns a scalar function's value and gradient.
+
+    Parameters
+    ----------
+    f : callable
+        Returns a real scalar, or ``(scalar, aux)`` with ``has_aux``. Its arguments are pytrees.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in; all their leaves are of an inexact dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is returned as it is.
+    probes : sequence of str
+        Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+    holomorphic : bool
+        Whether ``f`` is a holomorphic function of complex numbers, and its complex derivative f'(z)
+        is wanted. Then ``f`` returns a complex number.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It returns ``(value, gradient)``, or
+        ``((value, aux), gradient)`` with ``has_aux``. The gradient has the tree, the shapes and the
+        dtypes of the argument; it is a tuple when ``argnums`` is one. With probes the gradient is
+        the pair ``(gradient, {name: gradient of that value})``.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` returns no real scalar, or an argument cannot be differentiated in; with
+        ``holomorphic``, an argument or the scalar is not complex.
+
+    Notes
+    -----
+    The gradient with respect to a complex ``z = x + iy`` is dL/dx + i dL/dy, PyTorch's convention:
+    a step along minus the gradient descends. JAX returns its conjugate. With ``holomorphic`` it is
+    f'(z), in both. That ``f`` is holomorphic is not checked: the result is du/dx - i du/dy of its
+    real part u, which is f' by the equations of Cauchy and Riemann.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+    (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
+    >>> fg.value_and_grad(lambda z: z * z, holomorphic=True)(1.0 + 2.0j)
+    (Tensor((-3+4j)), Tensor((2+4j)))
+    """
+    both = _gradient_function("value_and_grad", f, argnums, has_aux, probes, holomorphic)
+    made = value_and_grad, (f, argnums, has_aux, probes, holomorphic)
+    return Watched(both, "value_and_grad", made)
+
+
+@overload
+def grad(
+    f: Callable[Concatenate[Primal, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> Gradient[Primal, P]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[Primal, P], tuple[Any, Auxiliary]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> GradientAndAux[Primal, P, Auxiliary]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> SecondGradient[Primal, Second, P]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[Primal, Second, P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> Gradients[Primal, Second, P]: ...
+@overload
+def grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+    holomorphic: bool = False,
+) -> Callable[..., Any]: ...
+@answering
+def grad(
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """The gradient of a scalar function, as a function.
+
+    Parameters
+    ----------
+    f : callable
+        Returns a real scalar, or ``(scalar, aux)`` with ``has_aux``. Its arguments are pytrees.
+    argnums : int or sequence of int
+        The positional arguments to differentiate in; all their leaves are of an inexact dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is returned as it is.
+    probes : sequence of str
+        Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+    holomorphic : bool
+        Whether ``f`` is a holomorphic function of complex numbers, and its complex derivative f'(z)
+        is wanted. Then ``f`` returns a complex number.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It returns the gradient, with the tree, the shapes and the
+        dtypes of the argument (a tuple of them when ``argnums`` is a tuple), or
+        ``(gradient, aux)`` with ``has_aux``. With probes the gradient is the pair
+        ``(gradient, {name: gradient of that value})``.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` returns no real scalar, or an argument cannot be differentiated in; with
+        ``holomorphic``, an argument or the scalar is not complex.
+
+    See Also
+    --------
+    value_and_grad : the value as well; the conventions are explained there.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> fg.grad(lambda p: p["a"] * p["b"] ** 2)({"a": 2.0, "b": 3.0})
+    {'a': Tensor(9.0), 'b': Tensor(12.0)}
+    """
+    both = _gradient_function("grad", f, argnums, has_aux, probes, holomorphic)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return Watched(gradient, "grad", (grad, (f, argnums, has_aux, probes, holomorphic)))
+
+
+def _gradient_function(
+    operation: str,
+    f: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool,
+    names: Sequence[str],
+    holomorphic: bool,
+) -> Callable[..., Any]:
+    check_function(operation, f)
+    check_argnums(operation, argnums, has_aux)
+    check_names(operation, names)
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        chosen = choose(operation, f, args, argnums)
+        with begin_level() as level:
+            recorder = Recorder(level)
+            try:
+                followed = [recorder.follow(leaf) for leaf in chosen.leaves]
+                with collect_probes(recorder, names) if names else nullcontext() as probes:
+                    out = f(*chosen.arguments(args, followed), **kwargs)
+            finally:
+                record = recorder.close()
+            out, aux = pair(operation, out) if has_aux else (out, None)
+            index = recorder.index_of(out)
+            value = recorder.inner(unwrap(out, operation))
+            scalar(operation, value, holomorphic)
+            if holomorphic:
+                check_complex(operation, [dtype_of(x) for x in (*chosen.leaves, value)])
+            cts = record.pull_once(index, dtype_of(value).type(1))
+        grads = chosen.result(
+            [
+                wrap(fit_cotangent(ct, x))
+                for ct, x in zip(cts, chosen.leaves, strict=False)  # the probes' come after them
+            ]
+        )
+        if probes is not None:
+            grads = grads, probes.gradients(cts)
+        if holomorphic:  # df = conj(cotangent of 1) dz
+            grads = pytrees.map(lambda gradient: gradient.conj(), grads)
+        result = wrap(value)
+        return ((result, released(recorder, aux)) if has_aux else result), grads
+
+    return value_and_gradient
+
+
+@overload
+def vjp(  # of a function without types
+    f: Callable[..., Never], *primals: object, has_aux: Literal[False] = False
+) -> tuple[Any, Pullback[Any]]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]
+    f: Callable[..., ArrayT], *primals: object, has_aux: Literal[False] = False
+) -> tuple[Tensor, Pullback[ArrayT]]: ...
+@overload
+def vjp(
+    f: Callable[..., Result], *primals: object, has_aux: Literal[False] = False
+) -> tuple[Result, Pullback[Result]]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]
+    f: Callable[..., tuple[ArrayT, Auxiliary]], *primals: object, has_aux: Literal[True]
+) -> tuple[Tensor, Pullback[ArrayT], Auxiliary]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[Result, Auxiliary]], *primals: object, has_aux: Literal[True]
+) -> tuple[Result, Pullback[Result], Auxiliary]: ...
+@overload
+def vjp(f: Callable[..., Any], *primals: object, has_aux: bool) -> tuple[Any, ...]: ...
+@watched
+@answering
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """A function's value, and its pullback: the vector-Jacobian product as a function.
+
+    Parameters
+    ----------
+    f : callable
+        Takes the primals and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
+    *primals : pytrees
+        With leaves of an inexact dtype.
+    has_aux : bool
+        Whether ``f`` returns a pair, whose second part is returned as it is.
+
+    Returns
+    -------
+    out : pytree
+        ``f(*primals)``.
+    pullback : callable
+        From a cotangent, with the tree, shapes and dtypes of ``out``, to the tuple of the primals'
+        cotangents. It may be called any number of times, under any transformation, from any
+        thread; the memory of the record is freed with it.
+    aux : object
+        Only with ``has_aux``.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> out, pullback = fg.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> out, pullback(1.0)
+    (Tensor(6.0), (Tensor(3.0), Tensor(2.0)))
+    """
+    chosen = choose("vjp", f, primals, tuple(range(len(primals))))
+    recorder, record, out = Recorder.run(lambda xs: f(*chosen.trees(xs)), chosen.leaves)
+    out, aux = pair("vjp", out) if has_aux else (out, None)
+    leaves, structure = pytrees.flatten(out)
+    values = values_of("vjp", leaves, structure, lambda: "the function's result")
+    indices = [recorder.index_of(value) for value in values]
+    inner = [recorder.inner(value) for value in values]
+    result = pytrees.unflatten(structure, [wrap(value) for value in inner])
+    specs = [spec_of(value) for value in inner]
+    sources = [spec_of(leaf) for leaf in chosen.leaves]
+    restore = replace(chosen, leaves=[]).result
+
+    def pull(seeds: list[Value]) -> list[Value]:
+        with quiet():
+            cts = record.pull(indices, seeds)
+            return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
+
+    pullback = LinearMap("pullback", "cotangent", pull, structure, specs, restore)
+    return (result, pullback, released(recorder, aux)) if has_aux else (result, pullback)

@@ -1,0 +1,146 @@
+"""Staging: run a function once, on actual numbers, and keep its operations as a ``Program``.
+
+>>> import funcgrad as fg
+>>> print(fg.program(fg.grad(lambda x: x * x))(2.0).to_text(sources=False))
+program <lambda>(x: float64[]) -> float64[]
+  a = constant 1.0
+  b: float64[] = multiply x x
+  c: float64[] = multiply a x
+  d: float64[] = multiply a x
+  e: float64[] = add c d
+  return e
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, ParamSpec
+
+import numpy as np
+
+from funcgrad._base.users_line import warn_user
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.trace import RAW, Value, begin_level
+from funcgrad._programs.draws import repeated_draw
+from funcgrad._programs.program import Program
+from funcgrad._transforms.arguments import call_values, check_function, leaf_names, values_of
+from funcgrad._transforms.stager import NumbersNeeded, Stager
+from funcgrad._transforms.transformed import Transformed
+from funcgrad.errors import KeyReuseWarning
+from funcgrad.tensor.tensor import wrap
+
+P = ParamSpec("P")
+_LARGE: Final = 2**14
+"""For arguments of more bytes, running a function twice is quicker than evaluating it once."""
+
+
+def name_of(f: Callable[..., Any]) -> str:
+    """The name of a function, or of the class of a callable object."""
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def program(f: Callable[P, Any]) -> Callable[P, Program]:
+    """Stage a function: the computation that it does for given arguments, as a value.
+
+    Parameters
+    ----------
+    f : callable
+        Takes and returns pytrees of arrays; it may be a transformed function.
+
+    Returns
+    -------
+    callable
+        With the signature of ``f``. It runs ``f`` once on the arguments and returns the
+        ``Program``, which can be printed, compared, rewritten by passes, turned into NumPy source,
+        and called in place of ``f`` with arguments of the same trees, shapes and dtypes. Where the
+        arguments are large it runs ``f`` without their numbers first, and again if ``f`` looks at
+        one.
+
+    Notes
+    -----
+    Where ``f`` looks at a number, by ``if``, ``int(t)``, ``float(t)``, ``f"{t:.3f}"`` and so on,
+    the program keeps a guard, and refuses arguments for which the look would find something else.
+    Values that ``f`` reads from outside of its arguments are constants of the program.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> staged = fg.program(lambda x, y: x * y + x)(2.0, 3.0)
+    >>> print(staged.to_text(sources=False))
+    program <lambda>(x: float64[], y: float64[]) -> float64[]
+      a: float64[] = multiply x y
+      b: float64[] = add a x
+      return b
+    >>> staged(10.0, 1.0), fg.grad(staged)(10.0, 1.0)
+    (Tensor(20.0), Tensor(2.0))
+    """
+    check_function("program", f)
+
+    def staged(*args: P.args, **kwargs: P.kwargs) -> Program:
+        return stage("program", f, args, kwargs)
+
+    return Transformed(staged, "program", (program, (f,)))
+
+
+def stage(
+    operation: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Program:
+    """Stage a function, in the name of the operation that the user called.
+
+    A program that draws the same random numbers twice is worth a warning.
+    """
+    staged = _staged(operation, f, args, kwargs)
+    lines = repeated_draw(staged)
+    if lines is not None:
+        warn_user(
+            f"{operation}: {staged.name} draws from one key twice, at {lines[0]} and at {lines[1]}:"
+            " the same random numbers come again. Make a key for each use, by fg.random.split or"
+            " fold_in; where the repetition is meant, pass fg.random.again(key).",
+            KeyReuseWarning,
+        )
+    return staged
+
+
+def _staged(
+    operation: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Program:
+    leaves, structure = pytrees.flatten((args, kwargs))
+    values = call_values(operation, f, leaves, structure)
+    if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
+        with suppress(Exception, NumbersNeeded):  # what fails, fails with numbers as it should
+            return _stage(operation, f, values, structure, numbers=False)
+    with suppress(NumbersNeeded):
+        return _stage(operation, f, values, structure, runs_loops=False)
+    return _stage(operation, f, values, structure)
+
+
+def _stage(
+    operation: str,
+    f: Callable[..., Any],
+    values: Sequence[Value],
+    structure: Structure,
+    numbers: bool = True,
+    runs_loops: bool = True,
+) -> Program:
+    with begin_level() as level:
+        stager = Stager(level, numbers, title=operation, runs_loops=runs_loops)
+        try:
+            followed = [wrap(stager.follow(value)) for value in values]
+            args, kwargs = pytrees.unflatten(structure, followed)
+            out_leaves, result = pytrees.flatten(f(*args, **kwargs))
+            outs = values_of(operation, out_leaves, result, lambda: "the function's result")
+            return stager.finish(
+                outs,
+                name=f.name if isinstance(f, Program) else name_of(f),
+                names=leaf_names(f, structure),
+                arguments=structure,
+                result=result,
+            )
+        finally:
+            stager.close()
+
+
+def _bytes(values: Sequence[Value]) -> int:
+    return sum([value.nbytes for value in values if isinstance(value, np.ndarray)])

@@ -1,0 +1,203 @@
+"""Functions that transformations return: objects that other processes can get.
+
+Such a function is pickled by its name, if a module has it under that name, else as the call of the
+transformation that made it. What pickles the user's function, pickles its gradient: ``pickle`` if
+the function can be imported, cloudpickle in any case.
+
+>>> import pickle
+>>> import funcgrad as fg
+>>> import funcgrad.numpy as fnp
+>>> slope = fg.grad(fnp.sin)
+>>> pickle.loads(pickle.dumps(slope))(0.0)
+Tensor(1.0)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import update_wrapper
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+from funcgrad._base.users_line import shorten
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import Spec, is_inexact
+from funcgrad._core.trace import Value, concrete
+from funcgrad._hooks.results import WATCH, WATCHING
+from funcgrad._transforms.arguments import like
+from funcgrad.tensor.tensor import wrap
+
+if TYPE_CHECKING:
+    from funcgrad._programs.program import Program
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LinearRun = Callable[[list[Value]], list[Value]]
+"""From the leaves of tangents or cotangents to those of results; None is an absent leaf."""
+
+
+def importable_name(function: Callable[..., object]) -> str:
+    """The name by which to pickle a function that its own module has under that name; or nothing.
+
+    Cloudpickle sends the functions of a script by value, since the other process has no such
+    script; so names of ``__main__`` are for ``pickle`` alone.
+    """
+    resolved: Any = sys.modules.get(function.__module__)
+    name: str = function.__qualname__
+    for attribute in name.split("."):
+        resolved = getattr(resolved, attribute, None)
+    if resolved is not function or (function.__module__ == "__main__" and _goes_by_value()):
+        return ""
+    return name
+
+
+def _goes_by_value() -> bool:
+    """Whether the pickler that asks for a name is cloudpickle's, or joblib's copy of it."""
+    return "cloudpickle" in sys._getframe(3).f_globals.get("__name__", "")
+
+
+class Transformed(Generic[P, R]):
+    """A function that a transformation made of another one.
+
+    Parameters
+    ----------
+    call : callable
+        What the function does.
+    operation : str
+        The name of the transformation.
+    made : tuple of callable and tuple
+        The call that makes this function; its first argument is the user's function.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_call", "_made", "_operation")
+
+    def __init__(
+        self,
+        call: Callable[P, R],
+        operation: str,
+        made: tuple[Callable[..., Any], tuple[Any, ...]],
+    ) -> None:
+        self._call, self._operation, self._made = call, operation, made
+        self._describe(made[1][0])
+
+    def _describe(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self._call, function, ("__name__",), ())  # for messages about its results
+        update_wrapper(self, function)
+        self.__name__: str = getattr(function, "__name__", type(function).__name__)
+        self.__qualname__: str = getattr(function, "__qualname__", self.__name__)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._call(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """Bind to an instance, so that a transformed function in a class is a method."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        return importable_name(self) or self._made
+
+    def __repr__(self) -> str:
+        return f"{self._operation}({self.__wrapped__!r})"  # type: ignore[attr-defined]  # update_wrapper sets it
+
+
+class Watched(Transformed[P, R]):
+    """One whose results ``fg.debug`` looks at, where it is in effect."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if not WATCHING.begun or (watch := WATCH.get()) is None:
+                return self._call(*args, **kwargs)
+            result: R = watch.called(self._operation, self._call, args, kwargs)
+            return result
+        except Exception as error:
+            shorten(error)
+            raise
+
+
+class LinearMap(Watched[..., Any]):
+    """A pullback, or another linear function of trees; it is pickled as a program.
+
+    Parameters
+    ----------
+    operation : str
+        The name that errors begin with, and what they call the argument.
+    run : callable
+        The function of leaves.
+    structure : Structure
+        Of the argument, or of the tuple of all arguments if there are ``several``.
+    specs : sequence of Spec
+        Shapes and dtypes of its leaves.
+    restore : callable
+        From the leaves of the result, as tensors, to its tree.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(
+        self,
+        operation: str,
+        argument: str,
+        run: LinearRun,
+        structure: Structure,
+        specs: Sequence[Spec],
+        restore: Callable[[list[Any]], Any],
+        several: bool = False,
+    ) -> None:
+        self._operation = operation
+        self._parts = (operation, argument, run, structure, specs, restore, several)
+
+        def pull(ct: object) -> Any:
+            leaves = run(like(operation, argument, ct, structure, specs))
+            return restore([wrap(leaf) for leaf in leaves])
+
+        def push(*tangents: object) -> Any:
+            return pull(tangents)
+
+        self._call: Callable[..., Any] = push if several else pull
+        self._call.__name__ = operation
+        update_wrapper(self, self._call)
+        self.__qualname__ = operation
+
+    def __reduce__(self) -> Any:
+        operation, argument, run, structure, specs, *others = self._parts
+        return _loaded, (
+            operation,
+            argument,
+            _program(operation, run, specs),
+            structure,
+            specs,
+            *others,
+        )
+
+    def __repr__(self) -> str:
+        return f"<linear function {self._operation}>"
+
+
+def _program(operation: str, run: LinearRun, specs: Sequence[Spec]) -> Program:
+    """Stage a function of leaves; those of integers, which have no tangent, are no argument."""
+    from funcgrad._transforms.stage import program
+
+    def of_present(*present: object) -> list[Any]:
+        values = iter(present)
+        leaves = [concrete(next(values)) if is_inexact(spec.dtype) else None for spec in specs]
+        return [wrap(leaf) for leaf in run(leaves)]
+
+    of_present.__name__ = operation
+    zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs if is_inexact(spec.dtype)]
+    staged = program(of_present)(*zeros)
+    # The user's line is where the function is pickled, which is no part of it.
+    equations = tuple([replace(equation, source="") for equation in staged.equations])
+    return replace(staged, equations=equations)
+
+
+def _loaded(operation: str, argument: str, program: Program, *others: Any) -> LinearMap:
+    def run(leaves: list[Value]) -> list[Value]:
+        return program.evaluate([leaf for leaf in leaves if leaf is not None])
+
+    return LinearMap(operation, argument, run, *others)

@@ -1,0 +1,8 @@
+"""``Tensor``: its operators, its methods, conversion, and NumPy's protocols.
+
+``fg.tensor`` is the function: this package is imported before it gets its name.
+"""
+
+from funcgrad.tensor.tensor import Tensor, tensor
+
+__all__ = ["Tensor", "tensor"]

@@ -1,0 +1,296 @@
+"""Convert tensors to Python numbers, NumPy arrays and text.
+
+Every conversion calls ``_reveal``. A tracer refuses there if its number would lose a derivative, or
+if it stands for a whole batch of numbers.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+
+from funcgrad._core.specs import Shape, Spec, shape_of
+from funcgrad._core.trace import Raw, TracedValue, Value, held_by_an_array
+from funcgrad._core.users_values import read_only
+from funcgrad.errors import (
+    ArgumentError,
+    DlpackError,
+    DtypeError,
+    ImmutableError,
+    ScalarError,
+    ShapeError,
+    TracerError,
+)
+from funcgrad.tensor.array_attributes import ForeignAttributes
+
+
+class Conversions(ForeignAttributes):
+    """The conversions of a tensor to something else."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        raise NotImplementedError
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return prod(self.shape) * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """The device of the elements, by the array API's name: always ``"cpu"``."""
+        return "cpu"
+
+    _value: Any
+
+    def _reveal(self, use: str, exact: bool) -> Raw:
+        """The raw value, for a use outside of tensors; tracers refuse if that loses a derivative.
+
+        Parameters
+        ----------
+        use : str
+            The user's expression, such as ``float(t)``, for the error message.
+        exact : bool
+            Whether the use needs the number itself, rather than an integer or a truth value, whose
+            derivative is zero anyway.
+        """
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
+        if shape_of(value) and np.size(value) != 1:
+            raise ShapeError(
+                f"The truth value of a tensor of shape {self.shape} is ambiguous: use t.any() or"
+                " t.all(), or fnp.where for an elementwise choice."
+            )
+        return bool(value)
+
+    def __int__(self) -> int:
+        return int(self._scalar("int(t)", exact=False))
+
+    __trunc__ = __int__
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise DtypeError(
+                f"Only integer tensors can be indices, not {self.dtype}. Where Python wants one of"
+                " its own numbers, write float(t), or int(t)."
+            )
+        if self.shape:  # NumPy asks for a number first, and takes an array where there is none
+            raise ScalarError(
+                "t as an index: Python wants one integer, and a tensor with axes, here of the shape"
+                f" {self.shape}, is none, as in NumPy. Write t[0], or int(t) of a single element."
+            )
+        return int(self._scalar("t as an index", exact=False))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float(t)", exact=True))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex(t)", exact=True))
+
+    def _scalar(self, use: str, exact: bool) -> Any:
+        value = self._reveal(use, exact)
+        if np.size(value) != 1:
+            raise ScalarError(
+                f"{use} needs one element, but the tensor has the shape {self.shape}."
+            )
+        return np.asarray(value).item()
+
+    def __hash__(self) -> int:
+        raise TracerError(
+            "A tensor is unhashable, as an array is: it cannot be a key of a dict nor a member of a"
+            " set. Its numbers can, as t.item() or tuple(t.tolist()) outside of transformations."
+        )
+
+    def as_integer_ratio(self) -> NoReturn:
+        """Refuse to be a fraction, as which ``statistics`` takes numbers."""
+        raise TracerError(
+            "t.as_integer_ratio(): a tensor cannot be a fraction. Instead of the module"
+            " statistics, write fnp.mean(x), fnp.median(x), fnp.var(x, ddof=1), fnp.std(x, ddof=1);"
+            " instead of Fraction(t), write float(t)."
+        )
+
+    def item(self, *args: SupportsIndex) -> Any:
+        """One element as a Python number, chosen as by ``ndarray.item``."""
+        return np.asarray(self._reveal("t.item()", exact=True)).item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """Return the tensor itself, since there is only one device (array API)."""
+        if device != "cpu" or stream is not None:
+            raise ArgumentError(
+                f'to_device: the only device is "cpu", without a stream; got {device!r}.'
+            )
+        return self
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's name for main memory."""
+        return 1, 0
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Export a copy to another library, since some write to read-only memory.
+
+        PyTorch has no read-only arrays, and ignores DLPack's flag for them.
+        """
+        array = np.array(self._reveal("DLPack's export of t", exact=True))
+        if copy is False:
+            raise DlpackError(
+                "DLPack hands out a copy of a tensor, which never changes: libraries write to what"
+                " they get, also where DLPack says that it is read-only. Leave copy=False out, or"
+                " take np.asarray(t), a read-only view."
+            )
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise DlpackError(f"DLPack: tensors are in main memory, not on the device {dl_device}.")
+        known = not np.__version__.startswith("2.0.")  # that NumPy writes capsules of no version
+        asked: dict[str, Any] = {"max_version": max_version} if known else {}
+        try:
+            return array.__dlpack__(stream=stream, **asked)
+        except (BufferError, ValueError) as error:
+            raise DlpackError(f"DLPack: {error}") from None
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """A read-only view as an array; Matplotlib and other libraries call this method."""
+        return self.__array__()
+
+    @property
+    def __pandas_priority__(self) -> int:
+        """The priority by which pandas leaves operators to tracers, which it cannot hold."""
+        return 0 if self._trace is None else 5000
+
+    def __bytes__(self) -> bytes:
+        """The bytes of the memory, as of an array; by default Python would iterate over numbers."""
+        return bytes(np.asarray(self._reveal("bytes(t)", exact=True)))
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The numbers of the elements as bytes."""
+        return np.asarray(self._reveal("t.tobytes()", exact=True)).tobytes(order)
+
+    def byteswap(self, inplace: bool = False) -> np.ndarray[Any, Any]:
+        """An array of the elements with their bytes in reverse order."""
+        if inplace:
+            raise ImmutableError(
+                "t.byteswap(inplace=True) would write to t, and tensors never change: the result of"
+                " t.byteswap() is an array."
+            )
+        return np.asarray(self._reveal("t.byteswap()", exact=True)).byteswap()
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from one element to the next along each axis of a concrete tensor."""
+        return np.asarray(self._reveal("t.strides", exact=True)).strides
+
+    @property
+    def flags(self) -> Any:
+        """NumPy's flags of a concrete tensor's memory, which is never writeable."""
+        return self.__array__().flags
+
+    def __array__(
+        self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        try:
+            array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
+        except TracerError as error:
+            raise held_by_an_array(error) from None
+        kind = array.dtype if dtype is None else np.dtype(dtype)
+        if not np.can_cast(array.dtype, kind, "same_kind"):
+            kind = array.dtype  # NumPy casts: np.asarray(t, int) does, but an index is refused
+        if copy or kind != array.dtype:
+            if copy is False:
+                raise ValueError("A tensor of another dtype cannot be viewed without a copy.")
+            return np.array(array, kind)
+        return read_only(array)
+
+    def __repr__(self) -> str:
+        return _shown(np.asarray(self._value)) if self._trace is None else _traced(self)
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: a table for a large concrete tensor, text for others."""
+        from funcgrad._base.html import array_html, text_block
+
+        if self._trace is None:
+            return array_html(np.asarray(self._value), "Tensor", repr(self))
+        return text_block(_traced(self))
+
+    def __str__(self) -> str:
+        return str(np.asarray(self._value)) if self._trace is None else _traced(self)
+
+    def __format__(self, spec: str) -> str:
+        """Format as a float if there is a format, else as ``str``.
+
+        With a format a tracer may refuse, as for ``float(t)``.
+        """
+        if not spec:
+            return str(self)
+        if prod(self.shape) != 1:
+            raise ShapeError(
+                f"A format such as {spec!r} is for one number, but the tensor has the shape"
+                f" {self.shape}: format its elements, or write np.array2string(t, precision=3)."
+            )
+        return format(self._scalar(f"format(t, {spec!r})", exact=False), spec)
+
+
+def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:
+    """``Tensor._reveal`` for a value that is being differentiated.
+
+    Its truth values and integers are piecewise constant, so control flow may depend on them; a
+    floating-point number that left the trace would silently lose its derivative.
+    """
+    if exact:
+        raise TracerError(
+            f"{use}: the tensor is being differentiated, and its number on its own would lose the"
+            " derivative. Use the functions of funcgrad.numpy (or NumPy's, which reach them), or"
+            " fg.stop_gradient(t) where a constant is meant."
+        )
+    return primal._reveal(use, exact) if isinstance(primal, Conversions) else primal
+
+
+def _shown(array: np.ndarray[Any, Any], name: str = "Tensor", more: str = "") -> str:
+    """NumPy's ``repr`` of an array under another name; it names the dtype where NumPy does."""
+    if not array.ndim:
+        body = repr(array.item())
+        default = array.dtype.char in "?dD" or array.dtype == np.int64
+        return f"{name}({body}{'' if default else f', dtype={array.dtype}'}{more})"
+    text = repr(array)
+    text = text[len("array(") :].replace("\n      ", "\n" + " " * len(f"{name}("))
+    return f"{name}({text[:-1]}{more})"
+
+
+def _traced(tracer: Conversions) -> str:
+    """The text of a tracer: its transformations, from the inside outwards, and its numbers where
+    they are the function's own. Those of a batch, or of a value that is being staged, are not."""
+    more, has_numbers = "", True
+    value: Any = tracer
+    while isinstance(value, TracedValue):
+        if value._trace is not None:
+            more += f", in {value._trace.title}"
+            has_numbers = has_numbers and value._trace.has_numbers
+        value = value._value
+    if has_numbers:
+        return _shown(np.asarray(value), "Traced", more)
+    return f"Traced({Spec(tracer.shape, tracer.dtype)}{more})"
