@@ -13,16 +13,18 @@ from typing import Final
 
 import numpy
 
+_ROOM: Final = dirname(__file__)
+
 LIBRARIES: Final = tuple(
     dict.fromkeys(
         place + os.sep
-        for file in (__file__, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
+        for file in (_ROOM, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
         for place in (dirname(file), dirname(os.path.realpath(file)))
     )
 )
 """Folders of code that is not the user's."""
 
-_HOME: Final = dirname(__file__) + os.sep
+_HOME: Final = dirname(_ROOM) + os.sep
 
 
 def is_users(frame: FrameType) -> bool:

@@ -297,14 +297,14 @@ class Tensor(ArrayMethods, Conversions):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc in _OPERATORS and method == "__call__" and not kwargs:
             return apply2(_OPERATORS[ufunc], *inputs)
-        import funcgrad.tensor.numpy_protocols as dispatch
+        from funcgrad.tensor import numpy_protocols
 
-        return dispatch.dispatch_ufunc(ufunc, method, inputs, kwargs)
+        return numpy_protocols.dispatch_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        import funcgrad.tensor.numpy_protocols as dispatch
+        from funcgrad.tensor import numpy_protocols
 
-        return dispatch.dispatch_function(function, args, kwargs)
+        return numpy_protocols.dispatch_function(function, args, kwargs)
 
     def __copy__(self) -> Tensor:
         return self
