@@ -259,7 +259,7 @@ def _remedy(calls: Sequence[tuple[str, str]]) -> str:
     """Find what to write in place of the first of these functions that has a known replacement."""
     if not calls:
         return ""
-    from funcgrad._hints.names import advice_of_call
+    from funcgrad._hints.other_libraries import advice_of_call
 
     return next((advice for call in calls if (advice := advice_of_call(*call))), "")
 

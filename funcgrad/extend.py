@@ -181,7 +181,7 @@ def _checking_axes(declare: _Declaring) -> _Declaring:
         return declare(name, checked, **options)
 
     checking: Any = update_wrapper(declared, declare)
-    return checking  # type: ignore[no-any-return]  # the wrapped function's signature
+    return checking
 
 
 reduction = _checking_axes(_reduction)

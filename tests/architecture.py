@@ -30,7 +30,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Operators reach the operations through `Tensor.__array_namespace__`, and NumPy's functions
     # theirs through what NumPy asks a tensor.
     "funcgrad.tensor.tensor": frozenset(
-        {"funcgrad.tensor.numpy_protocols", "funcgrad.numpy", "funcgrad._hints.options"}
+        {"funcgrad.tensor.numpy_protocols", "funcgrad.numpy", "funcgrad._hints.other_options"}
     ),
     # Needed by those alone who use SciPy.
     "funcgrad.tensor.numpy_protocols": frozenset({"funcgrad.scipy.special"}),
@@ -45,8 +45,10 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
         {"funcgrad._backends.native.cpython", "funcgrad._backends.native.native_backend"}
     ),
     # Answers to mistakes, which a script without any need not load.
-    "funcgrad.errors": frozenset({"funcgrad._hints.names"}),
-    "funcgrad._hints.lookup": frozenset({"funcgrad._hints.names", "funcgrad._hints.options"}),
+    "funcgrad.errors": frozenset({"funcgrad._hints.other_libraries"}),
+    "funcgrad._hints.lookup": frozenset(
+        {"funcgrad._hints.other_libraries", "funcgrad._hints.other_options"}
+    ),
     # Checks of labels that are traced, which eager code does not need.
     "funcgrad.nn.loss_parts": frozenset({"funcgrad.debug.checks"}),
     # Clusters, which need a package of their own, and files of one format.
@@ -71,9 +73,9 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     ),
 }
 
-# It imports modules by their names, and packages say which: `late_names` compares that with imports
-# that linters read.
-LOADER = "funcgrad._hints.lazy_names"
+# They import modules by their names. For the first, packages say which: `late_names` compares that
+# with imports that linters read. The second finds modules under their former names.
+LOADERS = frozenset({"funcgrad._hints.lazy_names", "funcgrad._hints.former_modules"})
 
 # They may use the decorator of the standard library, which takes four times as long: the first is
 # written with it, the others are about classes of users.
@@ -378,7 +380,7 @@ def deferred_imports(source: Source, known: frozenset[str]) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.Call):
             name = dotted_name(node.func).rpartition(".")[2].lstrip("_")
-            if name in {"import__", "import_module"} and source.name != LOADER:
+            if name in {"import__", "import_module"} and source.name not in LOADERS:
                 yield f"{source.name}:{node.lineno} calls {name}"
     allowed = DEFERRED_IMPORTS.get(source.name, frozenset())
     for dependency in imports_of(source, known):
@@ -392,7 +394,7 @@ def late_names(source: Source) -> Iterator[str]:
     """Names that a package loads late and does not import for type checkers, or the other way."""
     imported: set[tuple[str, str, str]] = set()
     for node in source.nodes:
-        if isinstance(node, ast.If) and dotted_name(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and dotted_name(node.test).endswith("TYPE_CHECKING"):
             imported |= {
                 (child.module or "", alias.name, alias.asname or alias.name)
                 for child in node.body
@@ -694,7 +696,10 @@ PRIMITIVES = "funcgrad._primitives"
 KNOWN_ANY: Mapping[str, int] = {
     # The user's: pytrees and their leaves, functions' arguments and results, keys in brackets,
     # options that are checked. The rest is to get a type.
-    "funcgrad": 65,
+    "funcgrad._base": 1,
+    "funcgrad._core": 32,
+    "funcgrad._core.structure": 3,
+    "funcgrad.tensor": 29,
     "funcgrad._backends": 1,
     "funcgrad.compat.autograd": 24,
     "funcgrad.compat.autograd.misc": 16,

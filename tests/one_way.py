@@ -12,7 +12,7 @@ from typing import Any, Final
 from importlinter.contracts.layers import LayersContract
 
 OF_METHODS: Final = (
-    "funcgrad.errors -> funcgrad._hints.names",
+    "funcgrad.errors -> funcgrad._hints.other_libraries",
     "funcgrad.tensor.numpy_protocols -> funcgrad.numpy",
     "funcgrad.tensor.numpy_protocols -> funcgrad.numpy.ufunc_methods",
     "funcgrad.tensor.numpy_protocols -> funcgrad.scipy.special",

@@ -114,7 +114,7 @@ def test_exports_exist_are_sorted_and_unique() -> None:
 
 
 # What formulas may be written in is a list of names, wherever it is read.
-VOCABULARIES = frozenset({"funcgrad._primitives.algebra", "funcgrad._core.intrinsics"})
+VOCABULARIES = frozenset({"funcgrad._programs.algebra", "funcgrad._core.intrinsics"})
 
 
 def test_modules_list_their_names_where_users_or_saved_programs_reach_them() -> None:

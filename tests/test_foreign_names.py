@@ -19,8 +19,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._hints.names import CALLERS, NAMES
-from funcgrad._hints.options import MISSING, OPTIONS
+from funcgrad._hints.other_libraries import CALLERS, NAMES
+from funcgrad._hints.other_options import MISSING, OPTIONS
 from funcgrad.errors import (
     DtypeError,
     FuncgradError,
@@ -84,7 +84,7 @@ def test_names_of_other_libraries_say_what_to_write(place: str) -> None:
     module = resolved(place)
     for name, advice in [(name, advice) for home, name, advice in pairs(NAMES) if home == place]:
         assert name not in module.__all__, (
-            "it is here: take its row out of funcgrad/_hints/names.py"
+            "it is here: take its row out of funcgrad/_hints/other_libraries.py"
         )
         with pytest.raises(MissingAttributeError) as caught:
             getattr(module, name)
@@ -169,7 +169,7 @@ def test_misspelled_names(place: str, name: str, meant: str) -> None:
 def test_answers_are_loaded_with_the_first_mistake() -> None:
     code = (
         "import sys, funcgrad as fg; fg.optim.adam(0.1); fg.random.key(0);"
-        "print('funcgrad._hints.names' in sys.modules, 'funcgrad._hints.options' in sys.modules)"
+        "print(*[f'funcgrad._hints.other_{x}' in sys.modules for x in ('libraries', 'options')])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]

@@ -15,8 +15,9 @@ import pytest
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.structure.structures import Elementwise
-from funcgrad._primitives import algebra, reduction, special_functions
-from funcgrad._primitives.algebra import body_of
+from funcgrad._primitives import reduction, special_functions
+from funcgrad._programs import algebra
+from funcgrad._programs.algebra import body_of
 from funcgrad.errors import CheckError
 from funcgrad.extend import elementwise
 from funcgrad.testing.operations.properties import Property

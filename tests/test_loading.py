@@ -38,7 +38,7 @@ STANDARD = frozenset(
 second line, which ``dataclasses`` loads."""
 
 STAGING = (
-    *("_staging", "_backends", "_passes", "_programs", "_control", "_forms", "_primitives.algebra"),
+    *("_staging", "_backends", "_passes", "_programs", "_control", "_forms", "_programs.algebra"),
     *("_transforms.stage", "_transforms.stager", "_transforms.linearization"),
 )
 FAMILIES = (

@@ -17,7 +17,7 @@ from tests.strangers.nan_trace import birth_of_nan
 
 Function = Callable[..., Any]
 X = np.array([1.0, -2.0, 3.0])
-README = Path(__file__).parents[1] / "funcgrad" / "transforms" / "README.md"
+README = Path(__file__).parents[1] / "funcgrad" / "_transforms" / "README.md"
 
 
 def counter() -> Function:

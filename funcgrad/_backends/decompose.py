@@ -26,7 +26,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import stand_in
 from funcgrad._core.trace import Raw, Trace, Value, concrete
 from funcgrad._passes.workbench import Rule, Rules, Workbench, improve
-from funcgrad._primitives.algebra import body_of
+from funcgrad._programs.algebra import body_of
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 from funcgrad.tensor.tensor import Tensor

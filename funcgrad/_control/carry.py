@@ -23,7 +23,7 @@ from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, dtype_of, shape_of
 from funcgrad._core.trace import RAW, STRONG, TracedValue, Value, concrete
 from funcgrad._core.users_values import ArrayLike, described, operand
-from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.key_uses import repetition
 from funcgrad._programs.equation import as_spec, gives_way, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.arguments import is_whole, values_of

@@ -24,7 +24,7 @@ from funcgrad._core.specs import shape_of
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Value, concrete
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import reshape
 from funcgrad._programs.extract import extract

@@ -34,7 +34,7 @@ from funcgrad._core.specs import Spec, dtype_of, stand_in
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Value, concrete
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.logic import logical_and
 from funcgrad._primitives.selection import where
 from funcgrad._programs.equation import as_spec, spec_inside

@@ -3,7 +3,7 @@
 A *formula* computes an element of an elementwise operation from the elements of its operands:
 ``formula(m, *operands, **params)``. It calls the functions of ``m``, an *algebra*, which gives them
 their meaning. This module is an algebra on raw values, with which NumPy evaluates a formula;
-``funcgrad._primitives.algebra`` works on tracers too, and makes programs of primitives; a compiler
+``funcgrad._programs.algebra`` works on tracers too, and makes programs of primitives; a compiler
 has its own, and gets instructions. An algebra is any object with the names below.
 
 >>> import funcgrad._core.intrinsics as m
@@ -148,8 +148,7 @@ def astype(x: _Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         array = array.real
     if not casts_by_rule(array.dtype, dtype):
         return whole(array, dtype)
-    result: np.ndarray[Any, Any] = array.astype(dtype)
-    return result
+    return array.astype(dtype)
 
 
 def casts_by_rule(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
@@ -173,8 +172,7 @@ def whole(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]
     beyond = (x >= bound) & (dtype == np.uint64)
     x = np.where(beyond, x - bound, x)
     cut = np.where(abs(x) < bound, x, -bound).astype(f"i{bits // 8}")
-    result: np.ndarray[Any, Any] = np.where(beyond, cut ^ -(2 ** (bits - 1)), cut).astype(dtype)
-    return result
+    return np.where(beyond, cut ^ -(2 ** (bits - 1)), cut).astype(dtype)
 
 
 def binary_exponent(x: _Raw) -> Any:

@@ -58,8 +58,7 @@ class Spec:
 
 def shape_of(x: Any) -> Shape:
     """The shape of a value; a Python number has the shape ``()``."""
-    shape: Shape = getattr(x, "shape", ())
-    return shape
+    return getattr(x, "shape", ())
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
@@ -74,8 +73,7 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     for kind, default in _PYTHON_DTYPES:
         if isinstance(x, kind):
             return default
-    numpy_dtype: np.dtype[Any] = np.asarray(x).dtype
-    return numpy_dtype
+    return np.asarray(x).dtype
 
 
 def spec_of(x: Any) -> Spec:

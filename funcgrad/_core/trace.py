@@ -168,8 +168,7 @@ class Trace:
         By default its function runs, and its operations are interpreted one by one; rules are for
         transformations that differentiate or batch.
         """
-        outs: list[Value] = call.interpret(self, args)
-        return outs
+        return call.interpret(self, args)
 
     def process_segment(
         self,

@@ -96,8 +96,7 @@ class _Level(NamedTuple):
 
     def agrees(self, witness: _Level) -> Array:
         """Whether differences by a smaller step are the same within the errors."""
-        same: Array = abs(self.values - witness.values) <= 3 * (self.errors + witness.errors)
-        return same
+        return abs(self.values - witness.values) <= 3 * (self.errors + witness.errors)
 
     def settles(self, witness: _Level, is_greatest: Array | bool) -> Array:
         """Whether a derivative is known by two steps."""

@@ -194,8 +194,7 @@ def _dtype(data: Data, place: str) -> np.dtype[Any]:
     name = read(data, "dtype", str, place)
     if name not in DTYPE_NAMES:
         raise ProgramError(f"{place}: {name!r} is none of the dtypes that tensors have.")
-    dtype: np.dtype[Any] = np.dtype(name)
-    return dtype
+    return np.dtype(name)
 
 
 def _scalar(data: Data, place: str) -> Any:
@@ -309,8 +308,7 @@ def read(record: Data, name: str, kind: type[Any], place: str) -> Any:
 
 def optional(record: Data, name: str, default: T, place: str) -> T:
     """Read an entry of the type of the default; a missing entry is the default."""
-    value: T = read(record, name, type(default), place) if name in record else default
-    return value
+    return read(record, name, type(default), place) if name in record else default
 
 
 def listed(record: Data, name: str, kind: type[Any], place: str) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ def missing_name(module: str, name: str) -> Exception:
 
     Python would turn an ``AttributeError`` into one without the advice.
     """
-    from funcgrad._hints.names import advice_of_name, as_written, nearest
+    from funcgrad._hints.other_libraries import advice_of_name, as_written, nearest
 
     advice = advice_of_name(module, name)
     if advice:
@@ -80,7 +80,7 @@ _FRAMES: Final = 4
 
 def missing_method(kind: str, instance: object, name: str) -> AttributeError:
     """The error for a name that objects of a kind lack."""
-    from funcgrad._hints.names import NAMES, advice_in
+    from funcgrad._hints.other_libraries import NAMES, advice_in
 
     advice = advice_in(NAMES, kind, name)
     if advice:
@@ -108,7 +108,7 @@ def answering(function: F, name: str = "") -> F:
         except TypeError as error:
             behind = error.__traceback__
             if behind is not None and behind.tb_next is None:  # nothing of the function has run
-                from funcgrad._hints.options import refusal
+                from funcgrad._hints.other_options import refusal
 
                 raise refusal(function, name, args, kwargs, error) from None
             shorten(error)

@@ -159,8 +159,7 @@ def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., A
         )
     evaluate: Any = partial(formula, intrinsics)
     evaluate.__module__ = formula.__module__  # where programs that are saved look for the primitive
-    made: Callable[..., Any] = evaluate
-    return made
+    return evaluate
 
 
 # Samples.

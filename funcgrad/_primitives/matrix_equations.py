@@ -52,7 +52,7 @@ def scipy_linalg(name: str) -> ModuleType:
             f"{name}: SciPy evaluates this function, and it is not installed. Install it by"
             " `pip install scipy`."
         ) from error
-    return scipy.linalg  # type: ignore[no-any-return]  # SciPy has no types
+    return scipy.linalg
 
 
 def one_by_one(evaluate: Callable[..., Any], *stack: Array) -> Any:

@@ -209,8 +209,7 @@ def _with_told(base: Primitive, at: int) -> Primitive:
     ) -> tuple[Value, ...]:
         @cache
         def moved() -> tuple[Value, ...]:  # raises where vectors are not determined
-            pushed: tuple[Value, ...] = rules.push(tangents, outs[:-2], x, failed=failed, **params)
-            return pushed
+            return rules.push(tangents, outs[:-2], x, failed=failed, **params)
 
         late: list[Any] = [lambda k=k: moved()[k] for k in range(len(outs) - 2)]
         late[at] = _slope(tangents[0], outs, x, failed, **_how(params))

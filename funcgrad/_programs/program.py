@@ -109,8 +109,7 @@ class Program:
         known: Any = self._derived
         if key not in known:
             known[key] = make()
-        derived_value: T = known[key]
-        return derived_value
+        return known[key]
 
     def specs(self) -> tuple[Spec, ...]:
         """The shape and dtype of every variable."""

@@ -44,7 +44,7 @@ from funcgrad._base.locks import cached_property
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import TracedValue
 from funcgrad._core.users_values import is_frozen
-from funcgrad._hooks.keys import KEY_USES, current_uses, witnessed
+from funcgrad._hooks.key_uses import KEY_USES, current_uses, witnessed
 from funcgrad._programs.program import Program
 from funcgrad._staging.lookups import INSPECTING, REFLECTIVE, Libraries, imported, line_of, lookups
 from funcgrad._staging.watch import ABSENT, PLAIN, Watch, entries, look

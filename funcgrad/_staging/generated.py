@@ -59,5 +59,4 @@ class Body:
         namespace = {"__name__": __name__, **self._names}
         exec(compile(text, f"funcgrad {name}", "exec"), namespace)
         # Popped: a function that its own globals hold would be freed by the collector only.
-        made: Callable[..., Any] = namespace.pop(name)
-        return made
+        return namespace.pop(name)

@@ -35,8 +35,8 @@ from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.trace import RAW, Value
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.keys import current_uses
-from funcgrad._hooks.results import WATCH, WATCHING
+from funcgrad._hooks.key_uses import current_uses
+from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
 from funcgrad._staging.capture import Capture
@@ -112,7 +112,7 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if WATCHING.begun and (watch := WATCH.get()) is not None:
-            return watch.called_jitted(self._function, self, args, kwargs)  # type: ignore[no-any-return]
+            return watch.called_jitted(self._function, self, args, kwargs)
         try:
             for entry in self._entries:
                 result: R = entry(args, kwargs)

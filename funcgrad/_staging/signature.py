@@ -14,7 +14,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import ProcessLock
 from funcgrad._core import pytrees
 from funcgrad._core.trace import Value
-from funcgrad._hooks.keys import testify
+from funcgrad._hooks.key_uses import testify
 from funcgrad._programs.program import Program
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Compile, ProgramCall

@@ -111,8 +111,7 @@ class Call(Whole):
         inner = [recorder.inner(arg) for arg in args]
         recording = self.record(inner, [operand >= 0 for operand in operands])
         check_closure(recorder.level, recording.outs)
-        results: list[Value] = recorder.append_whole(by_rules(recorder, recording), operands)
-        return results
+        return recorder.append_whole(by_rules(recorder, recording), operands)
 
     def record_linearly(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
         return self.record_in(recorder, args)

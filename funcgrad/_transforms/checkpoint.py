@@ -31,7 +31,7 @@ from funcgrad._core.trace import (
     running_traces,
 )
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import WATCH
+from funcgrad._hooks.result_watch import WATCH
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
 from funcgrad._transforms.accumulation import Variables, accumulate, finished
@@ -412,7 +412,6 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
 
         with_structure = WithAux(run)
         outs = _run(with_structure, values)
-        result: R = pytrees.unflatten(with_structure.aux, [wrap(out) for out in outs])
-        return result
+        return pytrees.unflatten(with_structure.aux, [wrap(out) for out in outs])
 
     return Transformed(checkpointed, "checkpoint", (checkpoint, (f,)))

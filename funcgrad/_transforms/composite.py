@@ -115,8 +115,7 @@ class Whole:
         operands = [recorder.index_of(arg) for arg in args]
         inner = [recorder.inner(arg) for arg in args]
         recording = self.record(inner, [operand >= 0 for operand in operands])
-        results: list[Value] = recorder.append_whole(recording, operands)
-        return results
+        return recorder.append_whole(recording, operands)
 
     def record_linearly(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
         """Record as ``record_in`` does, while a linear function of the arguments is transposed."""

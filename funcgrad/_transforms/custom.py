@@ -82,8 +82,7 @@ class _Custom(Generic[P, R]):
         call = self._call(function, signature, static)
         outs = bind_closure(call, values, meet)
         assert signature.result is not None
-        result: R = pytrees.unflatten(signature.result, [wrap(out) for out in outs])
-        return result
+        return pytrees.unflatten(signature.result, [wrap(out) for out in outs])
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return importable_name(self) or super().__reduce_ex__(protocol)

@@ -51,8 +51,7 @@ class CallSignature:
 
     def args(self, values: Sequence[Value]) -> tuple[Any, ...]:
         """Put values together to the trees of the arguments."""
-        args: tuple[Any, ...] = pytrees.unflatten(self.arguments, [wrap(x) for x in values])
-        return args
+        return pytrees.unflatten(self.arguments, [wrap(x) for x in values])
 
     def out(self, tree: Any) -> list[Value]:
         """Flatten a result to values, and keep its structure."""

@@ -27,7 +27,7 @@ from funcgrad._core.trace import (
     running_traces,
 )
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import choose, like, pair, released, values_of
 from funcgrad._transforms.callables import ArrayT, Auxiliary, Result
 from funcgrad._transforms.composite import Whole, meet

@@ -219,8 +219,7 @@ class FrozenCall(Call):
 
     @property
     def name(self) -> str:
-        name: str = self.signature.name
-        return name
+        return self.signature.name
 
     @property
     def origin(self) -> Hashable:
@@ -342,8 +341,7 @@ class Knot:
     def run(self, args: Sequence[Value]) -> list[Value]:
         """The results for arguments given within its own rules."""
         values = [*map(concrete, args), *self._body.closed]
-        results: list[Value] = self._body.program.evaluate(values)
-        return results
+        return self._body.program.evaluate(values)
 
 
 def key_of(call: Call, values: Sequence[Value]) -> Hashable:

@@ -18,7 +18,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad._core.trace import Value, concrete
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.structural import reshape
 from funcgrad._transforms.arguments import (
     check_argnums,

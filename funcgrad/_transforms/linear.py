@@ -21,7 +21,7 @@ from funcgrad._core.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad._core.specs import dtype_of, shape_of, spec_of
 from funcgrad._core.structure.structures import Trait
 from funcgrad._core.trace import RAW, Value
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import choose, values_of
 from funcgrad._transforms.composite import Whole
 from funcgrad._transforms.factors import Outline, fit_tangent, zeros_like

@@ -484,8 +484,7 @@ class Several:
         pull = self.primitive.differential.pull
         if pull is not None:
             full = tuple(fitted_present(cts, outs))
-            pulled: Sequence[Any] = pull(full, tuple(outs), *primals, **self.params)
-            return pulled
+            return pull(full, tuple(outs), *primals, **self.params)
         followed = [k for k, x in enumerate(primals) if is_inexact(dtype_of(x))]
         return _transposed(replace(self, primals=primals, outs=outs).push, primals, followed, cts)
 

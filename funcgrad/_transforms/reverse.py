@@ -17,7 +17,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.specs import dtype_of, spec_of
 from funcgrad._core.trace import Value, begin_level
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import (
     check_argnums,
     check_complex,

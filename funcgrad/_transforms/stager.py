@@ -204,8 +204,7 @@ class Stager(Trace):
         """Evaluate, and append an equation."""
         deputy = delegate(self)
         if deputy is not None:
-            borrowed: Value = deputy.process(primitive, args, params)
-            return borrowed
+            return deputy.process(primitive, args, params)
         self.check(*args)
         if EFFECT in primitive.traits and primitive.is_foreign and type(args[0]) in RAW:
             return self._run_later(primitive, args, _hashable(params))
@@ -239,8 +238,7 @@ class Stager(Trace):
         """Evaluate, and append a call as one equation, which keeps its rules."""
         deputy = delegate(self, call.is_linear)
         if deputy is not None:
-            borrowed: list[Value] = deputy.process_call(call, args)
-            return borrowed
+            return deputy.process_call(call, args)
         if holds_linear(self):
             with within_linear():
                 return self.process_call(call, args)

@@ -28,5 +28,4 @@ def stop_gradient(tree: T) -> T:
     >>> fg.grad(lambda x: x * fg.stop_gradient(x))(3.0)
     Tensor(3.0)
     """
-    result: T = pytrees.map(lambda leaf: apply(unfollowed, leaf), tree)
-    return result
+    return pytrees.map(lambda leaf: apply(unfollowed, leaf), tree)

@@ -48,8 +48,7 @@ class Tape:
         while aside is not None:
             tape, entries, aside = aside
             if tape is self:
-                context_entries: list[Any] | None = entries
-                return context_entries
+                return entries
         if self.entries is None:
             raise escaped()
         return self.entries

@@ -27,7 +27,7 @@ from funcgrad._base.users_line import shorten
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, is_inexact
 from funcgrad._core.trace import Value, concrete
-from funcgrad._hooks.results import WATCH, WATCHING
+from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._transforms.arguments import like
 from funcgrad.tensor.tensor import wrap
 
@@ -113,8 +113,7 @@ class Watched(Transformed[P, R]):
         try:
             if not WATCHING.begun or (watch := WATCH.get()) is None:
                 return self._call(*args, **kwargs)
-            result: R = watch.called(self._operation, self._call, args, kwargs)
-            return result
+            return watch.called(self._operation, self._call, args, kwargs)
         except Exception as error:
             shorten(error)
             raise

@@ -24,8 +24,8 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Trait
 from funcgrad._core.trace import NUMBERS, Raw, Trace, Value, begin_level, bind
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hooks.keys import repetition
-from funcgrad._hooks.results import watched_by
+from funcgrad._hooks.key_uses import repetition
+from funcgrad._hooks.result_watch import watched_by
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.composite import Whole
 from funcgrad._transforms.tracer import Tracer

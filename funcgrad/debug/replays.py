@@ -28,8 +28,8 @@ from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hooks.keys import repetition
-from funcgrad._hooks.results import ResultWatch, watched_by
+from funcgrad._hooks.key_uses import repetition
+from funcgrad._hooks.result_watch import ResultWatch, watched_by
 from funcgrad._transforms.arguments import leaf_names
 from funcgrad._transforms.composite import Whole
 from funcgrad._transforms.tracer import Tracer

@@ -25,7 +25,7 @@ import numpy as np
 from funcgrad._base.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
 from funcgrad._core import pytrees
 from funcgrad._core.trace import Raw
-from funcgrad._hooks.results import WATCH, WATCHING, ResultWatch, unwatched, watched_by
+from funcgrad._hooks.result_watch import WATCH, WATCHING, ResultWatch, unwatched, watched_by
 from funcgrad._staging.jit import Jitted
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.transformed import Transformed

@@ -167,8 +167,7 @@ def is_infinite(x: Raw) -> Mask:
     array = np.asarray(x)
     if array.dtype.kind not in "fc":
         return np.zeros(array.shape, np.bool_)
-    mask: Mask = np.isinf(array) & ~np.isnan(array)
-    return mask
+    return np.isinf(array) & ~np.isnan(array)
 
 
 def _to_blame(

@@ -103,8 +103,7 @@ def sides(x: Tensor | Ends, low: Ends, high: Ends) -> Tensor:
     """The sides of numbers between their bounds, which may be infinite."""
     is_low, is_high = x <= low + _slack(low), x >= high - _slack(high)
     low_side, high_side = fnp.where(is_high, 2.0, -1.0), fnp.where(is_high, 1.0, 0.0)
-    both: Tensor = fnp.where(is_low, low_side, high_side)
-    return both
+    return fnp.where(is_low, low_side, high_side)
 
 
 def _slack(bound: Ends) -> Ends:

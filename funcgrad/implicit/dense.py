@@ -64,8 +64,7 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
 
     def column(unit: Tensor) -> Tensor:
         image = unknown.values(matvec(join(unravel(unit))), "the result of matvec")
-        image_vector: Tensor = tree.ravel(_real_parts(unknown.tree(image))[0])[0]
-        return image_vector
+        return tree.ravel(_real_parts(unknown.tree(image))[0])[0]
 
     if not vector.size:
         return unknown.tree(values)

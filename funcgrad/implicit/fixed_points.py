@@ -20,7 +20,7 @@ from funcgrad._control.carried_types import AnyNumber, Containers, ParametricFun
 from funcgrad._control.carry import count_of, placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core import pytrees
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError
 from funcgrad.implicit.dense import dense_solve

@@ -317,7 +317,7 @@ def _solved(
 def _operator(name: str, word: str, a: Tree) -> Callable[[Any], Any]:
     """Convert a matrix to a linear function; return a function unchanged."""
     if callable(a) and not isinstance(a, Tensor):
-        return a  # type: ignore[no-any-return]  # what users give
+        return a
     matrix = fnp.asarray(a)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise MatrixShapeError(
@@ -418,5 +418,4 @@ def _least_in_krylov_space(problem: _Problem, r: Tensor, size: Tensor, most: int
     # A singular matrix gives a column of zeros: then the residual shows that there is no solution.
     upper = upper + fnp.diag((fnp.diagonal(upper) == 0.0).astype(dtype))
     y = fnp.linalg.solve(upper, size * q[0].conj())
-    change: Tensor = y @ basis[:-1]
-    return change
+    return y @ basis[:-1]

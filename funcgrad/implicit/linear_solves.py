@@ -22,7 +22,7 @@ import numpy as np
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.trace import Value, concrete
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.composite import meet
 from funcgrad._transforms.factors import fit_tangent, zeros_like

@@ -36,8 +36,7 @@ def free_in(sides: Sequence[Value], slopes: Sequence[Value]) -> list[Value]:
 
 def _free(side: Tensor, slope: Tensor) -> Tensor:
     is_held = (fnp.real(side * slope) < 0.0) | (fnp.real(side) == 2.0)
-    free: Tensor = fnp.where(is_held, 0.0, 1.0).astype(side.dtype)
-    return free
+    return fnp.where(is_held, 0.0, 1.0).astype(side.dtype)
 
 
 def held(values: Sequence[Value], free: Sequence[Value]) -> list[Value]:

@@ -22,7 +22,7 @@ from funcgrad._control.carried_types import AnyNumber, Containers, State
 from funcgrad._control.carry import handed
 from funcgrad._core import pytrees
 from funcgrad._core.trace import RAW, Value
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.structural import unfollowed
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.arguments import check_function, values_of

@@ -141,8 +141,7 @@ class SolutionCall(JvpCall):
             outs = meet(self, [*zeros, *params])
         operands = [recorder.index_of(arg) for arg in args]
         recording = by_rules(recorder, Recording(outs, pull, push))
-        results: list[Value] = recorder.append_whole(recording, operands)
-        return results
+        return recorder.append_whole(recording, operands)
 
     def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
         unbatched = self.signature
@@ -213,16 +212,12 @@ class SolutionCall(JvpCall):
             args, more = values[: sizes.args], values[sizes.args : known]
             pairs = zip(args, values[known : known + sizes.args], strict=True)
             tangents = [zeros_like(x) if t is None else t for x, t in pairs]
-            results: list[Value] = rules[0]([*args, *tangents], more)
-            return results
+            return rules[0]([*args, *tangents], more)
 
         def transposed(values: Sequence[Value]) -> list[Value]:
             param_count = sizes.args - signature.linear
             operands = [*values[:param_count], *values[param_count + sizes.closed :]]
-            pulled: list[Value] = rules[1](
-                operands, values[param_count : param_count + sizes.closed]
-            )
-            return pulled
+            return rules[1](operands, values[param_count : param_count + sizes.closed])
 
         return cls(
             lambda values: function(values[: sizes.args], values[sizes.args :]),

@@ -218,8 +218,7 @@ def least_squares(
         def half_square(x: Tree) -> Any:
             return 0.5 * sum([fnp.sum(fnp.square(leaf)) for leaf in pytrees.leaves(residuals(x))])
 
-        slope: Callable[[Any], Any] = grad(half_square)
-        return slope
+        return grad(half_square)
 
     return _minimum("least_squares", f, gradient, solver, tangent_solve, failed, bounds, tol)
 

@@ -95,8 +95,7 @@ def _backward(
             return [by.astype(real_dtype([k])) * k for k in slope]
 
         (time_ct,) = vjp(moved, fnp.zeros((), times.dtype))[1](adjoint)
-        of_by: Tensor = time_ct
-        return of_by
+        return time_ct
 
     def back(
         carry: tuple[Leaves, Leaves], slices: tuple[Leaves, Leaves, Tensor, Tensor]

@@ -17,7 +17,7 @@ from funcgrad._control.carried_types import AnyNumber, Containers, ParametricSlo
 from funcgrad._control.carry import count_of, placed
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
-from funcgrad._hooks.results import watched
+from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of

@@ -65,8 +65,7 @@ def solution(
 
     # A step of size 0 changes no number, and its derivatives are those of the solution, up to the
     # order of the method.
-    moves: Leaves = vmap(moved)(outcome.leaves, fixed, times - fixed - delay)
-    return moves
+    return vmap(moved)(outcome.leaves, fixed, times - fixed - delay)
 
 
 def _check(outcome: Outcome, settings: Settings) -> None:

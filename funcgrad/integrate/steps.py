@@ -143,8 +143,7 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
     def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
         def goes_on(fields: tuple[object, ...]) -> Tensor:
             state = State(*fields)  # type: ignore[arg-type]  # a plain tuple, which loops know best
-            more: Tensor = (way * (time - state.end) > 0) & (state.status == 0)
-            return more
+            return (way * (time - state.end) > 0) & (state.status == 0)
 
         def step(fields: tuple[object, ...]) -> tuple[object, ...]:
             state = State(*fields)  # type: ignore[arg-type]  # as above
@@ -237,8 +236,7 @@ def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> T
     by_error = known**exponent / SAFETY
     smooth = fnp.clip(by_error / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
     smooth = fnp.where(state.refused, fnp.maximum(smooth, 1.0), smooth)
-    next_size: Tensor = size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
-    return next_size
+    return size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
 
 
 def _first_size(
@@ -264,8 +262,7 @@ def _first_size(
     by_bend = (0.01 / fnp.where(straight, 1.0, greatest)) ** (1 / ORDER)
     second = fnp.where(straight, fnp.maximum(1e-6, 1e-3 * size), by_bend)
     most = fnp.minimum(fnp.minimum(100 * size, second), settings.hmax)
-    first_size: Tensor = fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
-    return first_size
+    return fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
 
 
 def _norm(

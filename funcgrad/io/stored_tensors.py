@@ -77,8 +77,7 @@ def restored(array: Array, kind: str) -> Tensor | bool | int | float | complex:
     if kind in PAIRS and array.dtype == np.float64 and array.shape[-1:] == (2,):
         array = array.reshape(-1).view(np.complex128).reshape(array.shape[:-1])
     if kind in _NUMBERS and not array.ndim:
-        number: bool | int | float | complex = _NUMBERS[kind](array.item())
-        return number
+        return _NUMBERS[kind](array.item())
     return wrap(array if array.ndim else array[()])
 
 

@@ -44,8 +44,7 @@ def relu(x: ArrayLike) -> Tensor:
     >>> relu([-1.0, 0.0, 2.0])
     Tensor([0., 0., 2.])
     """
-    result: Tensor = apply1(act.relu, x)
-    return result
+    return apply1(act.relu, x)
 
 
 @answering
@@ -71,8 +70,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     Tensor([-0.1,  0. ,  2. ])
     """
     value, slope = real_numbers("leaky_relu", x, negative_slope)
-    result: Tensor = fnp.where(value > 0, value, slope * value)
-    return result
+    return fnp.where(value > 0, value, slope * value)
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
@@ -103,8 +101,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
     """
     value, factor = real_numbers("elu", x, alpha)
     negative_part = fnp.where(value > 0, 0, value)  # the exponential might overflow
-    result: Tensor = fnp.where(value > 0, value, factor * fnp.expm1(negative_part))
-    return result
+    return fnp.where(value > 0, value, factor * fnp.expm1(negative_part))
 
 
 def sigmoid(x: ArrayLike) -> Tensor:
@@ -124,8 +121,7 @@ def sigmoid(x: ArrayLike) -> Tensor:
     >>> sigmoid([-inf, 0.0, inf])
     Tensor([0. , 0.5, 1. ])
     """
-    result: Tensor = apply1(act.sigmoid, x)
-    return result
+    return apply1(act.sigmoid, x)
 
 
 def log_sigmoid(x: ArrayLike) -> Tensor:
@@ -163,8 +159,7 @@ def softplus(x: ArrayLike) -> Tensor:
     >>> softplus([-1000.0, 0.0, 1000.0])
     Tensor([0.00000000e+00, 6.93147181e-01, 1.00000000e+03])
     """
-    result: Tensor = apply1(act.softplus, x)
-    return result
+    return apply1(act.softplus, x)
 
 
 def silu(x: ArrayLike) -> Tensor:
@@ -188,8 +183,7 @@ def silu(x: ArrayLike) -> Tensor:
     >>> silu([0.0, 1.0])
     Tensor([0.        , 0.73105858])
     """
-    result: Tensor = apply1(act.silu, x)
-    return result
+    return apply1(act.silu, x)
 
 
 swish: Final = silu
@@ -219,8 +213,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Tensor:
     >>> gelu([-inf, 0.0, 1.0], approximate=False)
     Tensor([-0.        ,  0.        ,  0.84134475])
     """
-    result: Tensor = apply1(act.gelu_tanh if approximate else act.gelu, x)
-    return result
+    return apply1(act.gelu_tanh if approximate else act.gelu, x)
 
 
 @answering
@@ -333,8 +326,7 @@ def sparsemax(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     inside = fnp.where(support, relative, 0)
     # Equal logits are all in the support or all outside, so it has as many elements as were chosen.
     level = (fnp.sum(inside, axis=place, keepdims=True) - 1) / number.astype(inside.dtype)
-    result: Tensor = fnp.where(support, relative - level, 0)
-    return result
+    return fnp.where(support, relative - level, 0)
 
 
 @answering

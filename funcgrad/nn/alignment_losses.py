@@ -195,11 +195,9 @@ def _spelled(logs: Tensor, numbers: Tensor, counts: Tensor, is_time: Tensor, bla
     (blanks, ends), _ = scan(step, (start, start[..., 1:]), xs)
     both = _either(blanks, fnp.concatenate([never, ends], axis=-1))
     total = fnp.take_along_axis(both, counts[..., None], axis=-1)[..., 0]
-    loss: Tensor = fnp.where(total == -np.inf, np.inf, -total)
-    return loss
+    return fnp.where(total == -np.inf, np.inf, -total)
 
 
 def _either(x: Tensor, y: Tensor) -> Tensor:
     """The logarithm of the sum of two probabilities."""
-    result: Tensor = fnp.logaddexp(x, y)
-    return result
+    return fnp.logaddexp(x, y)

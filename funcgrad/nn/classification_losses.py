@@ -103,8 +103,7 @@ def _sides(scores: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
 def _binary(size: Tensor, unlikely: Tensor) -> Tensor:
     """The cross-entropy; no share of an infinite cost costs nothing."""
     cost = fnp.where((unlikely == 0) & (size == np.inf), 0, size)
-    total: Tensor = unlikely * cost + softplus(-size)
-    return total
+    return unlikely * cost + softplus(-size)
 
 
 @answering
@@ -185,8 +184,7 @@ def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
     other = fnp.power(wrong, power) * _binary(apart, unlikely)
     amiss = fnp.where(is_right, 1, unlikely)
     beyond = fnp.where(is_far, size, 1) * fnp.power(amiss, 1 + power)
-    result: Tensor = fnp.where(is_right, right, fnp.where(is_far, beyond, other))
-    return result
+    return fnp.where(is_right, right, fnp.where(is_far, beyond, other))
 
 
 @answering
@@ -269,8 +267,7 @@ def _margin(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
     is_right = positions == classes.reshape((-1,) + (1,) * (relative.ndim - place - 1))
     right = fnp.sum(fnp.where(is_right, relative, 0), axis=place)
     others = fnp.logsumexp(fnp.where(is_right, -np.inf, relative), axis=place)
-    result: Tensor = right - others
-    return result
+    return right - others
 
 
 @answering

@@ -216,5 +216,4 @@ def _finished(filtered: Value, bias: ArrayLike | None, single: bool, name: str) 
                 f" so it has to have {shape[1:2]}."
             )
         filtered = add(filtered, reshape(offsets, shape=(shape[1], *(1,) * (len(shape) - 2))))
-    result: Tensor = wrap(reshape(filtered, shape=shape[1:]) if single else filtered)
-    return result
+    return wrap(reshape(filtered, shape=shape[1:]) if single else filtered)

@@ -80,8 +80,7 @@ def dropout(x: ArrayLike, rate: float, key: Key = UNSAID) -> Tensor:
     uniform = standard_uniform(known, value.shape, np.dtype(np.float64), "dropout")
     if probability == 1:
         return fnp.zeros_like(value)
-    result: Tensor = fnp.where(uniform < probability, 0, value / (1 - probability))
-    return result
+    return fnp.where(uniform < probability, 0, value / (1 - probability))
 
 
 def said_key(key: Key, rate: float, operation: str, name: str = "key") -> ArrayLike | None:

@@ -133,8 +133,7 @@ def _cosine(
 def _direction(x: Tensor, axis: int) -> Tensor:
     """Vectors of length 1, or 0 where they are 0."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    turned: Tensor = wrap(directed(np.ones(shape, x.dtype), x, axis=(axis,)))
-    return turned
+    return wrap(directed(np.ones(shape, x.dtype), x, axis=(axis,)))
 
 
 @answering
@@ -274,5 +273,4 @@ def ntxent(
     others = fnp.logsumexp(fnp.where(is_other, nearness, -np.inf), axis=-1, keepdims=True)
     costs = fnp.where(is_alike, softplus(others - nearness), 0)
     count = fnp.maximum(fnp.sum(is_alike, axis=-1), 1).astype(vectors.dtype)
-    loss: Tensor = fnp.sum(costs, axis=-1) / count
-    return loss
+    return fnp.sum(costs, axis=-1) / count

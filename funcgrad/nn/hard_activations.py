@@ -77,8 +77,7 @@ def hard_sigmoid(x: ArrayLike) -> Tensor:
     """
     value = wrap(real_value(x, "hard_sigmoid"))
     inner = fnp.where(fnp.abs(value) >= 3, 0, value)
-    result: Tensor = fnp.where(value <= -3, 0, fnp.where(value >= 3, 1, (inner + 3) / 6))
-    return result
+    return fnp.where(value <= -3, 0, fnp.where(value >= 3, 1, (inner + 3) / 6))
 
 
 def hard_silu(x: ArrayLike) -> Tensor:
@@ -105,10 +104,7 @@ def hard_silu(x: ArrayLike) -> Tensor:
     """
     value = wrap(real_value(x, "hard_silu"))
     inner = fnp.where(fnp.abs(value) >= 3, 0, value)  # the square of large numbers overflows
-    result: Tensor = fnp.where(
-        value <= -3, 0, fnp.where(value >= 3, value, inner * (inner + 3) / 6)
-    )
-    return result
+    return fnp.where(value <= -3, 0, fnp.where(value >= 3, value, inner * (inner + 3) / 6))
 
 
 hard_swish: Final = hard_silu
@@ -116,5 +112,4 @@ hard_swish: Final = hard_silu
 
 def _between(value: Tensor, low: float, high: float) -> Tensor:
     """Clip, without a derivative at the ends: comparisons keep NaN in the innermost branch."""
-    result: Tensor = fnp.where(value <= low, low, fnp.where(value >= high, high, value))
-    return result
+    return fnp.where(value <= low, low, fnp.where(value >= high, high, value))

@@ -198,8 +198,7 @@ def called(
         options["key"] = folded
     try:
         if train is not None:
-            result: tuple[Any, Any] = train(x, state, **options)
-            return result
+            return train(x, state, **options)
         return layer(x, *(() if state is None else (state,)), **options), state
     except FuncgradError as error:
         error.add_note(f"In layer {position}, {type(layer).__name__}.")

@@ -170,8 +170,7 @@ def mask_of(operation: str, where: ArrayLike | None, shape: Shape) -> Tensor | N
             f"{operation}: the mask where= of shape {shape_of(mask)} does not broadcast to {shape},"
             " the shape of the numbers of which it says whether they count."
         )
-    mask_as_tensor: Tensor = fnp.broadcast_to(mask, shape)
-    return mask_as_tensor
+    return fnp.broadcast_to(mask, shape)
 
 
 def masked(x: Tensor, counted: Tensor | None) -> Tensor:
@@ -182,8 +181,7 @@ def masked(x: Tensor, counted: Tensor | None) -> Tensor:
     """
     if counted is None:
         return x
-    result: Tensor = fnp.where(counted, x, np.zeros((), x.dtype))
-    return result
+    return fnp.where(counted, x, np.zeros((), x.dtype))
 
 
 def widened_mask(counted: Tensor | None, axis: int | tuple[int, ...]) -> Any:

@@ -90,8 +90,7 @@ def one_hot(
     classes = np.asarray(made(np.arange, "one_hot", count)).reshape(
         (count,) + (1,) * (len(shape) - place)
     )
-    hot: Tensor = wrap(cast(equal(positions, classes), dtype=kind))
-    return hot
+    return wrap(cast(equal(positions, classes), dtype=kind))
 
 
 @answering
@@ -196,8 +195,7 @@ def _of_numbers(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
     positions = reshape(numbers, shape=(*shape[:place], 1, *shape[place + 1 :]))
     chosen = take_along_axis(relative, positions, place, unique=True)
     cost = log_total(relative, (place,), keepdims=True) - chosen
-    result: Tensor = wrap(reshape(cost, shape=shape[:place] + shape[place + 1 :]))
-    return result
+    return wrap(reshape(cost, shape=shape[:place] + shape[place + 1 :]))
 
 
 def _of_weights(scores: Tensor, weights: Tensor, place: int) -> Tensor:
@@ -206,8 +204,7 @@ def _of_weights(scores: Tensor, weights: Tensor, place: int) -> Tensor:
     costs = log_total(relative, (place,), keepdims=True) - relative
     impossible = logical_and(equal(weights, 0), equal(costs, np.inf))  # 0 * inf, costs nothing
     total = reduce_sum(weights * chosen_where(impossible, 0, costs), axis=(place,), keepdims=False)
-    result: Tensor = wrap(total)
-    return result
+    return wrap(total)
 
 
 def _check_shape_of_labels(labels: Shape, logits: Shape, axis: int) -> None:

@@ -259,8 +259,7 @@ def _scale(constant: Tensor, axes: tuple[int, ...], matters_when_small: bool) ->
     is_far = (largest > limits.max**0.25) & (largest < np.inf)
     if matters_when_small:
         is_far |= (largest < limits.tiny**0.25) & (largest > 0)
-    scale: Tensor = fnp.where(is_far, largest, 1)
-    return scale
+    return fnp.where(is_far, largest, 1)
 
 
 def widened(value: Tensor) -> Tensor:

@@ -85,5 +85,4 @@ def dice_loss(
     wrong = wrong + other_weight * fnp.sum((1 - shares) * truths, axis=axes)
     whole = both + wrong + extra
     is_empty = whole == 0
-    loss: Tensor = fnp.where(is_empty, 0, wrong / fnp.where(is_empty, 1, whole))
-    return loss
+    return fnp.where(is_empty, 0, wrong / fnp.where(is_empty, 1, whole))

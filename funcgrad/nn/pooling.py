@@ -80,8 +80,7 @@ def max_pool(
         sliding_windows, value, window, stride, padding, dilation, least, "max_pool"
     )
     lead = len(shape_of(value)) - len(sizes)
-    result: Tensor = fnp.max(wrap(parts), tuple(range(lead, lead + len(sizes))))
-    return result
+    return fnp.max(wrap(parts), tuple(range(lead, lead + len(sizes))))
 
 
 @answering
@@ -163,8 +162,7 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
 
     def mean(region: Value, sizes: Shape, strides: Shape) -> Tensor:
         sums = window_sums(region, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
-        means: Tensor = wrap(sums) / prod(sizes)
-        return means
+        return wrap(sums) / prod(sizes)
 
     pooled = _summable(value)
     for axis, stretches in enumerate(axes):  # the mean of a box is one of means along its axes
@@ -193,8 +191,7 @@ def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     def greatest(region: Value, sizes: Shape, strides: Shape) -> Tensor:
         windows = sliding_windows(region, sizes=sizes, strides=strides, dilations=(1,) * len(sizes))
         lead = len(shape_of(region)) - len(sizes)
-        maxima: Tensor = fnp.max(wrap(windows), tuple(range(lead, lead + len(sizes))))
-        return maxima
+        return fnp.max(wrap(windows), tuple(range(lead, lead + len(sizes))))
 
     return _put_together(value, _stretches(value, output_size, "adaptive_max_pool"), greatest)
 
@@ -251,10 +248,7 @@ def _put_together(
     together = fnp.stack(parts).reshape((*map(len, axes), *parts[0].shape))
     order = [position for axis in range(rank) for position in (rank + len(lead) + axis, axis)]
     turned = fnp.transpose(together, (*range(rank, rank + len(lead)), *order))
-    result: Tensor = turned.reshape(
-        (*lead, *[len(stretches) * stretches[0].times for stretches in axes])
-    )
-    return result
+    return turned.reshape((*lead, *[len(stretches) * stretches[0].times for stretches in axes]))
 
 
 def _summable(value: Value) -> Value:
@@ -267,8 +261,7 @@ def _summable(value: Value) -> Value:
 
 def _as_mean(means: Tensor, value: Value) -> Tensor:
     """Convert means to the precision of the numbers that were averaged."""
-    result: Tensor = means.astype(np.float16) if dtype_of(value) == np.float16 else means
-    return result
+    return means.astype(np.float16) if dtype_of(value) == np.float16 else means
 
 
 def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:

@@ -77,8 +77,7 @@ def celu(x: ArrayLike, *, alpha: ArrayLike = 1.0) -> Tensor:
     value, width = real_numbers("celu", x, alpha)
     ratio = fnp.where(value > 0, 0, value) / width
     near = fnp.where(ratio < -_FAR, -_FAR, ratio)  # no product of infinity and 0
-    result: Tensor = fnp.where(value > 0, value, width * fnp.expm1(near))
-    return result
+    return fnp.where(value > 0, value, width * fnp.expm1(near))
 
 
 def mish(x: ArrayLike) -> Tensor:
@@ -103,8 +102,7 @@ def mish(x: ArrayLike) -> Tensor:
     """
     value = wrap(real_value(x, "mish"))
     near = fnp.where(fnp.abs(value) > _FAR, -_FAR, value)  # no product of infinity and 0
-    result: Tensor = fnp.where(value > _FAR, value, near * fnp.tanh(softplus(near)))
-    return result
+    return fnp.where(value > _FAR, value, near * fnp.tanh(softplus(near)))
 
 
 def softsign(x: ArrayLike) -> Tensor:
@@ -127,10 +125,9 @@ def softsign(x: ArrayLike) -> Tensor:
     is_small = fnp.abs(value) <= 1
     small, large = fnp.where(is_small, value, 0), fnp.where(is_small, 1, value)
     inverse = 1 / large  # infinity divided by infinity has no value
-    result: Tensor = fnp.where(
+    return fnp.where(
         is_small, small / (1 + fnp.abs(small)), fnp.sign(large) / (1 + fnp.abs(inverse))
     )
-    return result
 
 
 @answering
@@ -160,5 +157,4 @@ def squareplus(x: ArrayLike, *, width: ArrayLike = 4.0) -> Tensor:
     value, bend = real_numbers("squareplus", x, width)
     size = fnp.where(value < 0, -value, value)
     larger = size / 2 + fnp.hypot(value, fnp.sqrt(bend)) / 2  # the product of both roots is bend/4
-    result: Tensor = fnp.where(value < 0, bend / 4 / larger, larger)
-    return result
+    return fnp.where(value < 0, bend / 4 / larger, larger)

@@ -243,7 +243,7 @@ _LATE = _LateNames(__name__, {
         "digitize lexsort partition searchsorted sort sort_complex unique unique_all "
         "unique_counts unique_inverse unique_values",
     "subscripts": "einsum einsum_path",
-    "tapers": "bartlett blackman hamming hanning i0 kaiser",
+    "window_functions": "bartlett blackman hamming hanning i0 kaiser",
     "trigonometry": "acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh "
         "atan atan2 atanh cos cosh deg2rad degrees hypot rad2deg radians sin sinc "
         "sinh tan tanh",

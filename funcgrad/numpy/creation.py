@@ -62,8 +62,7 @@ def array(
         return made
     if least > 64:
         raise ShapeError(f"array: an array has 64 axes at most, not ndmin={least}.")
-    result: Tensor = wrap(reshape(made, shape=(1,) * (least - made.ndim) + made.shape))
-    return result
+    return wrap(reshape(made, shape=(1,) * (least - made.ndim) + made.shape))
 
 
 def asarray(
@@ -285,8 +284,7 @@ def full(
     wanted = shape_argument(shape, "full")
     if broadcast_shapes("full", shape_of(value), wanted) != wanted:
         raise ShapeError(f"full: a value of shape {shape_of(value)} does not fit {wanted}.")
-    result: Tensor = wrap(broadcast_to(value, shape=wanted))
-    return result
+    return wrap(broadcast_to(value, shape=wanted))
 
 
 def _float_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:

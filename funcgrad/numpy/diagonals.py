@@ -66,8 +66,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     Tensor([1., 4.])
     """
     value = operand(a, "diagonal")
-    result: Tensor = wrap(_diagonal(value, offset, axis1, axis2, "diagonal"))
-    return result
+    return wrap(_diagonal(value, offset, axis1, axis2, "diagonal"))
 
 
 @answering
@@ -122,8 +121,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     sized((size, size), "diagflat")
     flat = reshape(value, shape=(count,))
     rows, columns = steps + max(-k, 0), steps + max(k, 0)
-    result: Tensor = wrap(deposit(flat, rows, columns, axis=0, unique=True, shape=(size, size)))
-    return result
+    return wrap(deposit(flat, rows, columns, axis=0, unique=True, shape=(size, size)))
 
 
 def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
@@ -165,8 +163,7 @@ def tril(m: ArrayLike, k: int = 0) -> Tensor:
             [3., 4.]])
     """
     value, lower = _triangle(m, _known(k, "tril"), "tril")
-    result: Tensor = wrap(where(lower, value, np.zeros((), dtype_of(value))))
-    return result
+    return wrap(where(lower, value, np.zeros((), dtype_of(value))))
 
 
 def triu(m: ArrayLike, k: int = 0) -> Tensor:
@@ -179,8 +176,7 @@ def triu(m: ArrayLike, k: int = 0) -> Tensor:
             [0., 4.]])
     """
     value, below = _triangle(m, _known(k, "triu") - 1, "triu")
-    result: Tensor = wrap(where(below, np.zeros((), dtype_of(value)), value))
-    return result
+    return wrap(where(below, np.zeros((), dtype_of(value)), value))
 
 
 def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = False) -> Tensor:
@@ -197,8 +193,7 @@ def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = Fals
     if len(shape) != 1:
         raise ShapeError(f"vander: the array has to be 1-d, not of the shape {shape}.")
     exponents = made(np.arange, "vander", shape[0] if N is None else natural(N, "vander", "N"))
-    result: Tensor = value[:, None] ** (exponents if increasing else exponents[::-1])
-    return result
+    return value[:, None] ** (exponents if increasing else exponents[::-1])
 
 
 def _triangle_indices(

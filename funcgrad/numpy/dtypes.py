@@ -53,8 +53,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     >>> result_type(int64, float32)
     dtype('float64')
     """
-    dtype: np.dtype[Any] = np.result_type(*map(_bare, arrays_and_dtypes))
-    return dtype
+    return np.result_type(*map(_bare, arrays_and_dtypes))
 
 
 def can_cast(from_: Any, to: DTypeLike, casting: Any = "safe") -> Any:
@@ -101,8 +100,7 @@ def common_type(*arrays: ArrayLike) -> type[np.inexact[Any]]:
     dtypes = [dtype_of(operand(a, "common_type")) for a in arrays]
     if any(dtype.kind == "b" for dtype in dtypes):
         raise DtypeError("common_type: truth values are no numbers; cast them.")
-    scalar_type: type[np.inexact[Any]] = np.common_type(*[np.empty(0, dtype) for dtype in dtypes])
-    return scalar_type
+    return np.common_type(*[np.empty(0, dtype) for dtype in dtypes])
 
 
 def min_scalar_type(a: ArrayLike) -> np.dtype[Any]:

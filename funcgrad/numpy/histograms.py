@@ -75,8 +75,7 @@ def bincount(
     length = natural(minlength, "bincount", "minlength")
     places = places.astype(np.intp)
     if weights is None or not places.size:
-        counted: Tensor = wrap(np.bincount(places, minlength=length))
-        return counted
+        return wrap(np.bincount(places, minlength=length))
     amounts = asarray(operand(weights, "bincount"))
     if amounts.dtype.kind == "c":
         raise DtypeError("bincount: weights have to be real, not complex: sum both parts apart.")
@@ -85,8 +84,7 @@ def bincount(
             f"bincount: weights of the shape {amounts.shape} do not fit x, of {places.shape}."
         )
     size = int(np.max(places, initial=length - 1)) + 1
-    result: Tensor = zeros(size).at[places].add(astype(amounts, np.float64))
-    return result
+    return zeros(size).at[places].add(astype(amounts, np.float64))
 
 
 def histogram_bin_edges(
@@ -314,8 +312,7 @@ def _places(x: Tensor, edges: Tensor) -> Tensor:
     count = edges.size - 1
     place = searchsorted(edges, x, "right") - 1
     place = where(x == edges[-1], count - 1, place)
-    bins: Tensor = where((place < 0) | (place >= count) | isnan(x), count, place)
-    return bins
+    return where((place < 0) | (place >= count) | isnan(x), count, place)
 
 
 def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:

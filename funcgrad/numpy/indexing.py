@@ -157,8 +157,7 @@ def put_along_axis(
     value, axis = _raveled("put_along_axis", value, chosen, axis)
     key: list[Any] = list(np.ix_(*[np.arange(n) for n in shape_of(value)]))
     key[axis] = chosen
-    result: Tensor = at(wrap(value))[tuple(key)].set(values)
-    return result
+    return at(wrap(value))[tuple(key)].set(values)
 
 
 def _raveled(
@@ -323,8 +322,7 @@ def argwhere(a: ArrayLike) -> Tensor:
     Tensor([[0, 1],
             [1, 0]])
     """
-    positions: Tensor = wrap(np.argwhere(revealed(a, "argwhere")))
-    return positions
+    return wrap(np.argwhere(revealed(a, "argwhere")))
 
 
 def flatnonzero(a: ArrayLike) -> Tensor:
@@ -335,8 +333,7 @@ def flatnonzero(a: ArrayLike) -> Tensor:
     >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]])
     Tensor([1, 2])
     """
-    positions: Tensor = wrap(np.flatnonzero(revealed(a, "flatnonzero")))
-    return positions
+    return wrap(np.flatnonzero(revealed(a, "flatnonzero")))
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:

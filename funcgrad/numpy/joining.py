@@ -229,8 +229,7 @@ def _block(arrays: ArrayLike, depth: int, rank: int) -> Tensor:
         raise ShapeError("block: the lists have to be nested equally deep everywhere.")
     value = operand(arrays, "block")
     shape = shape_of(value)
-    result: Tensor = wrap(reshape(value, shape=(1,) * (rank - len(shape)) + shape))
-    return result
+    return wrap(reshape(value, shape=(1,) * (rank - len(shape)) + shape))
 
 
 @answering

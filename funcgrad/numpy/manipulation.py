@@ -34,13 +34,11 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
 def _permuted(x: Value, axes: tuple[int, ...]) -> Tensor:
-    result: Tensor = wrap(_p.transpose(x, axes=axes))
-    return result
+    return wrap(_p.transpose(x, axes=axes))
 
 
 def _reshaped(x: Value, shape: Shape) -> Tensor:
-    result: Tensor = wrap(_p.reshape(x, shape=shape))
-    return result
+    return wrap(_p.reshape(x, shape=shape))
 
 
 # ---------------------------------------------------------------------------------------- shapes
@@ -305,8 +303,7 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
     >>> matrix_transpose([[[1.0, 2.0]]]).shape
     (1, 2, 1)
     """
-    result: Tensor = wrap(_p.swap_last_axes(operand(x, "matrix_transpose")))
-    return result
+    return wrap(_p.swap_last_axes(operand(x, "matrix_transpose")))
 
 
 @answering
@@ -363,8 +360,7 @@ def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
         raise AxisError(f"rollaxis: start {place} is out of bounds for {rank} axes.")
     source = normalize_axis(axis, rank, "rollaxis")
     place += rank * (place < 0)
-    result: Tensor = wrap(move_axis(value, source, place - (source < place)))
-    return result
+    return wrap(move_axis(value, source, place - (source < place)))
 
 
 # ------------------------------------------------------------------------------ order of elements
@@ -381,8 +377,7 @@ def flip(m: ArrayLike, axis: AxisLike = None) -> Tensor:
     """
     value = operand(m, "flip")
     axes = normalize_axes(axis, len(shape_of(value)), "flip")
-    result: Tensor = wrap(_p.flip(value, axis=axes))
-    return result
+    return wrap(_p.flip(value, axis=axes))
 
 
 def fliplr(m: ArrayLike) -> Tensor:
@@ -476,5 +471,4 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
         axes *= len(shifts)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes.")
-    result: Tensor = wrap(_p.roll(value, shift=shifts, axis=axes))
-    return result
+    return wrap(_p.roll(value, shift=shifts, axis=axes))

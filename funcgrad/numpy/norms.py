@@ -323,8 +323,7 @@ def _singular_values(x: Tensor, failed: str) -> Tensor:
     """Singular values, where in forward mode too a zero has the slope 0, the least."""
     s = svdvals(x, failed=failed)
     counted = positive(s, size=max(shape_of(x)[-2:])) > 0
-    result: Tensor = where(counted, s, unfollowed(s))
-    return result
+    return where(counted, s, unfollowed(s))
 
 
 # ------------------------------------------------------------------------------------ condition
@@ -374,15 +373,13 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     axes = (-2, -1)
     inverse = inv(safe, failed=failed)
     product = norm(value, p, axes, failed=failed) * norm(inverse, p, axes, failed=failed)
-    result: Tensor = where(singular, np.inf, product)
-    return result
+    return where(singular, np.inf, product)
 
 
 def _ratio(first: Tensor, second: Tensor) -> Tensor:
     """A quotient, which is inf where the second number is 0."""
     zero = second == 0
-    result: Tensor = where(zero, np.inf, first / where(zero, 1.0, second))
-    return result
+    return where(zero, np.inf, first / where(zero, 1.0, second))
 
 
 def matrix_rank(

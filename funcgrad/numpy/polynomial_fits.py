@@ -170,5 +170,4 @@ def _covariance(
                 f' are {samples}; give cov="unscaled".'
             )
         factor = residuals / (samples - count)
-    result: Tensor = base * factor if goal.ndim == 1 else base[:, :, None] * factor
-    return result
+    return base * factor if goal.ndim == 1 else base[:, :, None] * factor

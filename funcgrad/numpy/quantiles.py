@@ -411,8 +411,7 @@ def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) 
     if dtype_of(table).kind == "f":
         top = gather(table, np.intp(size - 1), axis=0, unique=True)
         result = where(isnan(top), top, result)
-    final: Tensor = wrap(reshape(result, shape=shape))
-    return final
+    return wrap(reshape(result, shape=shape))
 
 
 def _flattened(

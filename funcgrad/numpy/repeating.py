@@ -79,10 +79,9 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
             reshape(value, shape=(*shape[: along + 1], 1, *shape[along + 1 :])),
             shape=(*shape[: along + 1], count, *shape[along + 1 :]),
         )
-        result: Tensor = wrap(
+        return wrap(
             reshape(wide, shape=(*shape[:along], shape[along] * count, *shape[along + 1 :]))
         )
-        return result
     if counts.shape != (shape[along],):
         raise ShapeError(
             f"repeat: {counts.size} repeats do not fit axis {along}, of size {shape[along]}."
@@ -91,8 +90,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
 
 
 def _chosen(x: Value, positions: Raw, axis: int, unique: bool = False) -> Tensor:
-    result: Tensor = wrap(gather(x, positions, axis=axis, unique=unique))
-    return result
+    return wrap(gather(x, positions, axis=axis, unique=unique))
 
 
 def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
@@ -124,10 +122,7 @@ def tile(A: ArrayLike, reps: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
     sized(tuple([n * k for n, k in zip(shape, counts, strict=True)]), "tile")
     pairs = [pair for both in zip(counts, shape, strict=True) for pair in both]
     wide = broadcast_to(narrow, shape=tuple(pairs))
-    result: Tensor = wrap(
-        reshape(wide, shape=tuple([n * k for n, k in zip(shape, counts, strict=True)]))
-    )
-    return result
+    return wrap(reshape(wide, shape=tuple([n * k for n, k in zip(shape, counts, strict=True)])))
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Tensor:
@@ -200,8 +195,7 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
             except ValueError as error:
                 raise explained(error, "pad", value, pad_width=pad_width, mode=mode) from error
             value = gather(value, positions, axis=axis, unique=False)
-    result: Tensor = wrap(value)
-    return result
+    return wrap(value)
 
 
 def _refuse_unknown(kwargs: Mapping[str, Any]) -> None:
@@ -233,8 +227,7 @@ def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: ArrayL
         shape = shape_of(x)
         padded = tuple([b + n + a for n, (b, a) in zip(shape, widths, strict=True)])
         key = Key([slice(b, b + n) for n, (b, _) in zip(shape, widths, strict=True)])
-        result: Tensor = wrap(place(x, key=key, shape=padded))
-        return result
+        return wrap(place(x, key=key, shape=padded))
     pairs = broadcast_to(converted(constant, dtype_of(x), "pad"), shape=(len(widths), 2))
     for axis, width in enumerate(widths):
         if width == (0, 0):

@@ -114,8 +114,7 @@ def _slopes(places: Tensor, heights: Tensor, low: Tensor) -> Tensor:
     rise = take(heights, low + 1) - take(heights, low)
     run = take(places, low + 1) - take(places, low)
     # Between equal positions there is nothing.
-    slopes: Tensor = rise / where(run == 0, 1.0, run)
-    return slopes
+    return rise / where(run == 0, 1.0, run)
 
 
 def _repeated(

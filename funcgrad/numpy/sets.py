@@ -85,8 +85,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Tensor:
     >>> union1d([3, 1], [2, 3])
     Tensor([1, 2, 3])
     """
-    both: Tensor = unique(concatenate((ar1, ar2), axis=None))
-    return both
+    return unique(concatenate((ar1, ar2), axis=None))
 
 
 def intersect1d(

@@ -73,8 +73,7 @@ def sort(
     Tensor([0., 0., 1.])
     """
     value, place = _along(a, axis, "sort")
-    result: Tensor = wrap(_p.sort(value, axis=place, descending=bool(descending)))
-    return result
+    return wrap(_p.sort(value, axis=place, descending=bool(descending)))
 
 
 def sort_complex(a: ArrayLike) -> Tensor:
@@ -118,8 +117,7 @@ def argsort(
     Tensor([2, 0, 1])
     """
     value, place = _along(a, axis, "argsort")
-    result: Tensor = wrap(_p.argsort(value, axis=place, descending=bool(descending)))
-    return result
+    return wrap(_p.argsort(value, axis=place, descending=bool(descending)))
 
 
 @answering
@@ -184,8 +182,7 @@ def partition(
     """
     value, place = _along(a, axis, "partition")
     order = _partition_order(value, kth, place, "partition")
-    result: Tensor = wrap(_p.take_along_axis(value, order, place, unique=True))
-    return result
+    return wrap(_p.take_along_axis(value, order, place, unique=True))
 
 
 @answering
@@ -219,8 +216,7 @@ def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     if not shape_of(table) or not shape_of(table)[0]:
         raise ShapeError("lexsort: there are no keys to sort by.")
     place = normalize_axis(axis, len(shape_of(table)) - 1, "lexsort")
-    result: Tensor = wrap(_p.lexsort(table, axis=place))
-    return result
+    return wrap(_p.lexsort(table, axis=place))
 
 
 def searchsorted(
@@ -264,8 +260,7 @@ def searchsorted(
                 f" the shape {shape_of(table)}."
             )
         table = concrete(take(table, order))
-    result: Tensor = wrap(_p.searchsorted(table, numbers, side=side, lead=0))
-    return result
+    return wrap(_p.searchsorted(table, numbers, side=side, lead=0))
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
@@ -385,8 +380,7 @@ def unique_values(x: ArrayLike) -> Tensor:
     >>> unique_values([2, 1, 2])
     Tensor([1, 2])
     """
-    values: Tensor = _unique_all(x, "unique_values").values
-    return values
+    return _unique_all(x, "unique_values").values
 
 
 @answering

@@ -120,8 +120,7 @@ def i0(x: ArrayLike) -> Tensor:
         value = astype(value, np.float64)
     kind = value.dtype
     terms = cosh(value[..., None] * _COSINES.astype(kind)) * _WEIGHTS.astype(kind)
-    total: Tensor = sum(terms, -1) + kind.type(_REST)
-    return total
+    return sum(terms, -1) + kind.type(_REST)
 
 
 def kaiser(M: SupportsFloat, beta: ArrayLike) -> Tensor:

@@ -255,5 +255,4 @@ def _step(
 
 def _root_mean_square(x: Tensor) -> Tensor:
     size = apply(length, x, axis=tuple(range(x.ndim)), keepdims=False) if x.ndim else abs(x)
-    root: Tensor = size / max(x.size, 1) ** 0.5
-    return root
+    return size / max(x.size, 1) ** 0.5

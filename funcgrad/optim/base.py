@@ -192,10 +192,7 @@ def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
     leaves, structure = flatten_params(params, "apply_updates")
     added = aligned(updates, "updates", leaves, structure, "apply_updates")
     pairs = zip(leaves, added, strict=True)
-    moved: Parameters = unflatten(
-        structure, [in_dtype(leaf + update, leaf.dtype) for leaf, update in pairs]
-    )
-    return moved
+    return unflatten(structure, [in_dtype(leaf + update, leaf.dtype) for leaf, update in pairs])
 
 
 def flatten_params(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
@@ -329,8 +326,7 @@ def root(mean_square: Tensor) -> Tensor:
     if type(mean_square) is Tensor:  # nothing traces it
         return fnp.sqrt(mean_square)
     none = mean_square == 0
-    safe: Tensor = fnp.where(none, 0.0, fnp.sqrt(fnp.where(none, 1.0, mean_square)))
-    return safe
+    return fnp.where(none, 0.0, fnp.sqrt(fnp.where(none, 1.0, mean_square)))
 
 
 def mean(share: ArrayLike, past: Tensor, value: Tensor) -> Tensor:

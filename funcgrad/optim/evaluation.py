@@ -83,10 +83,9 @@ def eval_params(state: Pytree, params: Parameters) -> Parameters:
             " optim.average_params, optim.schedule_free or optim.lookahead around the optimizer."
         )
     pairs = zip(chosen, leaves, strict=True)
-    evaluated: Parameters = unflatten(
+    return unflatten(
         structure, [leaf if x is None else in_dtype(x, leaf.dtype) for x, leaf in pairs]
     )
-    return evaluated
 
 
 def records(state: Pytree) -> Iterator[Pytree]:

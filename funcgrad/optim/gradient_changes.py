@@ -183,14 +183,12 @@ def _tamed(g: Tensor, top: Tensor, is_infinite: Tensor) -> Tensor:
     """
     signs = fnp.where(fnp.isinf(g), fnp.sign(g), 0.0)
     small = g / scalar(fnp.where(is_infinite & fnp.isfinite(top), top, 1.0), g)
-    tamed: Tensor = fnp.where(is_infinite, fnp.where(fnp.isinf(top), signs, small), g)
-    return tamed
+    return fnp.where(is_infinite, fnp.where(fnp.isinf(top), signs, small), g)
 
 
 def _factor(size: Tensor, bound: ArrayLike, tamed_size: Tensor) -> Tensor:
     is_long = size > bound
-    factor: Tensor = fnp.where(is_long, bound / fnp.where(is_long, tamed_size, 1.0), 1.0)
-    return factor
+    return fnp.where(is_long, bound / fnp.where(is_long, tamed_size, 1.0), 1.0)
 
 
 def _shorter_tree(most: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:

@@ -82,10 +82,7 @@ class PairMemory:
         is_curved = (product > least) & (product > float(numbers.tiny))
         is_curved = is_curved & (square > float(numbers.tiny)) & fnp.isfinite(square)
         scale = product / fnp.where(is_curved, square, 1.0)
-        longer: PairMemory = cond(
-            is_curved, _shifted, lambda memory, *_: memory, self, step, change, scale
-        )
-        return longer
+        return cond(is_curved, _shifted, lambda memory, *_: memory, self, step, change, scale)
 
 
 def _shortened(gradient: Tensor) -> Tensor:

@@ -128,8 +128,7 @@ def searched(
 
 def _either(which: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """One of two vectors, neither of which is copied as ``where`` would."""
-    chosen: Tensor = cond(which, lambda x, _: x, lambda _, y: y, first, second)
-    return chosen
+    return cond(which, lambda x, _: x, lambda _, y: y, first, second)
 
 
 def _chosen(which: Tensor, first: LinePlace, second: LinePlace) -> LinePlace:
@@ -147,8 +146,7 @@ def _next_rate(low: LinePlace, high: LinePlace, before: LinePlace) -> Tensor:
     share, is_known = _minimum_of_cubic(low, other, width)
     inside = fnp.where(is_known, fnp.clip(share, 0.1, 0.9), 0.5)
     beyond = fnp.where(is_known & (share < 0.0), fnp.clip(share, -4.0, -0.1), -4.0)
-    following: Tensor = low.rate + fnp.where(is_closed, inside, beyond) * width
-    return following
+    return low.rate + fnp.where(is_closed, inside, beyond) * width
 
 
 def _minimum_of_cubic(low: LinePlace, other: LinePlace, width: Tensor) -> tuple[Tensor, Tensor]:

@@ -209,5 +209,4 @@ def _as_long_as_parameter(direction: Tensor, p: Tensor) -> Tensor:
     of_parameter, of_direction = norm(p), norm(direction)
     is_zero = fnp.logical_or(of_parameter == 0, of_direction == 0)
     ratio = of_parameter / fnp.where(is_zero, 1.0, of_direction)
-    turned: Tensor = direction * scalar(fnp.where(is_zero, 1.0, ratio), p)
-    return turned
+    return direction * scalar(fnp.where(is_zero, 1.0, ratio), p)

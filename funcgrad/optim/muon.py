@@ -313,8 +313,7 @@ class _MatrixAxes(NamedTuple):
         sizes = (self.size(x, self.inputs), self.size(x, self.outputs))
         matrices = fnp.reshape(turned, (*(x.shape[axis] for axis in self.stack), *sizes))
         back = fnp.reshape(f(matrices), turned.shape)
-        restored: Tensor = fnp.transpose(back, [order.index(axis) for axis in range(x.ndim)])
-        return restored
+        return fnp.transpose(back, [order.index(axis) for axis in range(x.ndim)])
 
     def size(self, x: Tensor, axes: tuple[int, ...]) -> int:
         """How many numbers there are along some axes."""
@@ -385,14 +384,12 @@ class _Muon:
         else:
             factor = max(inputs, outputs) ** 0.5 * self.rms
         turned = axes.applied(self._adapted if self.is_adaptive else self.orthogonal, ahead)
-        direction: Tensor = turned * scalar(factor, ahead)
-        return direction
+        return turned * scalar(factor, ahead)
 
     def _adapted(self, ahead: Tensor) -> Tensor:
         turned = self.orthogonal(ahead)
         product = fnp.sum((fnp.conj(ahead) * turned).real, axis=(-2, -1), keepdims=True)
-        adapted: Tensor = product * turned
-        return adapted
+        return product * turned
 
     def _axes(
         self, params: Pytree, leaves: list[Tensor], structure: Structure, operation: str

@@ -69,20 +69,17 @@ def orthogonalized(
 
 
 def _adjoint(x: Tensor) -> Tensor:
-    adjoint: Tensor = fnp.conj(fnp.swapaxes(x, -1, -2))
-    return adjoint
+    return fnp.conj(fnp.swapaxes(x, -1, -2))
 
 
 def _by_frobenius_norm(x: Tensor, eps: ArrayLike) -> Tensor:
     size = apply(length, x, axis=(x.ndim - 2, x.ndim - 1), keepdims=True)
-    scaled: Tensor = x / (size + scalar(eps, x))
-    return scaled
+    return x / (size + scalar(eps, x))
 
 
 def _by_greatest_singular_value(x: Tensor, eps: ArrayLike) -> Tensor:
     greatest: Tensor = fnp.max(fnp.linalg.svdvals(x), axis=-1, initial=0.0)
-    scaled: Tensor = x / (greatest[..., None, None] + scalar(eps, x))
-    return scaled
+    return x / (greatest[..., None, None] + scalar(eps, x))
 
 
 def _by_rows_of_gram(x: Tensor, eps: ArrayLike) -> Tensor:

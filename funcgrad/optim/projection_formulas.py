@@ -49,16 +49,14 @@ def on_simplex(vector: Tensor, total: Tensor) -> Tensor:
     present = fnp.where(is_zero, 0, relative)
     count = fnp.sum(~is_zero).astype(vector.dtype)
     level = (fnp.sum(present) - total) / count
-    result: Tensor = fnp.where(is_zero, 0, relative - level)
-    return result
+    return fnp.where(is_zero, 0, relative - level)
 
 
 def on_l1_sphere(vector: Tensor, radius: Tensor, is_inside: Tensor | None = None) -> Tensor:
     sizes = fnp.abs(vector)
     if is_inside is not None:  # another radius there, which may be infinite
         radius = fnp.where(is_inside, 0, radius)
-    result: Tensor = fnp.sign(vector) * on_simplex(sizes, radius)
-    return result
+    return fnp.sign(vector) * on_simplex(sizes, radius)
 
 
 def on_l2_sphere(vector: Tensor, radius: Tensor) -> Tensor:
@@ -66,8 +64,7 @@ def on_l2_sphere(vector: Tensor, radius: Tensor) -> Tensor:
     is_infinite = fnp.isinf(constant)
     ends = fnp.where(is_infinite, fnp.sign(fnp.where(is_infinite, constant, 1)), 0)
     tamed = fnp.where(fnp.any(is_infinite), ends, vector)
-    result: Tensor = wrap(directed(radius.reshape(1), tamed, axis=(0,)))
-    return result
+    return wrap(directed(radius.reshape(1), tamed, axis=(0,)))
 
 
 def vector_of(name: str, tree: Tree, real: bool = True) -> tuple[Tensor, Callable[[Tensor], Tree]]:

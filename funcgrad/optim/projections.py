@@ -387,8 +387,7 @@ def l2_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
 
 def _leafwise(name: str, tree: Tree, function: Callable[[Tensor], Tensor]) -> Tree:
     leaves = checked_leaves(name, tree)
-    projected: Tree = unflatten(structure(tree), [function(leaf) for leaf in leaves])
-    return projected
+    return unflatten(structure(tree), [function(leaf) for leaf in leaves])
 
 
 def _boxed(
@@ -411,5 +410,4 @@ def _boxed(
                 f" tree{form.paths()[position]}, and no number is between them."
             )
     every = zip(leaves, lows, highs, strict=True)
-    projected: Tree = unflatten(form, [fnp.clip(leaf, low, high) for leaf, low, high in every])
-    return projected
+    return unflatten(form, [fnp.clip(leaf, low, high) for leaf, low, high in every])

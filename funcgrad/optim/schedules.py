@@ -54,14 +54,12 @@ Count: TypeAlias = Any
 
 def _share(count: Count, steps: int, warmed: int) -> Tensor:
     """How much of the way from the start to the end is behind, from 0 to 1."""
-    share: Tensor = fnp.clip((count - warmed) / max(steps - warmed, 1), 0.0, 1.0)
-    return share
+    return fnp.clip((count - warmed) / max(steps - warmed, 1), 0.0, 1.0)
 
 
 def _rising(count: Count, warmed: int, peak: ArrayLike, after: ArrayLike) -> Tensor:
     """A rate that rises to a peak in some steps, the first at ``peak / (warmed + 1)``."""
-    rate: Tensor = fnp.where(fnp.less(count, warmed), peak * (count + 1.0) / (warmed + 1), after)
-    return rate
+    return fnp.where(fnp.less(count, warmed), peak * (count + 1.0) / (warmed + 1), after)
 
 
 @pytree
@@ -323,13 +321,11 @@ class onecycle:  # noqa: N801 - a function to its users
         end = self.peak / 25.0 / 1e4 if self.end is None else self.end
         rise = self.peak + (start - self.peak) * _half_wave(_share(count, top, 0))
         fall = end + (self.peak - end) * _half_wave(_share(count, self.steps, top))
-        rate: Tensor = fnp.where(fnp.less(count, top), rise, fall)
-        return rate
+        return fnp.where(fnp.less(count, top), rise, fall)
 
 
 def _half_wave(share: Tensor) -> Tensor:
-    wave: Tensor = 0.5 * (1.0 + fnp.cos(pi * share))
-    return wave
+    return 0.5 * (1.0 + fnp.cos(pi * share))
 
 
 @pytree
@@ -409,8 +405,7 @@ class restarts:  # noqa: N801 - a function to its users
         check_steps("restarts", steps=self.steps)
 
     def __call__(self, count: Count) -> Tensor:
-        rate: Tensor = self.factor ** (count // self.steps) * self.schedule(count % self.steps)
-        return rate
+        return self.factor ** (count // self.steps) * self.schedule(count % self.steps)
 
 
 @pytree

@@ -74,8 +74,7 @@ def _raw(operation: str, leaf: object) -> Value:
         isinstance(value, np.ndarray) and value.ndim
     ):  # NumPy would give one axis to an array of none
         return np.ascontiguousarray(value)
-    raw: Value = value
-    return raw
+    return value
 
 
 # ------------------------------------------------------------------------------- what users pass

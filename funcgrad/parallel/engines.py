@@ -22,7 +22,7 @@ from threading import current_thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from funcgrad._hooks.keys import current_uses
+from funcgrad._hooks.key_uses import current_uses
 from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.messages import Caller, Outcome, folded
 from funcgrad.parallel.shared_files import AbsentError, Parcel

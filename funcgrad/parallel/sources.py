@@ -80,8 +80,7 @@ def _dumps(value: object) -> bytes:
         return pickle.dumps(value)
     import cloudpickle
 
-    pickled: bytes = cloudpickle.dumps(value)
-    return pickled
+    return cloudpickle.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)

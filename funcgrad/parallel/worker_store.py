@@ -36,7 +36,7 @@ class ChunkStore:
     def chunk(self, key: str, run: str, limit: int, load: Callable[[], T]) -> T:
         """Return a chunk; keep it if all chunks of its run then have at most ``limit`` bytes."""
         for known in self._lock.run(lambda: self._known(key, run)):
-            return known  # type: ignore[no-any-return]
+            return known
         loaded = load()  # without the lock: two threads may load one chunk twice
         self._lock.run(lambda: self._keep(key, run, limit, loaded))
         return loaded

@@ -178,8 +178,7 @@ def _scaled(value: Value, weight: float | None, dtype: str | None) -> Value:
     if weight is not None:  # in float64: small dtypes cannot have every weight
         with np.errstate(all="ignore"):
             array = np.asarray(array * np.float64(weight)).astype(array.dtype)
-    raw: Value = array[()]
-    return raw
+    return array[()]
 
 
 # ---------------------------------------------------------------------------------------- programs

@@ -268,11 +268,9 @@ def _in_tail(u: Tensor, near: Tensor, distant: Tensor) -> Tensor:
         shrunk = square / ((1 + d) * (1 + d))
         curve = apply1(portable_log, 1 + d) + inner - _tail_series(shrunk) - level
         d = d - (d * (2 + d) + 2 * square * curve) / (2 * (1 + d) + 2 * square / (1 + d))
-    numbers: Tensor = near * (1 + d)
-    return numbers
+    return near * (1 + d)
 
 
 def _tail_series(v: Tensor) -> Tensor:
     """The logarithm of ``1 - v + 3 v**2 - 15 v**3 + 105 v**4`` (Abramowitz and Stegun, 26.2.12)."""
-    series: Tensor = v * (-1 + v * (5 / 2 + v * (-37 / 3 + v * (353 / 4))))
-    return series
+    return v * (-1 + v * (5 / 2 + v * (-37 / 3 + v * (353 / 4))))

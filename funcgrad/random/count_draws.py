@@ -61,8 +61,7 @@ def _excess(k: Tensor) -> Tensor:
     )
     far = 0.5 * apply1(portable_log, 2 * math.pi * large) + series / large
     near = fnp.take(fnp.asarray(_SMALL), index)
-    result: Tensor = fnp.where(k < len(_SMALL), near, far)
-    return result
+    return fnp.where(k < len(_SMALL), near, far)
 
 
 def _deviance(k: Tensor, mean: Tensor) -> Tensor:
@@ -70,8 +69,7 @@ def _deviance(k: Tensor, mean: Tensor) -> Tensor:
     excess = (k - mean) / mean
     some = k > 0
     logarithm = apply1(portable_log1p, fnp.where(some, excess, 0.0))
-    result: Tensor = fnp.where(some, k * logarithm - (k - mean), mean)
-    return result
+    return fnp.where(some, k * logarithm - (k - mean), mean)
 
 
 def _added_up(u: Tensor, first: Tensor, ratio: Callable[[Tensor], Tensor], few: Tensor) -> Tensor:
@@ -81,8 +79,7 @@ def _added_up(u: Tensor, first: Tensor, ratio: Callable[[Tensor], Tensor], few: 
     """
 
     def beyond(state: tuple[Tensor, ...]) -> Tensor:
-        waiting: Tensor = few & (u > state[2]) & (state[0] < 100.0)
-        return waiting
+        return few & (u > state[2]) & (state[0] < 100.0)
 
     def count(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         k, p, total = state
@@ -122,8 +119,7 @@ def _poisson(inner: Tensor, mean: Tensor, shape: Shape) -> Tensor:
     many = rejected(inner, shape, 2, attempt)
     u = open_uniform(words_of(inner, shape))
     added = _added_up(u, apply1(portable_exp, -small), lambda k: small / (k + 1), few)
-    result: Tensor = fnp.where(few, added, many)
-    return result
+    return fnp.where(few, added, many)
 
 
 def _binomial(inner: Tensor, n: Tensor, p: Tensor, shape: Shape) -> Tensor:
@@ -160,8 +156,7 @@ def _binomial(inner: Tensor, n: Tensor, p: Tensor, shape: Shape) -> Tensor:
         return k, ~few & (outside | (~inside & above))
 
     count = fnp.where(few, added, rejected(inner, shape, 2, attempt))
-    result: Tensor = fnp.where(turned, n - count, count)
-    return result
+    return fnp.where(turned, n - count, count)
 
 
 def _whole(numbers: Tensor, valid: Tensor, dtype: np.dtype[Any]) -> Tensor:
@@ -266,13 +261,11 @@ def binomial(
 
 
 def _are_trials(n: Tensor) -> Tensor:
-    valid: Tensor = (n >= 0) & (n <= 2**53) & (n % 1 == 0)
-    return valid
+    return (n >= 0) & (n <= 2**53) & (n % 1 == 0)
 
 
 def _are_shares(p: Tensor) -> Tensor:
-    valid: Tensor = (p >= 0) & (p <= 1)
-    return valid
+    return (p >= 0) & (p <= 1)
 
 
 @answering

@@ -72,8 +72,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
     probability = operand(p, "bernoulli")
     size = shape_of(probability) if shape is None else as_shape(shape, "bernoulli")
     check_broadcast(shape_of(probability), size, "bernoulli", "p")
-    drawn: Tensor = standard_uniform(key, size, _DOUBLE, "bernoulli") < probability
-    return drawn
+    return standard_uniform(key, size, _DOUBLE, "bernoulli") < probability
 
 
 @answering
@@ -126,8 +125,7 @@ def randint(
     pairs = random_words(key, (*size, 2), "randint")
     # Python's integers and arrays of them: the difference of a full range is 2**64, that is 0.
     span = _modulo(high - low) if type(low) is type(high) is int else end - start
-    drawn: Tensor = apply(bits_to_integer, pairs[..., 0], pairs[..., 1], start, span, dtype=wanted)
-    return drawn
+    return apply(bits_to_integer, pairs[..., 0], pairs[..., 1], start, span, dtype=wanted)
 
 
 def _bound(x: ArrayLike, name: str, shape: Shape) -> Value:
@@ -286,12 +284,11 @@ def _positions(
     if replace and weights is None:
         return randint(key, size, 0, n)
     if replace:
-        drawn: Tensor = apply(
+        return apply(
             search_cumulative,
             fnp.cumsum(weights, axis=-1),
             standard_uniform(key, size, _DOUBLE, "choice"),
         )
-        return drawn
     if weights is None:
         return fnp.reshape(_order(key, (n,), "choice")[:count], size)
     # A race of exponential clocks with the weights as rates: who rings first is chosen with a
@@ -391,5 +388,4 @@ def _weights(p: ArrayLike, n: int, needed: int) -> Tensor:
                 f"choice: {needed} elements have to be chosen, but only"
                 f" {np.count_nonzero(raw)} of the weights p are positive."
             )
-    weights: Tensor = wrap(cast(value, dtype=_DOUBLE))
-    return weights
+    return wrap(cast(value, dtype=_DOUBLE))

@@ -80,8 +80,7 @@ def _excess(a: Tensor, y: Tensor) -> Tensor:
 
     Its derivative is computed at once, since those of the two may be infinite, or cancel.
     """
-    excess: Tensor = apply1(portable_log, a) - y
-    return excess
+    return apply1(portable_log, a) - y
 
 
 @_excess.defjvp
@@ -122,8 +121,7 @@ def _slopes(a: Tensor, y: Tensor) -> _Pair:
 
 def _logarithms(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
     """Draw logarithms of gamma variables, differentiable in ``a``."""
-    drawn: Tensor = _with_derivative(a, _levels(inner, a, shape))
-    return drawn
+    return _with_derivative(a, _levels(inner, a, shape))
 
 
 def _levels(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
@@ -149,8 +147,7 @@ def _levels(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
     exponent = apply1(portable_log, open_uniform(words_of(inner, shape)))
     y = fnp.where(small, y + exponent / fnp.where(small, constant, 1.0), y)
     limit = fnp.where(parameters == 0, -math.inf, fnp.where(parameters > 0, math.inf, math.nan))
-    levels: Tensor = stop_gradient(fnp.where(usual, y, limit))
-    return levels
+    return stop_gradient(fnp.where(usual, y, limit))
 
 
 def _drawn(
@@ -168,8 +165,7 @@ def _numbers(shapes: Tensor, logarithms: Tensor) -> Tensor:
     """Gamma variables, from their logarithms; those of infinite shapes grow with these."""
     endless = shapes == math.inf
     usual = exponential_of(fnp.where(endless, 0.0, logarithms))
-    result: Tensor = fnp.where(endless, shapes, usual)
-    return result
+    return fnp.where(endless, shapes, usual)
 
 
 def _rounded(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
@@ -345,8 +341,7 @@ def _shares(logarithms: Tensor) -> Tensor:
     measures = (fnp.arange(logarithms.shape[-1]) == place) | (infinite & (logarithms == greatest))
     relative = fnp.where(measures, 0.0, logarithms) - fnp.where(measures, 0.0, greatest)
     numbers = exponential_of(relative)
-    result: Tensor = numbers / fnp.cumsum(numbers, axis=-1)[..., -1:]
-    return result
+    return numbers / fnp.cumsum(numbers, axis=-1)[..., -1:]
 
 
 @answering

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hooks.keys import KEY_USES, KeyUses, current_uses
+from funcgrad._hooks.key_uses import KEY_USES, KeyUses, current_uses
 from funcgrad.random.philox import apart, as_key, numbers_of
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -110,5 +110,4 @@ def again(key: ArrayLike) -> Tensor:
     if uses is not None and rows is not None:
         for row in rows:
             uses.forget(row.tobytes())
-    same: Tensor = wrap(apart(value))
-    return same
+    return wrap(apart(value))

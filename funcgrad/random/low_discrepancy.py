@@ -97,8 +97,7 @@ def sobol(
     for k in range(_DIGITS):
         bit = (gray >> np.uint64(k)) & np.uint64(1)
         points = points ^ (bit * directions[:, k])
-    drawn: Tensor = apply(bits_to_uniform, points, dtype=wanted)
-    return drawn
+    return apply(bits_to_uniform, points, dtype=wanted)
 
 
 def _mapped(words: Tensor, directions: Tensor) -> Tensor:
@@ -202,8 +201,7 @@ def _numbers(n: SupportsIndex, start: ArrayLike, operation: str) -> Tensor:
             " leave that range."
         )
     first: Tensor = wrap(cast(value, dtype=_WORD))
-    numbers: Tensor = first + fnp.arange(count, dtype=np.uint64)
-    return numbers
+    return first + fnp.arange(count, dtype=np.uint64)
 
 
 def _primes(count: int) -> list[int]:

@@ -66,8 +66,7 @@ def parameter(
     """Convert a parameter to the dtype of the result."""
     value = operand(x, operation)
     check_broadcast(shape_of(value), shape, operation, name)
-    converted: Tensor = wrap(cast(value, dtype=dtype))
-    return converted
+    return wrap(cast(value, dtype=dtype))
 
 
 def drawn_shape(shape: ShapeLike | None, operation: str, **parameters: ArrayLike) -> Shape:
@@ -109,8 +108,7 @@ def exponential_of(logarithms: Tensor) -> Tensor:
     """
     vanished = logarithms < _VANISHING
     numbers = apply1(portable_exp, fnp.where(vanished, 0.0, logarithms))
-    result: Tensor = fnp.where(vanished, 0.0, numbers)
-    return result
+    return fnp.where(vanished, 0.0, numbers)
 
 
 def scaled(

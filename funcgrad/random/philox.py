@@ -21,7 +21,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import DTYPES, Shape, ShapeLike, dtype_of, shape_of
 from funcgrad._core.trace import RAW, Value, concrete, running_traces
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hooks.keys import KEY_USES, current_uses, testify
+from funcgrad._hooks.key_uses import KEY_USES, current_uses, testify
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.logic import bitwise_or
 from funcgrad._primitives.random_bits import (
@@ -187,8 +187,7 @@ def draw(
     quantile: Primitive, key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
 ) -> Tensor:
     """Draw from a distribution, by the ``bits_to_...`` primitive that is its quantile function."""
-    numbers: Tensor = apply(quantile, random_words(key, shape, operation), dtype=dtype)
-    return numbers
+    return apply(quantile, random_words(key, shape, operation), dtype=dtype)
 
 
 def standard_uniform(key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str) -> Tensor:

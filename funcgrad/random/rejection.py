@@ -47,14 +47,12 @@ def inner_keys(key: ArrayLike, count: int, operation: str, repeats: bool = False
 
 def words_of(inner: Tensor, shape: Shape) -> Tensor:
     """The first random words of an inner key."""
-    words: Tensor = apply(random_bits, inner, shape=shape, stream=BITS)
-    return words
+    return apply(random_bits, inner, shape=shape, stream=BITS)
 
 
 def open_uniform(words: Tensor) -> Tensor:
     """Numbers between 0 and 1, neither of the two, in float64."""
-    numbers: Tensor = apply(bits_to_open_uniform, words, dtype=DOUBLE)
-    return numbers
+    return apply(bits_to_open_uniform, words, dtype=DOUBLE)
 
 
 def rejected(inner: Tensor, shape: Shape, width: int, attempt: Attempt) -> Tensor:

@@ -3,6 +3,5 @@
 ``fg.tensor`` is the function: this package is imported before it gets its name.
 """
 
-from funcgrad.tensor.tensor import Tensor, tensor
-
-__all__ = ["Tensor", "tensor"]
+from funcgrad.tensor.tensor import Tensor as Tensor
+from funcgrad.tensor.tensor import tensor as tensor

@@ -313,7 +313,7 @@ class Tensor(ArrayMethods, Conversions):
         return self
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Self:
-        return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)  # type: ignore[no-any-return]
+        return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
 
 
 # NumPy's values on the left of an operator come in through their ufunc: often, in rules.
@@ -335,7 +335,7 @@ def wrap(value: Value) -> Tensor:
         result: Tensor = _new(Tensor)
         result._value = value
         return result
-    return value  # type: ignore[no-any-return]  # a tracer
+    return value
 
 
 def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
@@ -380,7 +380,7 @@ def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Ten
         else:
             value = bind1(primitive, x) if trace is None else trace.process1(primitive, x)
             if type(value) is type(x) is not Tensor:
-                return value  # type: ignore[no-any-return]  # a tracer
+                return value
     except (ValueError, TypeError, OverflowError) as error:
         raise explained(error, primitive.name, x) from error
     if type(value) in STRONG:
@@ -389,7 +389,7 @@ def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Ten
         return result
     if type(value) in RAW or (primitive.operator and not as_operator):
         return wrap(value) if as_operator else strong(value)
-    return value  # type: ignore[no-any-return]  # a tracer
+    return value
 
 
 def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool = False) -> Tensor:
@@ -415,7 +415,7 @@ def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool =
         return result
     if type(value) in RAW or (primitive.operator and not as_operator):
         return wrap(value) if as_operator else strong(value)
-    return value  # type: ignore[no-any-return]  # a tracer
+    return value
 
 
 def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tensor:
@@ -424,7 +424,7 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
         return apply2(primitive, x, y, True)
     except LeafError as error:
         refuse_exact_numbers(error, x, y)
-        return NotImplemented  # type: ignore[no-any-return]  # for Python's operator protocol
+        return NotImplemented
 
 
 def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> Tensor:
@@ -463,7 +463,7 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
     Tensor(1.0, dtype=float32)
     """
     if foreign:
-        from funcgrad._hints.options import missing_option
+        from funcgrad._hints.other_options import missing_option
 
         raise missing_option("tensor", ("obj", "dtype"), next(iter(foreign)))
     if dtype is not None:

@@ -334,8 +334,7 @@ def _gradient(f: Function) -> Function:
         leaves, _ = pytrees.flatten(f(*args))
         return fnp.sum(fnp.stack([fnp.sum(fnp.real(leaf) * 1.0) for leaf in leaves]))
 
-    slope: Function = grad(total)
-    return slope
+    return grad(total)
 
 
 def _batched(f: Function) -> Function:

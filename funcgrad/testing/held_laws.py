@@ -109,10 +109,9 @@ def holds(
         test.__module__ = getattr(f, "__module__", __name__)
         test.__doc__ = f"The laws {', '.join(map(_name, of_laws))} hold."
         drawn = testers.given(args=points, seed=st.integers(0, 2**32 - 1))(test)
-        marked: Callable[..., None] = pytest.mark.parametrize(
+        return pytest.mark.parametrize(
             "law", of_laws, ids=[_name(law).removeprefix("laws.") for law in of_laws]
         )(chosen(drawn))
-        return marked
 
     return decorate
 

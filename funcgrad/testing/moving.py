@@ -16,7 +16,7 @@ import numpy as np
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
-from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.key_uses import repetition
 from funcgrad._transforms.encounters import Encounters, encounters
 from funcgrad._transforms.masked import fit_cotangent
 from funcgrad.errors import ArgumentError
@@ -126,15 +126,13 @@ class Mover:
         leaves = list(self.leaves)
         for k, numbers in zip(self.movable, self.numbers(point), strict=True):
             leaves[k] = numbers
-        arguments: tuple[Any, ...] = pytrees.unflatten(self.structure, leaves)
-        return arguments
+        return pytrees.unflatten(self.structure, leaves)
 
     def returned(self, point: Point) -> tuple[Any, ...]:
         """Put numbers into the arguments, each leaf of the kind that the user gave."""
         moved = pytrees.flatten(self.arguments(point))[0]
         leaves = [_of_kind(*pair) for pair in zip(moved, self.leaves, strict=True)]
-        arguments: tuple[Any, ...] = pytrees.unflatten(self.structure, leaves)
-        return arguments
+        return pytrees.unflatten(self.structure, leaves)
 
     def visit(self, point: Point) -> PointRun:
         """Run the function, and note what it meets."""
@@ -170,8 +168,7 @@ class Mover:
         except Exception:  # the margins alone have to do where there is no derivative
             return margins
         steepest = np.maximum(*np.nan_to_num(slopes, posinf=0.0))
-        wider: Array = np.maximum(margins, np.minimum(width * steepest, limit))
-        return wider
+        return np.maximum(margins, np.minimum(width * steepest, limit))
 
     def _steps(self) -> float:
         """Half a step of numerical derivatives, which in single precision is large."""

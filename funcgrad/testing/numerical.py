@@ -159,8 +159,7 @@ def _bearable(value: Array, subject: Subject) -> Array:
     """The errors with which a derivative still tells something, by the function's size too."""
     sizes = [abs(y[np.isfinite(y)]).max(initial=0.0) for y in subject.values]
     whole = relative_tolerance(precision_of(subject)) * max(sizes)
-    errors: Array = np.maximum(_LEAST_DIGITS * abs(value), whole)
-    return errors
+    return np.maximum(_LEAST_DIGITS * abs(value), whole)
 
 
 def relative_tolerance(precision: float) -> float:

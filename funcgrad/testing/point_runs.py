@@ -104,8 +104,7 @@ class PointRun:
             pushed = self.run.record.push(self._variables, tangents)
             pairs = zip(pushed, self._arrays, strict=True)
             slopes = _row([np.zeros(x.shape) if t is None else np.asarray(t) for t, x in pairs])
-            along: Array = np.real(self._directions.conj() * slopes)
-            return along
+            return np.real(self._directions.conj() * slopes)
 
     def pull(self, place: int) -> list[Value]:
         """The derivatives of a distance in the arguments that move; None is a zero."""

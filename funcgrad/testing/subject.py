@@ -18,7 +18,7 @@ from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.users_values import operand
-from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.key_uses import repetition
 from funcgrad._primitives.complexes import conj
 from funcgrad._transforms.arguments import argument_name, check_function, values_of
 from funcgrad._transforms.forward import jvp
@@ -182,8 +182,7 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
 
     def forward(*point: Tensor) -> list[Tensor]:
         directions = [_in_dtype_of(t, x) for t, x in zip(tangents, point, strict=True)]
-        pushed: list[Tensor] = jvp(subject.function, point, directions)[1]
-        return pushed
+        return jvp(subject.function, point, directions)[1]
 
     def reverse(*point: Tensor) -> list[Tensor]:
         outs, pullback = vjp(subject.function, *point)

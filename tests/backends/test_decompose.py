@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad._backends.decompose import decomposed
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import OPAQUE
-from funcgrad._primitives.algebra import body_of
+from funcgrad._programs.algebra import body_of
 from funcgrad._programs.program import Program
 from funcgrad.extend import apply, elementwise
 from tests.conformance import every_primitive

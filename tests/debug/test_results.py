@@ -16,7 +16,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import debug
 from funcgrad._base.floating_errors import ERROR_STATE
-from funcgrad._hooks.results import WATCH
+from funcgrad._hooks.result_watch import WATCH
 from funcgrad.errors import FuncgradError, FunctionError, NonFiniteError
 
 

@@ -62,7 +62,7 @@ def _is_pass(function: Any) -> bool:
 
 
 def every_pass() -> dict[str, Callable[[Program], Program]]:
-    homes = [import_module(f"funcgrad.{home}") for home in ("passes", "backends")]
+    homes = [import_module(f"funcgrad.{home}") for home in ("_passes", "_backends")]
     modules = [
         module for home in homes for module in walk_packages(home.__path__, f"{home.__name__}.")
     ]

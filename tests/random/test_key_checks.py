@@ -18,7 +18,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, parallel, random
-from funcgrad._hooks.keys import KEY_USES
+from funcgrad._hooks.key_uses import KEY_USES
 from funcgrad.errors import ChunkError, KeyReuseError, KeyReuseWarning
 
 KEY = random.key(3)

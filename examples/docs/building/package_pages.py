@@ -59,7 +59,8 @@ def _sources() -> list[Path]:
 def _page(path: Path) -> str:
     """The document's name: of a package its path, of another page the page's own."""
     if path.name == "README.md":
-        return f"{FOLDER}/{'_'.join(path.parent.relative_to(PROJECT / 'funcgrad').parts)}"
+        parts = path.parent.relative_to(PROJECT / "funcgrad").parts
+        return f"{FOLDER}/{'_'.join(parts).removeprefix('_')}"
     return f"{FOLDER}/{path.stem.lower()}"
 
 

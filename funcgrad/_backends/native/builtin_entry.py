@@ -157,8 +157,7 @@ class Runtime:
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         held = (table.words, table.arrays, table.referents, self)
-        function: Callable[..., Any] = make(ctypes.addressof(self._run), held, None)
-        return function
+        return make(ctypes.addressof(self._run), held, None)
 
     def call_natively(self, instance: object) -> None:
         """Have an instance of a class that ``directly_callable`` has made be called natively.

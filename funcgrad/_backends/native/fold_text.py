@@ -160,8 +160,7 @@ class _FoldWriter:
 
     def element(self, lanes: Lanes, state: Sequence[Value]) -> Value:
         """The element of the result for a state."""
-        element: Value = self._fold.element(lanes, self._joined(state))
-        return element
+        return self._fold.element(lanes, self._joined(state))
 
     def _joined(self, state: Sequence[Value]) -> Any:
         return tuple(state) if self.has_parts else state[0]

@@ -340,8 +340,7 @@ class Toolchain:
             self._machines[level] = self._machine(level)
         if level and len(text) < _LONGEST:
             self._optimize(module, level)
-        made: bytes = self._machines[level].emit_object(module)
-        return made
+        return self._machines[level].emit_object(module)
 
     def _optimize(self, module: object, level: int) -> None:
         """Optimize a module's text: functions into those that call them, memory into registers.

@@ -87,8 +87,7 @@ def _function(source: Source) -> Run:
     exec(compile(text, filename, "exec"), module)
     # Popped: a function that its own globals hold would be freed by the collector only.
     constants = source.constants
-    run: Run = module.pop(MAKER)(constants) if constants else module.pop(source.name)
-    return run
+    return module.pop(MAKER)(constants) if constants else module.pop(source.name)
 
 
 class _OnScalars:
@@ -129,8 +128,7 @@ def run({arguments}):
     return on_scalars({arguments})
 """
     exec(compile(text, "funcgrad run", "exec"), namespace)
-    heeding: Run = namespace.pop("run")
-    return heeding
+    return namespace.pop("run")
 
 
 def _may_warn(program: Program) -> bool:

@@ -75,16 +75,14 @@ def k_in_order(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
     u = np.abs(v)
 
     def exponent(t: Array) -> Array:
-        value: Array = u * t - 2 * x * np.sinh(t / 2) ** 2
-        return value
+        return u * t - 2 * x * np.sinh(t / 2) ** 2
 
     def integrand(t: Array) -> Array:
         wave = (1 + (-1) ** n * np.exp(-2 * u * t)) / 2
         if n % 2:
             wave = -np.expm1(-2 * u * t) / 2
         factor = t**n * (-2 * np.sinh(t / 2) ** 2) ** m
-        value: Array = factor * wave * np.exp(exponent(t) - (0 if scaled else x))
-        return value
+        return factor * wave * np.exp(exponent(t) - (0 if scaled else x))
 
     peak = np.arcsinh(u / x)
     high = _bounds(exponent, peak, peak + np.arcsinh((NOTHING_LEFT + u + 1) / x) + 3)
@@ -115,8 +113,7 @@ def _k_times(u: Array, x: Array, orders: Orders, scaled: bool) -> Array:
     total = np.zeros_like(x)
     for k in range(m + 1):  # exp(-2 x) times the scaled function
         total += math.comb(m, k) * (-2.0) ** (m - k) * k_in_order(u, x, (n, k), True)
-    result: Array = np.exp(-2 * x) * total
-    return result
+    return np.exp(-2 * x) * total
 
 
 def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
@@ -133,8 +130,7 @@ def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
         factor = (-w) ** n * (2 * np.sinh(w / 2) ** 2) ** m
         phase = v * (np.sin(theta) - theta)
         exponent = whole - 2 * size * np.sin(theta / 2) ** 2
-        value: Array = (factor * np.exp(exponent + 1j * phase)).real
-        return value
+        return (factor * np.exp(exponent + 1j * phase)).real
 
     turns = v * (reach - np.sin(reach))
     first = integral(upright, reach, _parts_of_oscillation(turns))
@@ -143,8 +139,7 @@ def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
         w = t + 1j * math.pi
         exponent = -x * np.cosh(t) - v * t - (x if scaled else 0)
         factor = (-w) ** n * (-2 * np.cosh(t / 2) ** 2) ** m * np.exp(-1j * math.pi * v)
-        value: Array = (factor * np.exp(exponent)).imag
-        return value
+        return (factor * np.exp(exponent)).imag
 
     far = np.where(v > 0, NOTHING_LEFT / np.maximum(v, 1e-9), np.inf)
     far = np.minimum(saddle + far, np.maximum(saddle, np.arcsinh(NOTHING_LEFT / x)) + 3)
@@ -229,10 +224,7 @@ def _by_hankel(v: Array, x: Array, order: int) -> Array:
         [math.comb(order, j) * turn ** (order - j) * total[j] for j in range(order + 1)],
         np.zeros_like(v) + 0j,
     )
-    result: Array = (
-        np.sqrt(2 / (math.pi * x)) * np.exp(1j * (x - math.pi * (v / 2 + 0.25))) * expansion
-    )
-    return result
+    return np.sqrt(2 / (math.pi * x)) * np.exp(1j * (x - math.pi * (v / 2 + 0.25))) * expansion
 
 
 def _j_near(v: Array, x: Array, order: int) -> Array:
@@ -252,8 +244,7 @@ def _j_near(v: Array, x: Array, order: int) -> Array:
         w = saddle + 1j * theta
         phase = frequency * np.sin(theta) - v * theta
         exponent = whole - 2 * size * np.sin(theta / 2) ** 2
-        value: Array = ((-w) ** order * np.exp(exponent + 1j * phase)).real
-        return value
+        return ((-w) ** order * np.exp(exponent + 1j * phase)).real
 
     turns = np.where(high, v * (reach - np.sin(reach)), (x + v) * reach)
     first = integral(upright, reach, _parts_of_oscillation(turns))
@@ -261,8 +252,7 @@ def _j_near(v: Array, x: Array, order: int) -> Array:
     def level(t: Array) -> Array:
         w = t + 1j * math.pi
         factor = (-w) ** order * np.exp(-1j * math.pi * v - x * np.sinh(t) - v * t)
-        value: Array = factor.imag
-        return value
+        return factor.imag
 
     last = _bounds(
         lambda t: -x * np.sinh(t) - v * t,
@@ -276,8 +266,7 @@ def _y_near(v: Array, x: Array, order: int) -> Array:
     """Y for moderate arguments: along the imaginary axis, and both halves of the real one."""
 
     def exponent(t: Array) -> Array:
-        value: Array = v * t - x * np.sinh(t)
-        return value
+        return v * t - x * np.sinh(t)
 
     peak = np.where(v > x, np.arccosh(np.where(v > x, v / x, 1.0)), 0.0)
     whole = exponent(peak)
@@ -286,8 +275,7 @@ def _y_near(v: Array, x: Array, order: int) -> Array:
 
     def upright(theta: Array) -> Array:
         phase = np.where(alone, 0.0, x * np.sin(theta) - v * theta)
-        value: Array = ((-1j * theta) ** order * np.exp(1j * phase)).imag
-        return value
+        return ((-1j * theta) ** order * np.exp(1j * phase)).imag
 
     first = integral(upright, np.full_like(x, math.pi), _parts_of_oscillation(turns))
     high = _bounds(exponent, peak, np.arcsinh((NOTHING_LEFT + v + 1) / x) + peak + 3)
@@ -296,8 +284,7 @@ def _y_near(v: Array, x: Array, order: int) -> Array:
 
     def falling(t: Array) -> Array:
         factor = (-t + 1j * math.pi) ** order * np.exp(1j * math.pi * v - v * t - x * np.sinh(t))
-        value: Array = factor.real
-        return value
+        return factor.real
 
     zero = np.zeros_like(x)
     end = _bounds(lambda t: -v * t - x * np.sinh(t), zero, np.arcsinh(NOTHING_LEFT / x) + 1)

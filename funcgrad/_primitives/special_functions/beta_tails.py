@@ -42,8 +42,7 @@ def _tail(a: Array, b: Array, x: Array, powers: Powers) -> Array:
         np.where(inside, argument, harmless) for argument, harmless in ((a, 1), (b, 1), (x, 0.5))
     ]
     flat = in_parts(lambda a, b, x: _moment(a, b, x, powers), *map(np.ravel, numbers))
-    whole: Array = np.where(inside, flat.reshape(a.shape), np.nan)
-    return whole
+    return np.where(inside, flat.reshape(a.shape), np.nan)
 
 
 def _moment(a: Array, b: Array, x: Array, powers: Powers) -> Array:
@@ -54,8 +53,7 @@ def _moment(a: Array, b: Array, x: Array, powers: Powers) -> Array:
         up = -np.log1p(at.x * np.expm1(-s))
         change = -np.expm1(-down) / at.y
         weight = down ** powers[0] * up ** powers[1] * change ** powers[2]
-        value: Array = weight * np.exp(b * up - a * down)
-        return value
+        return weight * np.exp(b * up - a * down)
 
     return integral(integrand, reach_of_tail(at), GRADED)
 
@@ -125,8 +123,7 @@ def _log_betainc_factor(a: Array, b: Array, x: Array) -> Array:
 def _by_tail(a: Array, b: Array, x: Array) -> Array:
     special = scipy_special("log_betainc_factor")
     factor = special.xlog1py(b, -x) - np.log(a + b) - special.betaln(a + 1, b)
-    result: Array = factor + np.log1p((a + b) * x * _tail(a + 1, b, x, (0, 0, 0)))
-    return result
+    return factor + np.log1p((a + b) * x * _tail(a + 1, b, x, (0, 0, 0)))
 
 
 def _tails(a: Value, b: Value, x: Value, *several: Powers) -> list[Value]:

@@ -79,8 +79,7 @@ def _expn(n: Raw, x: Raw) -> Raw:
 def _expn_of_many(n: Array, x: Array) -> Array:
     """Two terms of the expansion for large orders, DLMF 8.20.6."""
     total = np.where(n > _MANY, x + n, 1.0)
-    result: Array = np.exp(-x) / total * (1 + (1 - x / total) / total)
-    return result
+    return np.exp(-x) / total * (1 + (1 - x / total) / total)
 
 
 def _expn_samples() -> Iterator[Sample]:

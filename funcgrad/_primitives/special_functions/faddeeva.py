@@ -59,8 +59,7 @@ def _far(z: Array, order: int) -> Array:
     square = inverse * inverse
     for term in reversed(terms):
         total = total * square + term
-    result: Array = 1j / math.sqrt(math.pi) * total * inverse ** (order + 1)
-    return result
+    return 1j / math.sqrt(math.pi) * total * inverse ** (order + 1)
 
 
 def _bell(z: Array, order: int) -> Array:

@@ -56,8 +56,7 @@ def _tail(a: Array, x: Array, upper: bool, powers: tuple[int, int]) -> Array:
     flat = in_parts(
         lambda a, x: _moment(a, x, 1 if upper else -1, powers), np.ravel(b), np.ravel(y)
     )
-    whole: Array = np.where(inside, flat.reshape(b.shape), np.nan)
-    return whole
+    return np.where(inside, flat.reshape(b.shape), np.nan)
 
 
 def _moment(a: Array, x: Array, sign: int, powers: tuple[int, int]) -> Array:
@@ -78,8 +77,7 @@ def _moment_in(
     def integrand(s: Array) -> Array:
         growth = np.expm1(sign * s)
         weight = (sign * growth) ** rise * s**length
-        value: Array = weight * np.exp(sign * a * s - x * growth)
-        return value
+        return weight * np.exp(sign * a * s - x * growth)
 
     return integral(integrand, reach_of_right(a, x) if sign > 0 else reach_of_left(a, x), ends)
 
@@ -125,8 +123,7 @@ def _logarithm(probability: Array, opposite: Array, tail: Array) -> Array:
 
 
 def _log_factor(a: Array, x: Array) -> Array:
-    exponent: Array = a * np.log(x) - x - scipy_special("log_gammainc").gammaln(a)
-    return exponent
+    return a * np.log(x) - x - scipy_special("log_gammainc").gammaln(a)
 
 
 def _log_gammainc(a: Array, x: Array) -> Array:

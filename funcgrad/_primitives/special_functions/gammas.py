@@ -104,8 +104,7 @@ def _of_complex(order: int, z: Array) -> Array:
     for j, number in enumerate(_BERNOULLI, start=1):
         weight = number * math.factorial(2 * j + order - 1) / math.factorial(2 * j)
         total += weight * inverse ** (2 * j + order)
-    result: Array = (-1) ** (order + 1) * total
-    return result
+    return (-1) ** (order + 1) * total
 
 
 def _slopes_of_cotangent(order: int, z: Array) -> Array:
@@ -120,8 +119,7 @@ def _slopes_of_cotangent(order: int, z: Array) -> Array:
     # Beyond this nothing is left, and the sine overflows.
     near = np.real(near) + 1j * np.clip(np.imag(near), -100, 100)
     factor = (-1) ** order * math.pi * polynomial(1 / np.tan(math.pi * near))
-    result: Array = factor / np.square(np.sin(math.pi * near))
-    return result
+    return factor / np.square(np.sin(math.pi * near))
 
 
 psi: Primitive = evaluated_by_scipy(
@@ -206,8 +204,7 @@ def _rise_of_some(a: Array, b: Array, order: int) -> Array:
 
 
 def _power_rise(z: Array, b: Array, p: int) -> Array:
-    result: Array = z**-p * np.expm1(-p * np.log1p(b / z))
-    return result
+    return z**-p * np.expm1(-p * np.log1p(b / z))
 
 
 def _rise_samples() -> Iterator[Sample]:
@@ -333,8 +330,7 @@ def _log_rising(a: Array, b: Array) -> Array:
     result = special.gammaln(a + b) - start
     lost = (8 * np.abs(result) < np.abs(start)) & (a > 0) & (b > 0) & np.isfinite(a)
     inner = np.where(lost, a, 1.0), np.where(lost, b, 1.0)
-    whole: Array = np.where(lost, special.gammaln(inner[1]) - special.betaln(*inner), result)
-    return whole
+    return np.where(lost, special.gammaln(inner[1]) - special.betaln(*inner), result)
 
 
 # gammaln(a + b) - gammaln(a): the logarithm of a rising factorial

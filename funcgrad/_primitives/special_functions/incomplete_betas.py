@@ -107,8 +107,7 @@ def _weight_of_large(at: _Point) -> Array:
     )  # of the smaller one there are more digits
     exponent = at.a * log_less(mean + near, mean) + at.b * log_less(complement - near, complement)
     exponent += stirling(total) - stirling(at.a) - stirling(at.b)
-    result: Array = np.sqrt(mean * at.b / (2 * np.pi)) * np.exp(exponent)
-    return result
+    return np.sqrt(mean * at.b / (2 * np.pi)) * np.exp(exponent)
 
 
 def _weight_of_mixed(at: _Point) -> Array:
@@ -117,8 +116,7 @@ def _weight_of_mixed(at: _Point) -> Array:
     total = a + b
     exponent = b * at.log_y + b * log_less(total, b) - np.log1p(a / b) / 2
     exponent += stirling(total) - stirling(b)
-    result: Array = (at.x * total) ** a * np.exp(exponent) * scipy_special("betainc").rgamma(a)
-    return result
+    return (at.x * total) ** a * np.exp(exponent) * scipy_special("betainc").rgamma(a)
 
 
 # Derivatives in the parameters: polynomials in log(t), log(1 - t) and polygamma functions.
@@ -236,10 +234,7 @@ def _by_series(at: _Point, orders: Orders) -> Array:
     for i, j in _orders_up_to(orders):
         outer = _with_prefactor(share, cumulants, (m - i, n - j))
         total += comb(m, i) * comb(n, j) * outer * flat[i, j]
-    result: Array = (
-        total * _weight(at) / (_harmonic_mean(a, b, (0, 0))[0, 0] * np.exp(b * at.log_y))
-    )
-    return result
+    return total * _weight(at) / (_harmonic_mean(a, b, (0, 0))[0, 0] * np.exp(b * at.log_y))
 
 
 def _series(at: _Point, orders: Orders) -> dict[Orders, Array]:
@@ -289,14 +284,12 @@ def _tail(at: _Point, orders: Orders) -> Array:
         down, up = place(s)
         cumulants = {**harmonic, (1, 0): harmonic[1, 0] + at.log_x + down}
         cumulants[0, 1] = harmonic[0, 1] + at.log_y + up
-        value: Array = np.exp(a * down + b * up) * _with_prefactor(mean, cumulants, orders)
-        return value
+        return np.exp(a * down + b * up) * _with_prefactor(mean, cumulants, orders)
 
     down, up = place(reach)
     closed = _polynomial(at, at.log_x + down, at.log_y + up, orders, _share(a, b, orders))
     far = np.where(reach < end, 0.0, np.exp(a * down + b * up) * closed)
-    result: Array = _weight(at) / mean[0, 0] * (integral(integrand, reach, GRADED) + far)
-    return result
+    return _weight(at) / mean[0, 0] * (integral(integrand, reach, GRADED) + far)
 
 
 def reach_of_tail(at: _Point) -> Array:

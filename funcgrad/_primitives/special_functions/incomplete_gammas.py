@@ -128,8 +128,7 @@ def _polynomial(a: Array, above: list[Array], order: int) -> Array:
     large for small a where psi(a + 1) is not.
     """
     bell = bell_polynomials(above)
-    total: Array = a * bell[order] + order * bell[order - 1] if order else a * bell[0]
-    return total
+    return a * bell[order] + order * bell[order - 1] if order else a * bell[0]
 
 
 def _density_in_shape(a: Array, x: Array, order: int) -> Array:
@@ -180,8 +179,7 @@ def _by_series(a: Array, x: Array, order: int) -> Array:
         [math.comb(order, k) * bell[k] * sums[order - k] for k in range(order + 1)],
         np.zeros_like(a),
     )
-    result: Array = density(a + 1, x) * np.exp(x) * total
-    return result
+    return density(a + 1, x) * np.exp(x) * total
 
 
 def _by_integral(a: Array, x: Array, order: int) -> Array:
@@ -196,8 +194,7 @@ def _by_integral(a: Array, x: Array, order: int) -> Array:
     def integrand(s: Array) -> Array:
         t = sign * s
         exponent = -(x - a) * t - x * (np.expm1(t) - t)
-        value: Array = np.exp(exponent) * _polynomial(a, [first + t, *others], order)
-        return value
+        return np.exp(exponent) * _polynomial(a, [first + t, *others], order)
 
     return -sign * density(a + 1, x) * integral(integrand, reach)
 

@@ -84,8 +84,7 @@ def integral(
     """
     points, weights = _rule(ends)
     values = integrand(points.reshape(-1, *[1] * length.ndim) * length)
-    total: Array = np.tensordot(weights, values, 1) * length
-    return total
+    return np.tensordot(weights, values, 1) * length
 
 
 def in_parts(function: Callable[..., Array], *args: Array) -> Array:

@@ -80,8 +80,7 @@ def _times(derivatives: list[Array], factor: Array) -> list[Array]:
 def _leibniz(derivatives: list[Array], log: Array, order: int) -> Array:
     """The derivative in s of a function times ``exp(s * log)``, over that exponential."""
     terms = [math.comb(order, k) * derivatives[k] * log ** (order - k) for k in range(order + 1)]
-    result: Array = sum(terms[1:], terms[0])
-    return result
+    return sum(terms[1:], terms[0])
 
 
 _PAIRS = combined(
@@ -151,8 +150,7 @@ def _reflected(s: Array, order: int) -> Array:
             total += count * bell[i] * waves[j] * zetas[k]
     scale = (2 * math.pi) ** (s - 1) * special.gamma(r)
     beyond = np.exp((s - 1) * math.log(2 * math.pi) + special.gammaln(r))
-    result: Array = 2 * np.where(r > _GAMMA_ENDS, beyond, scale) * total
-    return result
+    return 2 * np.where(r > _GAMMA_ENDS, beyond, scale) * total
 
 
 _LINE = combined(

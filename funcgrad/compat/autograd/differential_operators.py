@@ -339,7 +339,7 @@ def grad_named(fun: Function, argname: str) -> Function:
         raise DifferentiationError(
             f"grad_named: the function has no parameter {argname}; it has {', '.join(parameters)}."
         )
-    return grad(fun, parameters.index(argname))  # type: ignore[no-any-return]
+    return grad(fun, parameters.index(argname))
 
 
 def multigrad_dict(fun: Function) -> Function:
@@ -360,8 +360,7 @@ def multigrad_dict(fun: Function) -> Function:
             again = inspect.BoundArguments(signature, arguments)
             return fun(*again.args, **again.kwargs)
 
-        derivatives: dict[str, Any] = grad(by_names)(dict(bound.arguments))
-        return derivatives
+        return grad(by_names)(dict(bound.arguments))
 
     return gradients
 
@@ -380,7 +379,7 @@ def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
         *point, direction = args
         return fnp.tensordot(gradient(*point, **kwargs), direction, np.ndim(direction))
 
-    return grad(directional, argnum)  # type: ignore[no-any-return]
+    return grad(directional, argnum)
 
 
 hessian_vector_product = hessian_tensor_product
@@ -399,7 +398,7 @@ def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
         *point, weights = args
         return fnp.tensordot(weights, fun(*point, **kwargs), np.ndim(weights))
 
-    return jacobian(weighted, argnum)  # type: ignore[no-any-return]
+    return jacobian(weighted, argnum)
 
 
 vector_jacobian_product = tensor_jacobian_product
@@ -439,7 +438,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Fu
         push = pushforward_of(fun, x)
         return lambda v: pull(curvature(push(v)[1]))
 
-    return unary_to_nary(at_point)(f, f_argnum)  # type: ignore[no-any-return]
+    return unary_to_nary(at_point)(f, f_argnum)
 
 
 def checkpoint(fun: Function) -> Function:

@@ -117,7 +117,7 @@ class _Call:
         merged = list(self._args)
         for position, value in zip(self._followed, values, strict=True):
             merged[position] = plain(value)
-        return plain(merged)  # type: ignore[no-any-return]
+        return plain(merged)
 
     def _evaluate(self, *values: Any) -> Any:
         return self._operation.fun(*self._merged(values), **self._kwargs)
@@ -216,8 +216,7 @@ def defvjp(
         maker = _rule("VJP", fun, rules, argnum)
         if maker is None:
             return lambda g: _zeros_like(args[argnum])
-        made: Function = maker(ans, *args, **kwargs)
-        return made
+        return maker(ans, *args, **kwargs)
 
     defvjp_argnum(fun, rule_of)
 

@@ -45,5 +45,4 @@ def element_type(dtype: np.dtype[Any]) -> int:
         raise DtypeError(
             f"to_onnx: ONNX's operators do not take {dtype}; compute with real and imaginary parts."
         )
-    number: int = onnx_library("to_onnx").helper.np_dtype_to_tensor_dtype(dtype)
-    return number
+    return onnx_library("to_onnx").helper.np_dtype_to_tensor_dtype(dtype)

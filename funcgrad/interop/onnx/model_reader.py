@@ -211,8 +211,7 @@ class _Reader:
                 f"interop.onnx.load: the array {proto.name or 'of a constant'} has the dtype"
                 f" {name}, which tensors do not have. Convert it before."
             )
-        array: np.ndarray[Any, Any] = self.onnx.numpy_helper.to_array(proto)
-        return array
+        return self.onnx.numpy_helper.to_array(proto)
 
     def version(self, domain: str) -> int:
         """The version of a domain's operators."""

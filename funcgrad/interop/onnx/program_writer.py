@@ -27,7 +27,7 @@ from funcgrad._core.structure.structures import (
 )
 from funcgrad._core.trace import NUMBERS, concrete
 from funcgrad._passes.pipeline import optimize
-from funcgrad._primitives.algebra import body_of
+from funcgrad._programs.algebra import body_of
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program

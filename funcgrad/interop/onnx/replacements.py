@@ -162,7 +162,7 @@ def _cofactors(x: Tensor, d: Tensor, failed: str = "raise") -> Tensor:
     """The determinants of what is left without a row and a column, of singular matrices too."""
     size = x.shape[-1]
     if size > _MOST_COFACTORS:
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
     if size < 2:
         return fnp.ones_like(x)
     others = np.array([[k for k in range(size) if k != place] for place in range(size)])

@@ -85,8 +85,7 @@ def _weights(node: OperatorNode, size: int, length: int, ratio: float) -> Array:
     mode = node.get("mode", "nearest")
     if mode == "nearest":
         nearest = np.clip(_nearest(node, places), 0, size - 1).astype(int)
-        chosen: Array = np.eye(size)[nearest]
-        return chosen
+        return np.eye(size)[nearest]
     reach = 1 if mode == "linear" else 2
     first = np.floor(places).astype(int)
     weights = np.zeros((length, size))
@@ -97,15 +96,13 @@ def _weights(node: OperatorNode, size: int, length: int, ratio: float) -> Array:
         if node.get("exclude_outside", 0):
             weight = np.where(inside, weight, 0.0)
         np.add.at(weights, (np.arange(length), np.clip(neighbour, 0, size - 1)), weight)
-    shares: Array = weights / weights.sum(axis=1, keepdims=True)
-    return shares
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _kernel(node: OperatorNode, distance: Array) -> Array:
     """The weight at a distance (Keys 1981, for cubic ones)."""
     if node.get("mode") == "linear":
-        slope: Array = np.maximum(1 - distance, 0)
-        return slope
+        return np.maximum(1 - distance, 0)
     a = node.get("cubic_coeff_a", -0.75)
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a

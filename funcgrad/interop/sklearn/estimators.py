@@ -387,8 +387,7 @@ class Estimator(BaseEstimator):
         functions = (loss, optimizer)
         if getattr(self, "_compiled", (None,))[0] != functions:
             self._compiled = functions, compiled_step(self._name("fit"), loss, optimizer)
-        step: Callable[..., Any] = self._compiled[1]
-        return step
+        return self._compiled[1]
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**super().__getstate__()}

@@ -143,8 +143,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         ndarray of shape (n_samples,)
         """
         logits = self._outputs("predict", X)
-        predicted: Array = self.classes_[logits.argmax(axis=1)]
-        return predicted
+        return self.classes_[logits.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class: the softmax of the logits.

@@ -109,5 +109,4 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
 
 def where_true(mask: np.ndarray[Any, Any], values: Tensor) -> Tensor:
     """Values where a mask is true, and 0 elsewhere, also in place of infinities and NaN."""
-    chosen: Tensor = where(mask, values, np.zeros((), values.dtype))
-    return chosen
+    return where(mask, values, np.zeros((), values.dtype))

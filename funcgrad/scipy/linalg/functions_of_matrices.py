@@ -406,5 +406,4 @@ def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
     whole = expm_frechet(repeated, every, compute_expm=False)
     assert isinstance(whole, Tensor)
     greatest = norm(whole.reshape(n * n, n * n), 2)
-    result: Tensor = greatest * norm(wrap(matrix)) / norm(expm(wrap(matrix)))
-    return result
+    return greatest * norm(wrap(matrix)) / norm(expm(wrap(matrix)))

@@ -260,5 +260,4 @@ def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Ten
     # Of vectors of length 1, whose sines are 0 up to rounding if spaces share a line.
     turned = fnp.where(sines > 4 * one.shape[0] * np.finfo(one.dtype).eps, sines, 0.0)
     by_sine = fnp.arcsin(fnp.where(small, turned, 0.0))
-    result: Tensor = fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))
-    return result
+    return fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))

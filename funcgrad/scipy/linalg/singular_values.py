@@ -146,8 +146,7 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     (2, 1)
     """
     u, s, vh = plain.svd(_one(A, "orth"), full_matrices=False)
-    basis: Tensor = u[:, : _rank(s, u.shape[0], vh.shape[1], rcond, "orth")]
-    return basis
+    return u[:, : _rank(s, u.shape[0], vh.shape[1], rcond, "orth")]
 
 
 def null_space(

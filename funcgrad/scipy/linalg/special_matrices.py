@@ -46,8 +46,7 @@ def circulant(c: ArrayLike) -> Tensor:
     """
     column = fnp.atleast_1d(c)
     n = np.arange(column.shape[-1])
-    turned: Tensor = column[..., (n[:, None] - n) % max(len(n), 1)]
-    return turned
+    return column[..., (n[:, None] - n) % max(len(n), 1)]
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
@@ -74,8 +73,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     if 0 in (column.shape[-1], row.shape[-1]):
         return toeplitz(column, row)  # without numbers
     turned = toeplitz(column[..., ::-1], fnp.concatenate([column[..., -1:], row[..., 1:]], -1))
-    result: Tensor = turned[..., ::-1, :]
-    return result
+    return turned[..., ::-1, :]
 
 
 def companion(a: ArrayLike) -> Tensor:
@@ -113,8 +111,7 @@ def _coefficients(a: ArrayLike, operation: str) -> Tensor:
         raise ShapeError(
             f"{operation}: a polynomial needs two coefficients; the shape is {numbers.shape}."
         )
-    result: Tensor = numbers[..., 1:] / (-1.0 * numbers[..., :1])  # unsigned ones have no signs
-    return result
+    return numbers[..., 1:] / (-1.0 * numbers[..., :1])  # unsigned ones have no signs
 
 
 def fiedler_companion(a: ArrayLike) -> Tensor:
@@ -150,8 +147,7 @@ def fiedler_companion(a: ArrayLike) -> Tensor:
     place[row[:-1:2], row[:-1:2] + 1] = row[:-1:2] + 1
     place[0, 0], place[1:2, 0] = 0, n
     ends = np.broadcast_to(np.array([1.0, 0.0]), (*c.shape[:-1], 2))
-    result: Tensor = fnp.concatenate([c, fnp.astype(ends, c.dtype)], -1)[..., place]
-    return result
+    return fnp.concatenate([c, fnp.astype(ends, c.dtype)], -1)[..., place]
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
@@ -192,8 +188,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
     least, most = min(m, n), max(m, n)
     start = {"full": 0, "same": (least - 1) // 2, "valid": least - 1}[mode]
     size = {"full": m + n - 1, "same": most, "valid": most - least + 1}[mode]
-    result: Tensor = whole[..., start : start + size, :]
-    return result
+    return whole[..., start : start + size, :]
 
 
 def fiedler(a: ArrayLike) -> Tensor:

@@ -417,8 +417,7 @@ def solve_circulant(
         shares = shares / (values * fnp.where(is_zero, np.nan, fnp.ones_like(sizes)))
     x = fnp.fft.ifft(shares, axis=-1) if n else shares
     is_real = "c" not in (column.dtype.kind, right.dtype.kind)
-    result: Tensor = fnp.moveaxis(x.real if is_real else x, -1, outaxis)
-    return result
+    return fnp.moveaxis(x.real if is_real else x, -1, outaxis)
 
 
 def _any(flags: Tensor) -> bool:

@@ -35,7 +35,7 @@ def scipy_optimize(name: str) -> ModuleType:
             f"{name}: the solver is SciPy's, and it is not installed. Install it by"
             " `pip install scipy`."
         ) from error
-    return scipy.optimize  # type: ignore[no-any-return]  # SciPy has no types
+    return scipy.optimize
 
 
 Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"

@@ -65,8 +65,7 @@ def comb(
         n = fnp.where(of > 0, n + of - 1, n)
     counts = (of <= n) & (n >= 0) & (of >= 0)
     chosen_of = binom(fnp.where(counts, n, 1), fnp.where(counts, of, 0))
-    result: Tensor = fnp.where(counts, chosen_of, 0.0)
-    return result
+    return fnp.where(counts, chosen_of, 0.0)
 
 
 def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor | int:
@@ -93,8 +92,7 @@ def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor | int:
     n, of = real_numbers("perm", N, k)
     counts = (of <= n) & (n >= 0) & (of >= 0)
     first = fnp.where(counts, n - of + 1, 1)
-    result: Tensor = fnp.where(counts, poch(first, fnp.where(counts, of, 0)), 0.0)
-    return result
+    return fnp.where(counts, poch(first, fnp.where(counts, of, 0)), 0.0)
 
 
 def factorial(
@@ -132,8 +130,7 @@ def factorial(
     if extend == "complex":
         return gamma(value + 1)
     negative = value < 0
-    result: Tensor = fnp.where(negative, 0.0, gamma(fnp.where(negative, 0, value) + 1))
-    return result
+    return fnp.where(negative, 0.0, gamma(fnp.where(negative, 0, value) + 1))
 
 
 def multigammaln(a: ArrayLike, d: int) -> Tensor:
@@ -168,5 +165,4 @@ def multigammaln(a: ArrayLike, d: int) -> Tensor:
     inside = value > (size - 1) / 2
     terms = gammaln(fnp.expand_dims(fnp.where(inside, value, size), -1) - shifts)
     total = fnp.sum(terms, axis=-1) + size * (size - 1) / 4 * math.log(math.pi)
-    result: Tensor = fnp.where(inside, total, fnp.nan)
-    return result
+    return fnp.where(inside, total, fnp.nan)

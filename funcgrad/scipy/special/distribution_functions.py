@@ -54,8 +54,7 @@ def gdtrix(a: ArrayLike, b: ArrayLike, p: ArrayLike, /) -> Tensor:
     1.678346990017
     """
     a, b, p = real_numbers("gdtrix", a, b, p)
-    result: Tensor = gammaincinv(b, p) / a
-    return result
+    return gammaincinv(b, p) / a
 
 
 def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -67,8 +66,7 @@ def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     1.118897993344
     """
     p, b, x = real_numbers("gdtria", p, b, x)
-    result: Tensor = gammaincinv(b, p) / x
-    return result
+    return gammaincinv(b, p) / x
 
 
 def pdtr(k: ArrayLike, m: ArrayLike, /) -> Tensor:
@@ -255,8 +253,7 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
     low = share < 0.5
     small, great = fnp.where(low, share, 0.5), fnp.where(low, 0.5, complement)
     odds = fnp.where(low, small / (1 - small), (1 - great) / great)
-    result: Tensor = dfd / dfn * odds
-    return result
+    return dfd / dfn * odds
 
 
 def stdtr(df: ArrayLike, t: ArrayLike, /) -> Tensor:
@@ -282,19 +279,16 @@ def stdtrit(df: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def _product(a: Tensor, x: Tensor) -> Tensor:
-    result: Tensor = a * x
-    return result
+    return a * x
 
 
 def _half(x: Tensor) -> Tensor:
-    result: Tensor = x / 2
-    return result
+    return x / 2
 
 
 def _next(k: Tensor) -> Tensor:
     """The number of things counted, and one more."""
-    result: Tensor = fnp.floor(k) + 1.0
-    return result
+    return fnp.floor(k) + 1.0
 
 
 def _of_counts(k: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
@@ -310,8 +304,7 @@ def _unless_all(
     """A probability of counts, which is certain of k = n, whatever p is."""
     first, second = _of_counts(k, n)
     probability = function(first, fnp.where(second == 0, 1.0, second), p)
-    result: Tensor = fnp.where(second == 0, probability * 0 + certain, probability)
-    return result
+    return fnp.where(second == 0, probability * 0 + certain, probability)
 
 
 def _of_odds(
@@ -323,5 +316,4 @@ def _of_odds(
     small, great = fnp.where(low, odds, 0.5), fnp.where(low, 2.0, odds)
     first, second = _half(dfn), _half(dfd)
     below = near(first, second, small / (1 + small))
-    result: Tensor = fnp.where(low, below, far(second, first, 1 / (1 + great)))
-    return result
+    return fnp.where(low, below, far(second, first, 1 / (1 + great)))

@@ -32,8 +32,7 @@ def _be(x: Tensor) -> Tensor:
 
 
 def _be_slope(x: Tensor) -> Tensor:
-    result: Tensor = -_TURN * jv(1.0, _TURN * x)
-    return result
+    return -_TURN * jv(1.0, _TURN * x)
 
 
 def _ke(x: Tensor) -> Tensor:
@@ -48,8 +47,7 @@ _ROOT = complex(math.sqrt(0.5), math.sqrt(0.5))
 
 
 def _of_positive(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    result: Tensor = fnp.where(x < 0, fnp.nan, function(fnp.where(x < 0, 1.0, x)))
-    return result
+    return fnp.where(x < 0, fnp.nan, function(fnp.where(x < 0, 1.0, x)))
 
 
 def _in_precision(result: Tensor, x: Tensor) -> Tensor:

@@ -166,10 +166,8 @@ def eval_sh_chebyu(n: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def _half(x: ArrayLike) -> Tensor:
-    result: Tensor = fnp.asarray(x) / 2
-    return result
+    return fnp.asarray(x) / 2
 
 
 def _shifted(x: ArrayLike) -> Tensor:
-    result: Tensor = 2 * fnp.asarray(x) - 1
-    return result
+    return 2 * fnp.asarray(x) - 1

@@ -24,8 +24,7 @@ def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     inner = fnp.where(size <= bound, residual, 0.0)
     outer = bound * (fnp.where(size <= bound, 0.0, size) - bound / 2)
     value = fnp.where(size <= bound, inner * inner / 2, outer)
-    result: Tensor = fnp.where(bound < 0, fnp.inf, value)
-    return result
+    return fnp.where(bound < 0, fnp.inf, value)
 
 
 def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
@@ -41,8 +40,7 @@ def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     bound, residual = real_numbers("pseudo_huber", delta, r)
     outside = bound < 0
     value = apply2(_p.pseudo_huber, fnp.where(outside, 1.0, bound), residual)
-    result: Tensor = fnp.where(outside, fnp.inf, value)
-    return result
+    return fnp.where(outside, fnp.inf, value)
 
 
 def softplus(x: ArrayLike) -> Tensor:

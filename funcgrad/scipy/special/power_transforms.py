@@ -87,5 +87,4 @@ def cosm1(x: ArrayLike, /) -> Tensor:
     Tensor(-0.0)
     """
     half = fnp.sin(fnp.asarray(x) / 2)
-    result: Tensor = -2 * half * half
-    return result
+    return -2 * half * half

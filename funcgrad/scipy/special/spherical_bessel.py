@@ -63,5 +63,4 @@ def _function(primitive: Primitive, n: ArrayLike, z: ArrayLike, derivative: bool
     order = fnp.broadcast_to(n, np.broadcast_shapes(np.shape(n), argument.shape))
     argument = fnp.broadcast_to(argument, order.shape)
     ones = fnp.ones_like(argument)
-    result: Tensor = jvp(lambda z: apply2(primitive, order, z), (argument,), (ones,))[1]
-    return result
+    return jvp(lambda z: apply2(primitive, order, z), (argument,), (ones,))[1]

@@ -66,8 +66,7 @@ def both(first: Condition, second: Condition) -> Condition:
 
 def chosen(condition: Condition, value: Tensor, otherwise: Tensor | float) -> Tensor:
     """A value where a condition holds, and another elsewhere, where the value has no derivative."""
-    result: Tensor = value if condition is True else fnp.where(condition, value, otherwise)
-    return result
+    return value if condition is True else fnp.where(condition, value, otherwise)
 
 
 def split(
@@ -95,8 +94,7 @@ def split(
     if type(condition) is Tensor and not np.any(condition._value):
         return otherwise(z)
     first = then(fnp.where(condition, z, harmless[0]))
-    result: Tensor = fnp.where(condition, first, otherwise(fnp.where(condition, harmless[1], z)))
-    return result
+    return fnp.where(condition, first, otherwise(fnp.where(condition, harmless[1], z)))
 
 
 def times_log(x: Tensor, y: Tensor) -> Tensor:

@@ -28,8 +28,7 @@ _LOG_ROOT_OF_TURN = 0.5 * math.log(2 * math.pi)
 
 
 def _bell(z: Tensor) -> Tensor:
-    result: Tensor = apply(bell, z, sharpness=0.5) / math.sqrt(2 * math.pi)
-    return result
+    return apply(bell, z, sharpness=0.5) / math.sqrt(2 * math.pi)
 
 
 def _minus_half_square(z: Tensor) -> Tensor:
@@ -66,8 +65,7 @@ def _log_expon_below(x: Tensor, scale: Tensor) -> Tensor:
     inner = fnp.where(near, x, scale)
     small = apply2(log_ratio, inner, scale) + fnp.log(exprel(-inner / scale))
     outer = fnp.log1p(-fnp.exp(-fnp.where(near, scale, x) / scale))
-    result: Tensor = fnp.where(near, small, outer)
-    return result
+    return fnp.where(near, small, outer)
 
 
 expon = ContinuousDistribution(
@@ -94,8 +92,7 @@ expon = ContinuousDistribution(
 
 def _half(z: Tensor) -> Tensor:
     """Half an exponential of minus the magnitude; the derivative at the peak is 0."""
-    result: Tensor = fnp.exp(-fnp.abs(z)) / 2
-    return result
+    return fnp.exp(-fnp.abs(z)) / 2
 
 
 def _laplace_below(z: Tensor) -> Tensor:
@@ -181,8 +178,7 @@ def _log_cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
     for k in range(_SERIES, 0, -1):
         series = square * ((-1) ** k / (2 * k + 1) + series)
     outer = fnp.log(scale) - fnp.log(size) + (fnp.log1p(series) - math.log(math.pi))
-    result: Tensor = fnp.where(far, outer, near(fnp.where(far, 0.0, x), scale))
-    return result
+    return fnp.where(far, outer, near(fnp.where(far, 0.0, x), scale))
 
 
 def _cauchy_quantile(q: Tensor) -> Tensor:

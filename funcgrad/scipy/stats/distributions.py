@@ -46,8 +46,7 @@ def _completed(
 
 def _limits(z: Tensor, low: Tensor, ends: tuple[float, float]) -> Tensor:
     """The value below or above a support, in the precision of z."""
-    result: Tensor = fnp.where(low, *[fnp.full_like(z, end) for end in ends])
-    return result
+    return fnp.where(low, *[fnp.full_like(z, end) for end in ends])
 
 
 class StandardizedPoint(NamedTuple):

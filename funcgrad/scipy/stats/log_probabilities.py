@@ -27,8 +27,7 @@ def log_probability(probability: Formula, opposite: Formula) -> Formula:
         if small is True:
             return fnp.log(direct)
         near_one = fnp.log1p(-fnp.where(small, 0.5, opposite(z, *args, **kwds)))
-        result: Tensor = fnp.where(small, fnp.log(fnp.where(small, direct, 0.5)), near_one)
-        return result
+        return fnp.where(small, fnp.log(fnp.where(small, direct, 0.5)), near_one)
 
     return formula
 
@@ -47,8 +46,7 @@ def log_betainc(a: Tensor, b: Tensor, x: Tensor, power: Tensor) -> Tensor:
         return power + apply(log_betainc_factor, a, b, x)
     tail = power + apply(log_betainc_factor, a, b, fnp.where(below, x, 0.5))
     usual = log_probability(special.betainc, special.betaincc)(a, b, fnp.where(below, 0.5, x))
-    result: Tensor = fnp.where(below, tail, usual)
-    return result
+    return fnp.where(below, tail, usual)
 
 
 def log_betaincc(a: Tensor, b: Tensor, x: Tensor, power: Tensor) -> Tensor:
@@ -58,5 +56,4 @@ def log_betaincc(a: Tensor, b: Tensor, x: Tensor, power: Tensor) -> Tensor:
         return power + apply(log_betainc_factor, b, a, 1 - x)
     tail = power + apply(log_betainc_factor, b, a, fnp.where(above, 1 - x, 0.5))
     usual = log_probability(special.betaincc, special.betainc)(a, b, fnp.where(above, 0.5, x))
-    result: Tensor = fnp.where(above, tail, usual)
-    return result
+    return fnp.where(above, tail, usual)

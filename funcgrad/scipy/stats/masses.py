@@ -37,8 +37,7 @@ def _once(count: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
 
 def _log_ways(least: Tensor, k: Tensor) -> Tensor:
     """The logarithm of ``least (least + 1) ... (least + k - 1) / k!``."""
-    result: Tensor = apply2(log_rising, least, k) - special.gammaln(k + 1)
-    return result
+    return apply2(log_rising, least, k) - special.gammaln(k + 1)
 
 
 def _log_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
@@ -49,8 +48,7 @@ def _binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
     hit, hits = _once(k, p)
     miss, misses = _once(n - k, 1 - p)
     logarithm = _log_ways(n - k + 1, k) + times_log(hits, p) + times_log1p(misses, -p)
-    result: Tensor = hit * miss * fnp.exp(logarithm)
-    return result
+    return hit * miss * fnp.exp(logarithm)
 
 
 def _log_poisson(k: Tensor, mu: Tensor) -> Tensor:
@@ -59,8 +57,7 @@ def _log_poisson(k: Tensor, mu: Tensor) -> Tensor:
 
 def _poisson(k: Tensor, mu: Tensor) -> Tensor:
     hit, hits = _once(k, mu)
-    result: Tensor = hit * fnp.exp(times_log(hits, mu) - special.gammaln(k + 1) - mu)
-    return result
+    return hit * fnp.exp(times_log(hits, mu) - special.gammaln(k + 1) - mu)
 
 
 def _log_negative_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
@@ -71,8 +68,7 @@ def _negative_binomial(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
     hit, hits = _once(n, p)
     miss, misses = _once(k, 1 - p)
     logarithm = _log_ways(n, k) + hits * fnp.log(p) + times_log1p(misses, -p)
-    result: Tensor = hit * miss * fnp.exp(logarithm)
-    return result
+    return hit * miss * fnp.exp(logarithm)
 
 
 poisson = DiscreteDistribution(
@@ -155,8 +151,7 @@ def _missed(k: Tensor, p: Tensor) -> Tensor:
 
 def _first_hit(k: Tensor, p: Tensor) -> Tensor:
     miss, misses = _once(k - 1, 1 - p)
-    result: Tensor = p * miss * fnp.exp(times_log1p(misses, -p))
-    return result
+    return p * miss * fnp.exp(times_log1p(misses, -p))
 
 
 geom = DiscreteDistribution(

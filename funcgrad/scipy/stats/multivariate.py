@@ -133,8 +133,7 @@ class DirichletDistribution(AbsentMethods):
             value = fnp.concatenate([value, last])
         weights = fnp.reshape(shape - 1, (-1,) + (1,) * (value.ndim - 1))
         logarithm = special.gammaln(fnp.sum(shape)) - fnp.sum(special.gammaln(shape))
-        result: Tensor = fnp.sum(special.xlogy(weights, value), axis=0) + logarithm
-        return result
+        return fnp.sum(special.xlogy(weights, value), axis=0) + logarithm
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
         """The density; see ``logpdf``."""

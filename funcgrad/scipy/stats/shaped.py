@@ -29,8 +29,7 @@ def _log_gamma_density(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
 
 
 def _gamma_density(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
-    result: Tensor = apply(gamma_density, a, x / scale, order=0) / scale
-    return result
+    return apply(gamma_density, a, x / scale, order=0) / scale
 
 
 def _below_gamma(x: Tensor, scale: Tensor, a: Tensor) -> Tensor:
@@ -95,8 +94,7 @@ def _log_beta_density(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _beta_density(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    result: Tensor = apply(beta_density, a, b, x / scale, orders=(0, 0)) / scale
-    return result
+    return apply(beta_density, a, b, x / scale, orders=(0, 0)) / scale
 
 
 def _below_beta(x: Tensor, scale: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -174,8 +172,7 @@ def _student_exponent(z: Tensor, df: Tensor) -> Tensor:
     u = 1 / many
     series = 0.5 * inner**2 * (1 + (u - share * (1 + u) * total))
     outer = 0.5 * (df + 1) * _student_tail(fnp.where(usual, z, 1.0), df)
-    result: Tensor = fnp.where(usual, outer, series)
-    return result
+    return fnp.where(usual, outer, series)
 
 
 def _student_tail(z: Tensor, df: Tensor) -> Tensor:
@@ -184,8 +181,7 @@ def _student_tail(z: Tensor, df: Tensor) -> Tensor:
     if near is True:
         return fnp.log1p(z**2 / df)
     out = 2 * fnp.log(fnp.abs(fnp.where(near, 1.0, z))) - fnp.log(df)
-    result: Tensor = fnp.where(near, fnp.log1p(fnp.where(near, z, 0.0) ** 2 / df), out)
-    return result
+    return fnp.where(near, fnp.log1p(fnp.where(near, z, 0.0) ** 2 / df), out)
 
 
 def _below_t(z: Tensor, df: Tensor) -> Tensor:
@@ -206,16 +202,14 @@ def _log_below_t(z: Tensor, df: Tensor) -> Tensor:
     tail: Tensor = power + apply(log_betainc_factor, half, 0.5, share) - math.log(2)
     if out is True:
         return tail
-    result: Tensor = fnp.where(out, tail, usual(fnp.where(out, 0.0, z), df))
-    return result
+    return fnp.where(out, tail, usual(fnp.where(out, 0.0, z), df))
 
 
 def _student_variance(df: Tensor) -> Tensor:
     finite = df > 2
     safe = fnp.where(finite, df, 3.0)
     beyond = fnp.where(df > 1, fnp.full_like(df, math.inf), math.nan)
-    result: Tensor = fnp.where(finite, safe / (safe - 2), beyond)
-    return result
+    return fnp.where(finite, safe / (safe - 2), beyond)
 
 
 def _student_entropy(df: Tensor) -> Tensor:

@@ -115,8 +115,7 @@ gumbel_l = ContinuousDistribution(
 
 def _power(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
     """``(x / scale)**c``."""
-    result: Tensor = (x / scale) ** c
-    return result
+    return (x / scale) ** c
 
 
 def _log_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
@@ -130,8 +129,7 @@ def _density_of_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
     gone = z > 800.0 ** (1 / c)
     inner = fnp.where(gone, 1.0, z)
     density = c * inner ** (c - 1) * fnp.exp(-(inner**c)) / scale
-    result: Tensor = fnp.where(gone, 0.0, density)
-    return result
+    return fnp.where(gone, 0.0, density)
 
 
 def _bounded_power(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
@@ -160,8 +158,7 @@ def _log_weibull_below(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
     if near is True:
         return small(x)
     outer = log_probability(_weibull_below, _weibull_above)(fnp.where(near, scale, x), scale, c)
-    result: Tensor = fnp.where(near, small(fnp.where(near, x, scale)), outer)
-    return result
+    return fnp.where(near, small(fnp.where(near, x, scale)), outer)
 
 
 def _weibull_variance(c: Tensor) -> Tensor:
@@ -199,19 +196,16 @@ def _beyond(a: Tensor, least: float) -> tuple[Tensor, Tensor]:
 
 def _pareto_mean(b: Tensor) -> Tensor:
     finite, safe = _beyond(b, 1.0)
-    result: Tensor = fnp.where(finite, safe / (safe - 1), math.inf)
-    return result
+    return fnp.where(finite, safe / (safe - 1), math.inf)
 
 
 def _pareto_variance(b: Tensor) -> Tensor:
     finite, safe = _beyond(b, 2.0)
-    result: Tensor = fnp.where(finite, safe / ((safe - 1) ** 2 * (safe - 2)), math.inf)
-    return result
+    return fnp.where(finite, safe / ((safe - 1) ** 2 * (safe - 2)), math.inf)
 
 
 def _log_pareto_above(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
-    result: Tensor = -b * apply2(log_ratio, x, scale)
-    return result
+    return -b * apply2(log_ratio, x, scale)
 
 
 def _pareto_below(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
@@ -268,8 +262,7 @@ def _log_halfnorm_below(x: Tensor, scale: Tensor) -> Tensor:
     if near is True:
         return small(x)
     outer = log_probability(_halfnorm_below, _halfnorm_above)(fnp.where(near, scale, x), scale)
-    result: Tensor = fnp.where(near, small(fnp.where(near, x, scale)), outer)
-    return result
+    return fnp.where(near, small(fnp.where(near, x, scale)), outer)
 
 
 def _log_halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
@@ -284,8 +277,7 @@ def _log_halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _minus_half_square(x: Tensor, scale: Tensor) -> Tensor:
-    result: Tensor = -0.5 * (x / scale) ** 2
-    return result
+    return -0.5 * (x / scale) ** 2
 
 
 halfnorm = ContinuousDistribution(

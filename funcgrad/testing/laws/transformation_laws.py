@@ -13,7 +13,7 @@ from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.key_uses import repetition
 from funcgrad._staging.jit import jit
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.reverse import vjp

@@ -17,7 +17,7 @@ from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.specs import is_inexact
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hooks.keys import repetition
+from funcgrad._hooks.key_uses import repetition
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import CheckError, DifferentiationError, FuncgradError
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -275,5 +275,4 @@ def changed_point(trial: LawAtPoint, point: Sequence[ArrayLike]) -> tuple[Any, .
     replaced = [
         wrap(next(following)) if is_inexact(np.asarray(leaf).dtype) else leaf for leaf in leaves
     ]
-    args: tuple[Any, ...] = pytrees.unflatten(structure, replaced)
-    return args
+    return pytrees.unflatten(structure, replaced)

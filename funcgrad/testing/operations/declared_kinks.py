@@ -65,8 +65,7 @@ def _sides_differ(f: Callable[[float], Array]) -> Array:
         slopes = abs(ahead - behind) > 1e-2 * (1 + np.minimum(abs(ahead), abs(behind)))
         wider = abs(f(100 * step) - here) / (100 * step)
         steep = (abs(ahead) > 3 * wider + 1) & (abs(ahead) > 100)
-    differ: Array = ~finite | slopes | steep
-    return differ
+    return ~finite | slopes | steep
 
 
 def _curvatures_differ(f: Callable[[float], Array]) -> Array:
@@ -236,8 +235,7 @@ def _flat(x: Raw) -> Array:
     flat: Any = np.ravel(x)
     if flat.dtype.kind == "c":
         return np.concatenate([flat.real, flat.imag])
-    numbers: Array = flat.astype(np.float64)
-    return numbers
+    return flat.astype(np.float64)
 
 
 _REMEDY: Final = (

@@ -14,7 +14,7 @@ from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.structure.structures import UNEVEN, Elementwise
 from funcgrad._core.trace import Raw, Value
-from funcgrad._primitives.algebra import body_of
+from funcgrad._programs.algebra import body_of
 from funcgrad._transforms.stage import program
 from funcgrad.testing.operations.agreement import (
     require,

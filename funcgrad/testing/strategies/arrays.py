@@ -67,8 +67,7 @@ def dtypes(kinds: str = "f", *, min_bits: int = 32) -> Strategy:
             f"strategies.dtypes: no inexact dtype is of the kinds {kinds!r} with {bits} bits."
             " Kinds are 'f', 'c' or 'fc', and bits 16, 32 or 64."
         )
-    strategy: Strategy = hypothesis_for("strategies.dtypes").sampled_from(chosen)
-    return strategy
+    return hypothesis_for("strategies.dtypes").sampled_from(chosen)
 
 
 def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None) -> Strategy:
@@ -109,8 +108,7 @@ def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None
         return drawn
     st = hypothesis_for("strategies.tensors")
     scales = st.sampled_from([_RANGE[1]] * (_USUAL * len(_SCALES)) + [*_SCALES])
-    strategy: Strategy = st.tuples(drawn, scales).map(lambda pair: _scaled(*pair))
-    return strategy
+    return st.tuples(drawn, scales).map(lambda pair: _scaled(*pair))
 
 
 def _scaled(x: Tensor, greatest: float) -> Tensor:
@@ -130,10 +128,9 @@ def _drawn_tensors(name: str, dtype: Drawn, shape: Drawn, elements: Drawn) -> St
     if not isinstance(elements, st.SearchStrategy):
         _limits(name, elements)
     both = st.tuples(kinds, shape)
-    strategy: Strategy = both.flatmap(
+    return both.flatmap(
         lambda pair: _arrays(name, dtype_for(name, pair[0]), checked_shape(pair[1], name), elements)
     ).map(tensor)
-    return strategy
 
 
 def _arrays(name: str, dtype: np.dtype[Any], shape: Shape, elements: Drawn) -> Strategy:
@@ -238,8 +235,7 @@ def keys() -> Strategy:
     >>> find(keys(), lambda key: True)
     Tensor([0, 0], dtype=uint64)
     """
-    strategy: Strategy = hypothesis_for("strategies.keys").integers(0, 2**32 - 1).map(key)
-    return strategy
+    return hypothesis_for("strategies.keys").integers(0, 2**32 - 1).map(key)
 
 
 def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
@@ -280,11 +276,9 @@ def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
         optional = children | st.none()
         listed = st.lists(optional, min_size=1, max_size=3)
         named = st.dictionaries(st.sampled_from("abcd"), children, min_size=1, max_size=3)
-        strategy: Strategy = named | listed.map(tuple) | listed
-        return strategy
+        return named | listed.map(tuple) | listed
 
-    strategy: Strategy = st.recursive(leaves, nested, max_leaves=most)
-    return strategy
+    return st.recursive(leaves, nested, max_leaves=most)
 
 
 def like(tree: Pytree, elements: Drawn = None) -> Strategy:
@@ -319,5 +313,4 @@ def like(tree: Pytree, elements: Drawn = None) -> Strategy:
             _drawn_tensors(name, value.dtype, value.shape, elements) if inexact else st.just(leaf)
         )
         strategies.append(drawn)
-    strategy: Strategy = st.tuples(*strategies).map(lambda xs: unflatten(structure, xs))
-    return strategy
+    return st.tuples(*strategies).map(lambda xs: unflatten(structure, xs))

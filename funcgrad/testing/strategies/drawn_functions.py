@@ -108,8 +108,7 @@ class DrawnFunction:
     def _function(self) -> Callable[..., Any]:
         names: dict[str, Any] = {}
         exec(self.source, names)
-        made: Callable[..., Any] = names["f"]
-        return made
+        return names["f"]
 
     def __call__(self, *args: Value) -> Any:
         return self._function(*args)
@@ -176,8 +175,7 @@ def functions(
     texts = [*_BINARY, *_ANY, *_VECTOR, *unary, *_OF_NUMBERS, *_OF_VECTORS]
     steps = st.tuples(st.sampled_from(texts), st.integers(0, 7), st.integers(0, 7))
     drawn = st.lists(steps, min_size=1, max_size=most)
-    strategy: Strategy = drawn.map(lambda chosen: DrawnFunction(_source(inputs, output, chosen)))
-    return strategy
+    return drawn.map(lambda chosen: DrawnFunction(_source(inputs, output, chosen)))
 
 
 def _source(inputs: Sequence[Shape], output: Shape, steps: Sequence[tuple[str, int, int]]) -> str:

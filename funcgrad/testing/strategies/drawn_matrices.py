@@ -196,8 +196,7 @@ def _size(name: str, n: object) -> int:
 
 def _seeded(name: str, make: Callable[[int], Array]) -> Strategy:
     seeds = hypothesis_for(name).integers(0, 2**32 - 1)
-    strategy: Strategy = seeds.map(lambda seed: tensor(make(seed)))
-    return strategy
+    return seeds.map(lambda seed: tensor(make(seed)))
 
 
 def _rotation(seed: int, n: int, dtype: np.dtype[Any]) -> Array:

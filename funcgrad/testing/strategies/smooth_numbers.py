@@ -117,8 +117,7 @@ def smooth_arrays(
         array: np.ndarray[Any, Any] = numbers.reshape(shape).astype(dtype)
         return np.asarray(np.clip(array, dtype.type(low), dtype.type(high)))
 
-    strategy: Strategy = moves.map(assembled)
-    return strategy
+    return moves.map(assembled)
 
 
 def _moves(count: int, width: float) -> Callable[[int], np.ndarray[Any, Any]]:

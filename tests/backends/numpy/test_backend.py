@@ -21,8 +21,8 @@ from funcgrad._backends.numpy.literals import array_text, number_text
 from funcgrad._backends.numpy.writer import numpy_source
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import concrete
-from funcgrad._primitives.algebra import body_of
 from funcgrad._primitives.elementwise import elementwise
+from funcgrad._programs.algebra import body_of
 from funcgrad._programs.equation import exact_key
 from funcgrad._programs.program import Program
 from funcgrad.errors import GuardError, ProgramError

@@ -13,7 +13,7 @@ from inspect import signature
 from types import MappingProxyType
 from typing import Final
 
-from funcgrad._hints.names import advice_in, nearest
+from funcgrad._hints.other_libraries import advice_in, nearest
 from funcgrad._hints.training_names import ONLY_OPTIMIZERS, Row
 from funcgrad.errors import MissingOptionError
 

@@ -117,8 +117,7 @@ def watched(function: Callable[P, R]) -> Callable[P, R]:
         try:
             if not WATCHING.begun or (watch := WATCH.get()) is None:
                 return function(*args, **kwargs)
-            result: R = watch.called(name, function, args, kwargs)
-            return result
+            return watch.called(name, function, args, kwargs)
         except Exception as error:
             shorten(error)
             raise

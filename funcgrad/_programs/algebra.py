@@ -167,5 +167,4 @@ def body_of(primitive: Primitive) -> Callable[..., Value] | None:
         return primitive.body
     body: Any = partial(structure.formula, sys.modules[__name__])
     body.__name__ = primitive.name
-    made: Callable[..., Value] = body
-    return made
+    return body
