@@ -325,10 +325,8 @@ def wrong_exports(module: ModuleType) -> Iterator[str]:
 def unlisted_names(module: ModuleType) -> Iterator[str]:
     """Public names of a façade that its `__all__` does not list; submodules show by themselves."""
     for name, value in vars(module).items():
-        if name == "TYPE_CHECKING":
-            continue  # type checkers know it by this name alone
         if not name.startswith("_") and name not in module.__all__:
-            if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{name}":
+            if isinstance(value, ModuleType) and value.__name__.startswith(f"{module.__name__}."):
                 continue
             yield f"{module.__name__}.{name} is public but not in __all__"
 

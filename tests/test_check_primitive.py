@@ -224,13 +224,19 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
     ),
     "its operand, returned": (
         extend.elementwise(
-            "itself", np.asarray, partials=(extend.SAME,), samples=extend.reals(1, 2), owns=True
+            "itself",
+            np.asarray,
+            partials=(extend.SAME,),
+            samples=extend.reals(1, 2),
+            traits=extend.OWNS,
         ),
         "structure: memory of its own",
         "the result lies in the memory of argument 0",
     ),
     "a result of its own, kept": (
-        replace(gudermannian, evaluate=remembered, structure=extend.Elementwise(owns=True)),
+        replace(
+            gudermannian, evaluate=remembered, structure=extend.Elementwise(), traits=extend.OWNS
+        ),
         "structure: memory of its own",
         "a second call returns the memory of the first",
     ),

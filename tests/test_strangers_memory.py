@@ -259,15 +259,15 @@ def test_an_array_that_is_closed_over_stays_as_it_is(op: Function) -> None:
 
 
 def test_what_owns_its_result_is_computed_in_its_memory() -> None:
-    def made(owns: bool) -> str:
+    def made(traits: extend.Trait) -> str:
         raised = extend.elementwise(
-            "raised", lambda x: np.asarray(x) + 1.0, partials=(extend.SAME,), owns=owns
+            "raised", lambda x: np.asarray(x) + 1.0, partials=(extend.SAME,), traits=traits
         )
         program = fg.program(lambda x: fnp.exp(extend.apply(raised, x)))(np.ones(5))
         return program.to_numpy_source()
 
-    assert "exp(a, a)" in made(owns=True)
-    assert "exp(a, a)" not in made(owns=False)
+    assert "exp(a, a)" in made(extend.OWNS)
+    assert "exp(a, a)" not in made(extend.Trait.NONE)
 
 
 def test_a_ufunc_need_not_say_it() -> None:

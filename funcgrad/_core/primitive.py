@@ -310,8 +310,8 @@ class Primitive:
     name : str
     evaluate : callable
         ``(*raw arguments, **params) -> raw value``. A user's function gets arrays that it cannot
-        write to; it may store them. It may return them, or views of them, unless the structure says
-        that it ``owns`` its result.
+        write to; it may store them. It may return them, or views of them, unless it has the trait
+        ``OWNS``.
     result : callable
         ``(*specs, **params) -> Spec`` of the result of ``evaluate``. An operation with several
         results, or with a variable number of them, returns a tuple, and so does ``result``.
@@ -385,7 +385,7 @@ class Primitive:
         object.__setattr__(self, "additive", additive)
         object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
         is_new = isinstance(self.evaluate, np.ufunc)  # whatever it returns
-        object.__setattr__(self, "owns", is_new or self.structure.owns)
+        object.__setattr__(self, "owns", is_new or Trait.OWNS in self.traits)
         structure = self.structure
         cores = structure.cores if isinstance(structure, Opaque | Factored) else ()
         object.__setattr__(self, "cores", cores)

@@ -18,7 +18,7 @@ import numpy as np
 from funcgrad._core.primitive import OPPOSITE, SAME, Primitive, Sample
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.folds import GREATEST
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN, Algebra
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN, Algebra
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad._primitives.kinks import AT_ZERO
@@ -170,7 +170,7 @@ constant_max: Primitive = reduction(
     source=reduce_max.source,
     fold=GREATEST,
     body=reduce_max,
-    owns=True,
+    traits=OWNS,
 )
 
 
@@ -189,6 +189,5 @@ shift: Primitive = elementwise(
     formula=lambda m, x, origin: m.where(m.equal(x, origin), 0, m.subtract(x, origin)),
     partials=(SAME, OPPOSITE),
     samples=combined(reals(-3, 3, 2), edges((np.inf, np.inf), (-np.inf, np.inf), (1.0, 1.0))),
-    traits=UNEVEN,
-    owns=True,
+    traits=UNEVEN | OWNS,
 )

@@ -20,7 +20,7 @@ import numpy as np
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
-from funcgrad._core.structure.structures import Factored
+from funcgrad._core.structure.structures import OWNS, Factored
 from funcgrad._core.trace import Value
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.index_keys import Key
@@ -177,9 +177,9 @@ banded_solve: Primitive = failing(
                 Factors.ELIMINATION, FromFactors.SOLUTIONS, bands=(lower, upper)
             ),
             (2, 2),
-            owns=True,
         ),
         kinks=Kinks(_least_singular_value),
+        traits=OWNS,
     )
 )
 """The x with A x = b, of stacks of one shape."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, expand, shape_of
-from funcgrad._core.structure.structures import Movement
+from funcgrad._core.structure.structures import OWNS, Movement
 from funcgrad._core.trace import Value
 from funcgrad._primitives.movement import behind
 from funcgrad._primitives.reduction import reduce_sum
@@ -85,6 +85,6 @@ broadcast_to: Primitive = Primitive(
     structure=Movement(
         lambda result, x, shape: [(result, x)],
         rows_last=_rows_last,
-        owns=True,
     ),
+    traits=OWNS,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.specs import dtype_of, is_inexact
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN, Algebra
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN, Algebra
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals
 
@@ -94,8 +94,7 @@ sinc_derivative: Primitive = elementwise(
     formula=_formula_of_sinc_derivative,
     partials=(lambda _, x, order: sinc_derivative(x, order=order + 1),),
     samples=_sinc_samples,
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
 )
 
 

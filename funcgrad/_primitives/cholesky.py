@@ -19,7 +19,7 @@ import numpy as np
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
-from funcgrad._core.structure.structures import Factored
+from funcgrad._core.structure.structures import OWNS, Factored
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.failures import failing
@@ -122,9 +122,9 @@ cholesky: Primitive = failing(
                 Factors.SQUARE_ROOT, FromFactors.FACTOR, lower=not upper
             ),
             (2,),
-            owns=True,
         ),
         kinks=Kinks(domain=_least_eigenvalue),
+        traits=OWNS,
     )
 )
 """L with L L^H = x, lower triangular; or L^H, of which the upper triangle of x is read."""
@@ -265,6 +265,7 @@ cholesky_pullback: Primitive = Primitive(
     batch_matrices,
     _pull_samples,
     structure=of_stacks(2, 2),
+    traits=OWNS,
     body=_pullback_body,
 )
 """The cotangent of the lower triangle of a matrix, from that of its lower triangular factor."""

@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import SAME, Linear, Primitive, UnitFactor
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import Algebra, Elementwise
+from funcgrad._core.structure.structures import OWNS, Algebra, Elementwise
 from funcgrad._core.trace import Value, bind1
 from funcgrad._primitives.elementwise import (
     batch_elementwise,
@@ -50,7 +50,8 @@ conj: Primitive = Primitive(
     Linear((lambda ct, x: conj(ct),), structural=True),
     batch_elementwise,
     _SAMPLES,
-    structure=Elementwise(_conj, owns=True),
+    structure=Elementwise(_conj),
+    traits=OWNS,
 )
 
 
@@ -79,7 +80,7 @@ join_parts = elementwise(
     intrinsics.join_parts,
     partials=(SAME, lambda _, _x, _y: 1j),
     samples=combined(reals(-3, 3, 2), edges((np.nan, 1.0), (0.0, np.inf))),
-    owns=True,
+    traits=OWNS,
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, OperandText, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.structure.structures import LETTERS, WRITES_INTO, Contraction
+from funcgrad._core.structure.structures import LETTERS, OWNS, WRITES_INTO, Contraction
 from funcgrad._core.trace import Raw, Value, bind2
 from funcgrad._primitives.index_keys import index_text
 from funcgrad._primitives.products import compute, plan_product, split_subscripts, text
@@ -149,7 +149,8 @@ contract: Primitive = Primitive(
     _contract_batch,
     _contract_samples,
     _contract_source,
-    structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts), owns=True),
+    structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts)),
+    traits=OWNS,
 )
 """The product of two arrays, summed over the indices that the result does not have.
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
@@ -121,7 +121,8 @@ convolve: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((x, k), shared)),
-    structure=Opaque(owns=True),
+    structure=Opaque(),
+    traits=OWNS,
 )
 """``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
 and filters are divided into groups, of which each has its own."""
@@ -140,7 +141,8 @@ spread: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((y, k), {**shared, "shape": x.shape[2:]})),
-    structure=Opaque(owns=True),
+    structure=Opaque(),
+    traits=OWNS,
 )
 """The transpose of ``convolve`` in x: each number of y is spread over a window by the kernel."""
 
@@ -158,6 +160,7 @@ correlate: Primitive = Primitive(
     ),
     _batched(kernel=None),
     _samples(lambda x, k, y, shared: Sample((x, y), {**shared, "sizes": k.shape[2:]})),
-    structure=Opaque(owns=True),
+    structure=Opaque(),
+    traits=OWNS,
 )
 """The transpose of ``convolve`` in the kernel: how windows of x and numbers of y go together."""

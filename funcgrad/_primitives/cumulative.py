@@ -19,7 +19,7 @@ import numpy as np
 from funcgrad._core.primitive import Linear, Linearized, OperandText, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.folds import PRODUCT, SUM
-from funcgrad._core.structure.structures import Scan
+from funcgrad._core.structure.structures import OWNS, Scan
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import absolute
 from funcgrad._primitives.index_keys import Key
@@ -89,7 +89,8 @@ cumulative_sum: Primitive = Primitive(
     batch_along_axis,
     _sum_samples,
     _cumulative_source,
-    structure=Scan(SUM, owns=True),
+    structure=Scan(SUM),
+    traits=OWNS,
 )
 
 
@@ -229,7 +230,8 @@ cumulative_prod: Primitive = Primitive(
     batch_along_axis,
     _product_samples,
     lambda x, axis: f"np.multiply.accumulate({x}, {axis})",
-    structure=Scan(PRODUCT, owns=True),
+    structure=Scan(PRODUCT),
+    traits=OWNS,
 )
 
 
@@ -377,5 +379,5 @@ reduce_prod: Primitive = reduction(
     samples=_prod_samples,
     source=reduce_text("multiply"),
     fold=PRODUCT,
-    owns=True,
+    traits=OWNS,
 )

@@ -23,7 +23,7 @@ import numpy as np
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
-from funcgrad._core.structure.structures import Factored
+from funcgrad._core.structure.structures import OWNS, Factored
 from funcgrad._core.trace import Value
 from funcgrad._primitives.complexes import imag, join_parts
 from funcgrad._primitives.contraction import matmul
@@ -327,6 +327,7 @@ cofactors_along: Primitive = failing(
         batch_matrices,
         _along_samples,
         structure=of_stacks(2, 2),
+        traits=OWNS,
     )
 )
 """The derivative of ``cofactors`` at a matrix in a direction, in which it is linear."""
@@ -358,6 +359,7 @@ cofactors: Primitive = failing(
         batch_matrices,
         _cofactor_samples,
         structure=of_stacks(2, 0),
+        traits=OWNS,
     )
 )
 """The matrices of cofactors: the derivatives of determinants with respect to the elements.
@@ -372,9 +374,7 @@ def _det_samples() -> Iterator[Sample]:
 
 
 def _from_elimination(makes: FromFactors) -> Factored:
-    return Factored(
-        lambda failed="raise": Factorization(Factors.ELIMINATION, makes), (2,), owns=True
-    )
+    return Factored(lambda failed="raise": Factorization(Factors.ELIMINATION, makes), (2,))
 
 
 det: Primitive = failing(
@@ -393,6 +393,7 @@ det: Primitive = failing(
         batch_matrices,
         _det_samples,
         structure=_from_elimination(FromFactors.DETERMINANT),
+        traits=OWNS,
     )
 )
 """Determinants."""
@@ -444,6 +445,7 @@ slogdet: Primitive = failing(
         batch_matrices,
         _slogdet_samples,
         structure=_from_elimination(FromFactors.LOGARITHM),
+        traits=OWNS,
         kinks=Kinks(least_singular_value),
     )
 )

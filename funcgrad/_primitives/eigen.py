@@ -22,6 +22,7 @@ import numpy as np
 
 from funcgrad._core.primitive import DISCRETE, Kinks, Linear, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.failures import failing
@@ -220,6 +221,7 @@ divide_by_gaps: Primitive = failing(
         batch_matrices,
         _gap_samples,
         structure=of_stacks(1, 2),
+        traits=OWNS,
         kinks=Kinks(lambda w, x, strict: differences(w)),
     )
 )
@@ -248,6 +250,7 @@ skew_part: Primitive = Primitive(
     batch_matrices,
     _skew_samples,
     structure=of_stacks(1, 2),
+    traits=OWNS,
 )
 """Skew-Hermitian parts; between equal eigenvalues what is nothing but rounding is 0."""
 
@@ -293,6 +296,7 @@ determined: Primitive = failing(
         batch_matrices,
         _determined_samples,
         structure=of_stacks(1, 2, 1),
+        traits=OWNS,
     )
 )
 """The cotangent of eigenvectors, unchanged; an error where it does not determine a derivative."""
@@ -356,6 +360,7 @@ complement: Primitive = failing(
         batch_matrices,
         _complement_samples,
         structure=MATRICES,
+        traits=OWNS,
     )
 )
 """Zeros, if the cotangent of vectors that are any basis of a space depends on the space alone."""
@@ -435,6 +440,7 @@ eigh: Primitive = failing(
         batch_matrices,
         _eigh_samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(_gaps),
     )
 )

@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import DISCRETE, Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.complexes import imag, join_parts, real
 from funcgrad._primitives.contraction import matmul
@@ -78,6 +79,7 @@ largest_components: Primitive = Primitive(
     batch_matrices,
     _largest_samples,
     structure=MATRICES,
+    traits=OWNS,
 )
 """1 for the largest real component of each column of complex matrices, else 0."""
 
@@ -104,6 +106,7 @@ diagonalizing: Primitive = failing(
         batch_matrices,
         _largest_samples,
         structure=MATRICES,
+        traits=OWNS,
     )
 )
 """Eigenvectors as they are, by which one may divide; an error where not."""
@@ -197,6 +200,7 @@ eig: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(_gaps),
     )
 )
@@ -236,6 +240,7 @@ matching: Primitive = Primitive(
     batch_matrices,
     _matching_samples,
     structure=of_stacks(1, 1),
+    traits=OWNS,
 )
 """The permutation that brings eigenvalues into another order."""
 
@@ -274,6 +279,7 @@ eigvals: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(lambda x, **_: pairs(eigvals(x))),
     )
 )

@@ -35,6 +35,7 @@ from funcgrad._core.primitive import (
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import (
     COMMUTATIVE,
+    OWNS,
     PRODUCT,
     ROUNDED_ONCE,
     TRANSCENDENTAL,
@@ -86,7 +87,6 @@ def elementwise(
     samples: Callable[[], Iterable[Sample]] = tuple,
     operator: str = "",
     traits: Trait = Trait.NONE,
-    owns: bool = False,
     ulps: int = 0,
     basic: bool = False,
     remedy: str = "",
@@ -112,7 +112,7 @@ def elementwise(
     samples : callable
     operator, traits, remedy, kinks
         See ``Primitive``.
-    owns, ulps, basic
+    ulps, basic
         See ``Elementwise``.
 
     Returns
@@ -143,7 +143,7 @@ def elementwise(
         batch_elementwise,
         samples,
         operator=operator,
-        structure=Elementwise(formula, owns, ulps=ulps, basic=basic),
+        structure=Elementwise(formula, ulps=ulps, basic=basic),
         traits=traits,
         remedy=remedy,
         kinks=kinks,
@@ -360,8 +360,8 @@ reciprocal_of_positive: Primitive = elementwise(
     formula=_reciprocal_of_positive,
     partials=(lambda y, _x: -y * y,),
     samples=combined(reals(0.5, 3), complexes(), edges(0.0, -0.0, -1.0, np.inf, np.nan)),
-    owns=True,
     kinks=POSITIVE,
+    traits=OWNS,
 )
 
 log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
@@ -473,7 +473,7 @@ phase = Primitive(  # the sign of a complex number, which is not locally constan
     Linearized(_push_phase),
     batch_elementwise,
     combined(complexes(), edges(0j, 2j, -1 + 0j)),
-    structure=Elementwise(_sign, owns=True),
-    traits=TRANSCENDENTAL,
+    structure=Elementwise(_sign),
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda x: distance_to_cut(x) if is_complex(x) else x),
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import AlongAxis, Opaque
+from funcgrad._core.structure.structures import OWNS, AlongAxis, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.recurrence import batch_along_axis
 
@@ -111,11 +111,11 @@ fourier: Primitive = Primitive(
     _samples,
     structure=Opaque(
         counted=0,
-        owns=True,
         along=lambda shape, dtype, axis, norm, inverse: _loop(
             "ifft" if inverse else "fft", dtype, axis, norm, shape[axis], inverse
         ),
     ),
+    traits=OWNS,
 )
 
 
@@ -142,11 +142,11 @@ half_fourier: Primitive = Primitive(
     _half_samples,
     structure=Opaque(
         counted=0,
-        owns=True,
         along=lambda shape, dtype, axis, norm: _loop(
             "rfft_n_odd" if shape[axis] % 2 else "rfft_n_even", dtype, axis, norm, shape[axis]
         ),
     ),
+    traits=OWNS,
 )
 """The first ``n // 2 + 1`` coefficients of real numbers."""
 
@@ -173,8 +173,8 @@ real_inverse_fourier: Primitive = Primitive(
     _inverse_samples,
     structure=Opaque(
         counted=0,
-        owns=True,
         along=lambda shape, dtype, axis, norm, n: _loop("irfft", dtype, axis, norm, n, True),
     ),
+    traits=OWNS,
 )
 """The n real numbers of whose transform the argument is the first ``n // 2 + 1`` coefficients."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import dtype_of, shape_of
-from funcgrad._core.structure.structures import WRITES_INTO, Opaque
+from funcgrad._core.structure.structures import OWNS, WRITES_INTO, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.logic import isfinite, logical_not
@@ -73,8 +73,8 @@ identity_product: Primitive = Primitive(
     Linear((lambda ct, x, axis: identity_product(ct, axis=axis),)),
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _samples,
-    structure=Opaque(counted=0, owns=True, cores=(2,)),
-    traits=WRITES_INTO,
+    structure=Opaque(counted=0, cores=(2,)),
+    traits=WRITES_INTO | OWNS,
     body=_body,
 )
 """``eye(n) @ x`` for the ``axis`` -2 and ``x @ eye(n)`` for -1, of matrices or stacks of them.

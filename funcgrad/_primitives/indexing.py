@@ -21,7 +21,7 @@ from funcgrad._core.primitive import Linear, OperandText, Patch, Primitive, Samp
 from funcgrad._core.specs import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad._core.structure.folds import SUM
 from funcgrad._core.structure.index_maps import Places, chosen_places
-from funcgrad._core.structure.structures import Gather, Scatter
+from funcgrad._core.structure.structures import OWNS, Gather, Scatter
 from funcgrad._core.trace import RAW, Raw, Value, bind, concrete
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.index_keys import (
@@ -302,7 +302,8 @@ deposit: Primitive = Primitive(
     _batch_deposit,
     _deposit_samples,
     _deposit_source,
-    structure=Scatter(_places_added_to, updates=0, fold=SUM, owns=True),
+    structure=Scatter(_places_added_to, updates=0, fold=SUM),
+    traits=OWNS,
 )
 """Zeros of a shape, to which ``x`` is added at index arrays: the transpose of ``gather``."""
 

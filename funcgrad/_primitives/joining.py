@@ -14,7 +14,7 @@ import numpy as np
 
 from funcgrad._core.primitive import OperandText, Primitive, Sample, linear_in_all
 from funcgrad._core.specs import Spec, shape_of
-from funcgrad._core.structure.structures import Movement
+from funcgrad._core.structure.structures import OWNS, Movement
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.index_keys import Key
@@ -109,7 +109,8 @@ concatenate: Primitive = Primitive(
     _batch,
     _concatenate_samples,
     lambda *operands, axis: f"np.concatenate([{', '.join(map(str, operands))}], {axis})",
-    structure=Movement(_section_windows, rows_last=_rows_last, owns=True),
+    structure=Movement(_section_windows, rows_last=_rows_last),
+    traits=OWNS,
 )
 
 
@@ -126,5 +127,6 @@ stack: Primitive = Primitive(
     _batch,
     _stack_samples,
     _stack_source,
-    structure=Movement(_layer_windows, rows_last=_rows_last, owns=True),
+    structure=Movement(_layer_windows, rows_last=_rows_last),
+    traits=OWNS,
 )

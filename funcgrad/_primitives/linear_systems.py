@@ -35,7 +35,7 @@ import numpy as np
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, shape_of
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
-from funcgrad._core.structure.structures import Factored
+from funcgrad._core.structure.structures import OWNS, Factored
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import sum_to
 from funcgrad._primitives.contraction import matmul
@@ -208,9 +208,9 @@ solve: Primitive = Primitive(
     structure=Factored(
         lambda failed="raise": Factorization(Factors.ELIMINATION, FromFactors.SOLUTIONS),
         (2, 2),
-        owns=True,
     ),
     kinks=Kinks(lambda a, b, **_: least_singular_value(a)),
+    traits=OWNS,
 )
 """The solutions x of a x = b; b is a stack of matrices, too. Stacks broadcast."""
 
@@ -375,8 +375,9 @@ triangular_solve: Primitive = Primitive(
     Linearized(_push_triangular, _pull_triangular, linear_in=(1,)),
     _batch_systems,
     _triangular_samples,
-    structure=Factored(_triangular_factors, (2, 2), owns=True),
+    structure=Factored(_triangular_factors, (2, 2)),
     kinks=Kinks(_diagonal_in_use),
+    traits=OWNS,
 )
 """The solutions x of a x = b, where of a one triangle is read. Stacks broadcast."""
 
@@ -426,9 +427,9 @@ inv: Primitive = failing(
         structure=Factored(
             lambda purpose, failed="raise": Factorization(Factors.ELIMINATION, FromFactors.INVERSE),
             (2,),
-            owns=True,
         ),
         kinks=Kinks(least_singular_value),
+        traits=OWNS,
     )
 )
 """Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` is what needs them, for messages."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from funcgrad._core.primitive import DISCRETE, Kinks, Linear, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.failures import failing
@@ -99,6 +100,7 @@ permuted_rows: Primitive = Primitive(
     batch_matrices,
     _permuted_samples,
     structure=of_stacks(2, 2),
+    traits=OWNS,
 )
 """The product of a permutation, or with ``back`` of its inverse, and a matrix, without adding."""
 
@@ -221,6 +223,7 @@ lu: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(_gaps_of_pivots),
     )
 )
@@ -256,6 +259,7 @@ exchanges: Primitive = Primitive(
         Sample((np.zeros((0, 0)),)),
     ],
     structure=MATRICES,
+    traits=OWNS,
 )
 """The exchanges of rows, one after the other, that a permutation matrix p does to ``p.T @ a``."""
 
@@ -281,5 +285,6 @@ rows_after_exchanges: Primitive = Primitive(
         Sample((np.zeros(0, np.int32),)),
     ],
     structure=of_stacks(1),
+    traits=OWNS,
 )
 """Which rows stand where after such exchanges."""

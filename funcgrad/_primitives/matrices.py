@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.complexes import conj, real
@@ -55,7 +55,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 def of_stacks(*cores: int) -> Opaque:
     """The structure of an operation on stacks, with the number of axes of one example of each."""
-    return Opaque(owns=True, cores=cores)
+    return Opaque(cores=cores)
 
 
 MATRICES: Final = of_stacks(2)
@@ -277,6 +277,7 @@ diagonal_of: Primitive = Primitive(
     batch_matrices,
     _diagonal_samples,
     structure=MATRICES,
+    traits=OWNS,
     body=_diagonal_body,
 )
 """The diagonals of square matrices, on the last axis."""
@@ -317,6 +318,7 @@ triangle: Primitive = Primitive(
     batch_matrices,
     _triangle_samples,
     structure=MATRICES,
+    traits=OWNS,
     body=_triangle_body,
 )
 """The triangles of square matrices, with their diagonal times a number."""
@@ -353,6 +355,7 @@ from_triangle: Primitive = Primitive(
     batch_matrices,
     _sides,
     structure=MATRICES,
+    traits=OWNS,
     body=_mirrored_body,
 )
 """The Hermitian matrices that have one triangle of others, and the real part of their diagonal."""
@@ -365,6 +368,7 @@ to_triangle: Primitive = Primitive(
     batch_matrices,
     _sides,
     structure=MATRICES,
+    traits=OWNS,
     body=_folded_body,
 )
 """One triangle of ``x + x^H``, and half of its diagonal: the transpose of ``from_triangle``."""

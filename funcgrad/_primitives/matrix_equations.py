@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.eigen_general import eigvals
@@ -171,6 +172,7 @@ sylvester: Primitive = failing(
         batch_matrices,
         _samples,
         structure=of_stacks(2, 2, 2),
+        traits=OWNS,
         kinks=Kinks(_sums),
     )
 )

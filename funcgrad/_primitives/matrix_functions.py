@@ -21,6 +21,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.eigen_general import eigvals
 from funcgrad._primitives.failures import failing
@@ -119,6 +120,7 @@ def _along(
             batch_matrices,
             samples,
             structure=of_stacks(2, 2),
+            traits=OWNS,
             kinks=kinks,
         )
     )
@@ -154,6 +156,7 @@ def _function(name: str, evaluate: Callable[[Array], Any], along: Primitive) -> 
             batch_matrices,
             _samples,
             structure=MATRICES,
+            traits=OWNS,
             kinks=along.kinks,
         )
     )
@@ -300,6 +303,7 @@ sqrtm: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=_AT_CUT,
     )
 )

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Patch, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.structure.structures import Movement
+from funcgrad._core.structure.structures import Movement, Trait
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.index_keys import Key
 
@@ -44,7 +44,7 @@ def movement(
     patch: Callable[..., None] | None = None,
     join: Callable[[Sequence[Patch], Shape], Value] | None = None,
     source: Callable[..., str | None] | None = None,
-    owns: bool = False,
+    traits: Trait = Trait.NONE,
 ) -> Primitive:
     """Declare a primitive of one array that only moves elements.
 
@@ -73,8 +73,8 @@ def movement(
         The transpose in place, and that of many at once, see ``Linear``.
     source : callable, optional
         ``evaluate`` as text, see ``Primitive``.
-    owns : bool
-        Whether ``evaluate`` never returns its operand or a view of it, see ``Elementwise``.
+    traits : Trait
+        See ``Primitive``.
 
     Returns
     -------
@@ -113,7 +113,8 @@ def movement(
         batched,
         samples,
         source,
-        structure=Movement(windows or viewed, is_view, rows_last=rows_last, owns=owns),
+        structure=Movement(windows or viewed, is_view, rows_last=rows_last),
+        traits=traits,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from funcgrad._base.floating_errors import ignoring
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, reduced_shape, shape_of
-from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.matrices import (
     Array,
@@ -164,8 +164,9 @@ length: Primitive = Primitive(
     ),
     batch_reduction,
     _samples,
-    structure=Opaque(counted=0, owns=True),
+    structure=Opaque(counted=0),
     kinks=Kinks(lambda x, axis, keepdims: length(x, axis=axis, keepdims=keepdims)),
+    traits=OWNS,
 )
 """The square root of the sum of squares of absolute values along axes."""
 
@@ -219,8 +220,9 @@ directed: Primitive = Primitive(
     Linearized(_push_directed, _pull_directed, linear_in=(0,), mixes=True),
     _batch,
     _directed_samples,
-    structure=Opaque(counted=1, owns=True),
+    structure=Opaque(counted=1),
     kinks=Kinks(lambda c, x, axis: length(x, axis=axis, keepdims=True)),
+    traits=OWNS,
 )
 """A real number times the direction of a vector: what is divided by its length; 0 where that is
 0."""

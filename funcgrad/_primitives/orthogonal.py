@@ -20,6 +20,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.complexes import imag, join_parts
 from funcgrad._primitives.contraction import matmul
@@ -74,6 +75,7 @@ of_full_rank: Primitive = failing(
         batch_matrices,
         _full_rank_samples,
         structure=MATRICES,
+        traits=OWNS,
     )
 )
 """A triangular factor as it is, by which one may divide; an error where not."""
@@ -228,6 +230,7 @@ qr: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(_pivots),
     )
 )

@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.eigen import converged
@@ -78,6 +79,7 @@ polar_factor: Primitive = failing(
         batch_matrices,
         _samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(lambda x, **_: svdvals(x)),
     )
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.kinks import pairs
@@ -70,6 +71,7 @@ polynomial_zeros: Primitive = Primitive(
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _samples,
     structure=of_stacks(1),
+    traits=OWNS,
     kinks=Kinks(lambda p, count: (*pairs(polynomial_zeros(p, count=count)), p[..., 0])),
 )
 """The zeros of polynomials of which the coefficients stand on the last axis, that of the highest

@@ -29,6 +29,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.eigen import converged
@@ -162,6 +163,7 @@ pinv: Primitive = failing(
         batch_matrices,
         _samples,
         structure=of_stacks(2, 0),
+        traits=OWNS,
         kinks=Kinks(_above_limit),
     )
 )
@@ -213,6 +215,7 @@ cut_off: Primitive = failing(
         batch_matrices,
         _cut_off_samples,
         structure=of_stacks(2, 0),
+        traits=OWNS,
         kinks=Kinks(_above_limit),
     )
 )
@@ -316,6 +319,7 @@ least_squares: Primitive = failing(
         batch_matrices,
         _solution_samples,
         structure=of_stacks(2, 2),
+        traits=OWNS,
         kinks=Kinks(lambda a, b, rcond, **_: _above_limit(a, rcond)),
     )
 )

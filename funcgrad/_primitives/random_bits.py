@@ -24,7 +24,7 @@ import numpy as np
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import DISCRETE, Kinks, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, broadcast_shapes, shape_of
-from funcgrad._core.structure.structures import Algebra, Random
+from funcgrad._core.structure.structures import OWNS, Algebra, Random
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.elementwise import elementwise
@@ -117,8 +117,8 @@ random_bits: Primitive = Primitive(
     _bits_samples,
     structure=Random(
         lambda m, first, second, number, shape, stream: _block(m, first, second, number, stream),
-        owns=True,
     ),
+    traits=OWNS,
 )
 
 
@@ -170,9 +170,8 @@ fold_key: Primitive = Primitive(
     DISCRETE,
     _batch_fold,
     _fold_samples,
-    structure=Random(
-        lambda m, first, second, number: _block(m, first, second, number, _FOLD), owns=True
-    ),
+    structure=Random(lambda m, first, second, number: _block(m, first, second, number, _FOLD)),
+    traits=OWNS,
 )
 
 
@@ -232,7 +231,7 @@ def _continuous(
         formula=formula,
         partials=None,
         samples=_bit_samples(dtype=np.dtype(np.float64)),
-        owns=True,
+        traits=OWNS,
     )
 
 
@@ -306,7 +305,7 @@ bits_to_integer: Primitive = elementwise(
     formula=_integer,
     partials=None,
     samples=_bit_samples(4, dtype=np.dtype(np.int64)),
-    owns=True,
+    traits=OWNS,
 )
 
 

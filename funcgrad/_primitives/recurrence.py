@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad._core.primitive import Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
 from funcgrad._core.structure.folds import LINEAR
-from funcgrad._core.structure.structures import Scan
+from funcgrad._core.structure.structures import OWNS, Scan
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.complexes import conj
@@ -231,7 +231,8 @@ recurrence: Primitive = Primitive(
     Linearized(_push_recurrence, _pull_recurrence, linear_in=(1,)),
     batch_along_axis,
     _samples,
-    structure=Scan(LINEAR, owns=True),
+    structure=Scan(LINEAR),
+    traits=OWNS,
 )
 """``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on; or from the end.
 

@@ -38,7 +38,7 @@ from funcgrad._core.specs import (
 )
 from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
-from funcgrad._core.structure.structures import TRANSCENDENTAL, Reduction, Trait
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, Reduction, Trait
 from funcgrad._core.trace import RAW, Raw, Value
 from funcgrad._primitives.complexes import conj, real
 from funcgrad._primitives.elementwise import log
@@ -64,9 +64,7 @@ __all__ = [
     "reduce_min",
     "reduce_std",
     "reduce_sum",
-    "reduce_text",
     "reduce_var",
-    "reduction",
 ]
 
 Axes = tuple[int, ...]
@@ -83,7 +81,6 @@ def reduction(
     fold: Fold | None = None,
     traits: Trait = Trait.NONE,
     body: Callable[..., Value] | None = None,
-    owns: bool = False,
     kinks: Kinks | None = None,
 ) -> Primitive:
     """Declare a reduction with the parameters ``axis`` (a tuple, not negative) and ``keepdims``.
@@ -101,8 +98,8 @@ def reduction(
         Whether the factor is a mask or a ``Selection``.
     samples, source, traits, body, kinks
         See ``Primitive``.
-    fold, owns
-        See ``Reduction``, and ``Elementwise``.
+    fold
+        See ``Reduction``.
 
     Returns
     -------
@@ -129,14 +126,14 @@ def reduction(
         batch_reduction,
         samples,
         source,
-        structure=Reduction(fold, owns),
+        structure=Reduction(fold),
         traits=traits,
         body=body,
         kinks=kinks,
     )
 
 
-_owning: Final = partial(reduction, owns=True)
+_owning: Final = partial(reduction, traits=OWNS)
 
 
 def batch_reduction(
@@ -153,11 +150,8 @@ def batch_reduction(
 
 
 # Typed as Any: NumPy's stubs know these parameters by name only, and by name they cost 0.1 µs more.
-_add: Final[Any] = np.add.reduce
-_maximum: Final[Any] = np.maximum.reduce
-_minimum: Final[Any] = np.minimum.reduce
-_and: Final[Any] = np.logical_and.reduce
-_or: Final[Any] = np.logical_or.reduce
+_UFUNCS: Final[Any] = (np.add, np.maximum, np.minimum, np.logical_and, np.logical_or)
+_add, _maximum, _minimum, _and, _or = (ufunc.reduce for ufunc in _UFUNCS)
 
 
 def reduce_text(ufunc: str) -> Callable[..., str]:
@@ -329,7 +323,7 @@ def _std_samples() -> Iterator[Sample]:
 
 
 _DISPERSED: Final = numbers(empty=False, correction=0)
-reduce_var = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body, owns=True)
+reduce_var = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
 reduce_std: Primitive = _owning(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),
@@ -443,7 +437,7 @@ logsumexp: Primitive = _owning(
     factor=_softmax,
     samples=_logsumexp_samples,
     body=_logsumexp_body,
-    traits=TRANSCENDENTAL,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(_cut_of_logsumexp),
 )
 """``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the

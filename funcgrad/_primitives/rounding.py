@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import SAME, Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import JUMPS, Algebra
+from funcgrad._core.structure.structures import JUMPS, OWNS, Algebra
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.elementwise import (
     combined,
@@ -303,8 +303,8 @@ binary_exponent = elementwise(
     intrinsics.binary_exponent,
     partials=None,
     samples=_SAMPLES,
-    owns=True,
     kinks=_POWERS_OF_TWO,
+    traits=OWNS,
 )
 
 
@@ -319,8 +319,7 @@ fraction = elementwise(
     formula=_fraction,
     partials=(SAME,),
     samples=_SAMPLES,
-    traits=JUMPS,
-    owns=True,
+    traits=JUMPS | OWNS,
     kinks=CUT_OFF,
 )
 integral = elementwise(

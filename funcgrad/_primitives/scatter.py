@@ -30,7 +30,7 @@ from funcgrad._core.primitive import (
 from funcgrad._core.specs import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad._core.structure.folds import GREATEST, LEAST, SUM, Fold
 from funcgrad._core.structure.index_maps import Places, chosen_places, place_of
-from funcgrad._core.structure.structures import Scatter
+from funcgrad._core.structure.structures import OWNS, Scatter
 from funcgrad._core.trace import RAW, Raw, Value
 from funcgrad._primitives.elementwise import batch_elementwise
 from funcgrad._primitives.index_keys import Key, index_text, part_at
@@ -108,7 +108,8 @@ replace: Primitive = Primitive(
         Sample((np.ones(2) * 1j, np.complex128(2 - 1j)), {"key": Key((0,))}),
     ),
     lambda x, u, key: f"np.array({x})\n{{out}}[{index_text(key)}] = {u}",
-    structure=Scatter(_places_of_key, owns=True),
+    structure=Scatter(_places_of_key),
+    traits=OWNS,
 )
 """``x`` with ``u``, of the shape of ``x[key]``, at a basic index."""
 
@@ -152,8 +153,9 @@ def _scatter(
         _batch_scatter,
         samples,
         source,
-        structure=Scatter(_places, fold=fold, owns=True),
+        structure=Scatter(_places, fold=fold),
         kinks=kinks,
+        traits=OWNS,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample, Selection
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import ROUNDED_ONCE, UNEVEN, Algebra, Trait
+from funcgrad._core.structure.structures import OWNS, ROUNDED_ONCE, UNEVEN, Algebra, Trait
 from funcgrad._core.trace import RAW, Raw, Value, bind1, bind2
 from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals
 from funcgrad._primitives.kinks import ORDER
@@ -115,8 +115,7 @@ where = elementwise(
     partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: bind1(logical_not, c)),
     selects=True,
     samples=_where_samples,
-    traits=ROUNDED_ONCE,
-    owns=True,
+    traits=ROUNDED_ONCE | OWNS,
     kinks=Kinks(lambda condition, x, y: abs(condition) + (x == y)),
 )
 
@@ -233,5 +232,5 @@ nan_to_num = elementwise(  # of real numbers
         combined(reals(-3, 3), _UNLIMITED, nan=0.5, posinf=None, neginf=-1.0),
         combined(_UNLIMITED, nan=np.inf, posinf=-np.inf, neginf=None),
     ),
-    owns=True,
+    traits=OWNS,
 )

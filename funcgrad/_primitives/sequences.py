@@ -17,7 +17,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
-from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.reduction import reduce_sum
@@ -115,7 +115,8 @@ convolve_rows: Primitive = Primitive(
     Linear((_pull_first, _pull_second)),
     _batch,
     _samples,
-    structure=Opaque(owns=True),
+    structure=Opaque(),
+    traits=OWNS,
 )
 """Sums of products ``x[j] * v[k - j]`` over the last axis: all, or those without a gap.
 

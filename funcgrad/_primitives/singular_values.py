@@ -21,6 +21,7 @@ import numpy as np
 
 from funcgrad._core.primitive import DISCRETE, Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.eigen import (
@@ -134,6 +135,7 @@ divide_by_sums: Primitive = failing(
         batch_matrices,
         _divide_samples,
         structure=of_stacks(1, 2),
+        traits=OWNS,
         kinks=Kinks(domain=lambda s, *_, **__: s),
     )
 )
@@ -302,6 +304,7 @@ svd: Primitive = failing(
         batch_matrices,
         _svd_samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(_gaps),
     )
 )
@@ -329,6 +332,7 @@ positive: Primitive = Primitive(
     batch_matrices,
     _positive_samples,
     structure=of_stacks(1),
+    traits=OWNS,
     kinks=Kinks(lambda s, **_: s),
 )
 """1 for singular values that are more than rounding, else 0."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.convolving import places_of, windows_of
 from funcgrad._primitives.movement import arrays, movement
@@ -146,7 +146,7 @@ sliding_windows: Primitive = movement(
         empty=((0, 5), {**_ONE}),
     ),
     gaps=True,
-    owns=True,
+    traits=OWNS,
 )
 """``x[..., s]`` as ``y[..., w, p]`` with s = strides * p + dilations * w, for the last axes."""
 
@@ -182,7 +182,8 @@ overlapped: Primitive = Primitive(
         both=((2, 3), {"shape": (7,), "strides": (2,), "dilations": (2,)}),
         none=((2, 2, 0), {"shape": (1,), "strides": (1,), "dilations": (1,)}),
     ),
-    structure=Opaque(counted=0, owns=True),
+    structure=Opaque(counted=0),
+    traits=OWNS,
 )
 """The transpose of ``sliding_windows``: what comes to one place is added up."""
 
@@ -212,7 +213,8 @@ window_sums: Primitive = Primitive(
         still=((3,), {"sizes": (), "strides": (), "dilations": ()}),
         empty=((0, 5), {**_ONE}),
     ),
-    structure=Opaque(owns=True),
+    structure=Opaque(),
+    traits=OWNS,
 )
 """The sums of windows of the last axes."""
 
@@ -234,6 +236,7 @@ window_shares: Primitive = Primitive(
         both=((3,), {"shape": (7,), "sizes": (2,), "strides": (2,), "dilations": (2,)}),
         none=((2, 0), {"shape": (1,), **_ONE}),
     ),
-    structure=Opaque(owns=True),
+    structure=Opaque(),
+    traits=OWNS,
 )
 """The transpose of ``window_sums``: each number of a window gets what its place has."""

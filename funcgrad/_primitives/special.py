@@ -23,7 +23,7 @@ import numpy as np
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL, Algebra
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, Algebra
 from funcgrad._core.trace import Raw, Value, bind1
 from funcgrad._primitives.elementwise import elementwise, reciprocal_of_positive
 from funcgrad._primitives.kinks import POSITIVE, above, between
@@ -279,8 +279,7 @@ ndtri: Primitive = elementwise(
     formula=_in_double("ndtri", ndtri_of),
     partials=(lambda y, _p: math.sqrt(2 * math.pi) * exp(0.5 * y * y),),
     samples=_reals(-1, 0, 1e-300, 1, 2, np.nan, low=0.02, high=0.98),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=between(0.0, 1.0),
 )
 
@@ -318,8 +317,7 @@ portable_log: Primitive = elementwise(
     formula=_in_double("portable_log", _portable_log),
     partials=(lambda _, x: bind1(reciprocal_of_positive, x),),
     samples=_reals(-1, 0, 5e-324, 1e300, np.inf, np.nan, low=0.1, high=4),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=POSITIVE,
 )
 portable_log1p: Primitive = elementwise(
@@ -327,8 +325,7 @@ portable_log1p: Primitive = elementwise(
     formula=_in_double("portable_log1p", _portable_log1p),
     partials=(lambda _, x: bind1(reciprocal_of_positive, 1 + x),),
     samples=_reals(-2, -1, -1e-300, 1e300, np.inf, np.nan, low=-0.9, high=4),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=above(-1.0),
 )
 portable_exp: Primitive = elementwise(
@@ -336,6 +333,5 @@ portable_exp: Primitive = elementwise(
     formula=_in_double("portable_exp", _portable_exp),
     partials=(lambda y, _: y,),
     samples=_reals(-np.inf, -745.1, -708.5, 710, np.inf, np.nan, low=-3, high=3),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.eigen import is_something
@@ -139,6 +140,7 @@ stein: Primitive = failing(
         batch_matrices,
         _samples,
         structure=of_stacks(2, 2, 2),
+        traits=OWNS,
         kinks=Kinks(domain=_below_one),
     )
 )

@@ -28,7 +28,7 @@ from funcgrad._core.primitive import (
     linear_in_all,
 )
 from funcgrad._core.specs import Shape, Spec, dtype_of, is_inexact, shape_of
-from funcgrad._core.structure.structures import CONVERTS, ROUNDED_ONCE, Elementwise, Movement
+from funcgrad._core.structure.structures import CONVERTS, OWNS, ROUNDED_ONCE, Elementwise, Movement
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.index_keys import Key, index_text, part_at
 from funcgrad._primitives.kinks import from_cut_off
@@ -211,7 +211,7 @@ roll: Primitive = movement(
         empty=((0, 2), {"shift": (3,), "axis": (0,)}),
     ),
     source=_roll_source,
-    owns=True,
+    traits=OWNS,
 )
 
 
@@ -321,7 +321,7 @@ place: Primitive = movement(
         nothing=((0, 2), {"key": Key((slice(2, 1),)), "shape": (3, 2)}),
     ),
     source=lambda x, key, shape: f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}",
-    owns=True,
+    traits=OWNS,
 )
 """Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
 
@@ -406,8 +406,8 @@ assemble: Primitive = Primitive(
         ],
         adds=True,
         rows_last=_assemble_rows_last,
-        owns=True,
     ),
+    traits=OWNS,
 )
 """Zeros of a shape, to which parts are added at basic indices: what comes back from many views."""
 
@@ -449,8 +449,8 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         lambda primitive, size, args, batched, params: primitive(*args, **params),
         samples,
         _cast_source,
-        structure=Elementwise(lambda m, x, dtype: m.astype(x, dtype), owns=True, basic=True),
-        traits=ROUNDED_ONCE | CONVERTS,
+        structure=Elementwise(lambda m, x, dtype: m.astype(x, dtype), basic=True),
+        traits=ROUNDED_ONCE | CONVERTS | OWNS,
         kinks=Kinks(_jumps_of_cast) if differential is DISCRETE else None,
     )
 

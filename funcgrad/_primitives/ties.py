@@ -28,6 +28,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.eigen import eigh, equal_bound, equal_share, near, nothing_bound
 from funcgrad._primitives.failures import failing
@@ -284,6 +285,7 @@ known_to_be_smooth: Primitive = failing(
         batch_matrices,
         _smooth_samples,
         structure=of_stacks(1, 2),
+        traits=OWNS,
     )
 )
 """Zeros in the shape of matrices; an error if values are equal, or zero."""
@@ -327,6 +329,7 @@ at_ties: Primitive = failing(
         batch_matrices,
         _tie_samples,
         structure=of_stacks(2, 1, 2, 1, 2, 1, 0),
+        traits=OWNS,
     )
 )
 """The change of G that quotients of 0 by 0 add; zeros where there are none."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Kinks, Primitive
-from funcgrad._core.structure.structures import ROUNDED_ONCE, TRANSCENDENTAL, Algebra
+from funcgrad._core.structure.structures import OWNS, ROUNDED_ONCE, TRANSCENDENTAL, Algebra
 from funcgrad._core.trace import RAW, Raw, Value, bind1
 from funcgrad._primitives.complexes import reciprocal_of_product, within_cosh
 from funcgrad._primitives.elementwise import (
@@ -369,7 +369,7 @@ sech_squared: Primitive = _transcendental(
     formula=lambda m, x: m.square(m.reciprocal(m.cosh(within_cosh(m, x)))),
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
-    owns=True,
+    traits=OWNS,
 )
 tanh: Primitive = _transcendental(
     "tanh",

@@ -20,6 +20,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.eigen import divide_by_gaps, eigh, gaps, hermitian_matrices
@@ -317,6 +318,7 @@ weighted: Primitive = failing(
         batch_matrices,
         lambda: _subjects(False),
         structure=of_stacks(2, 2, 0, 1),
+        traits=OWNS,
     )
 )
 """U g V^H: the gradient of a function of the values, of which g has the derivatives. ``least``
@@ -331,6 +333,7 @@ slopes: Primitive = failing(
         batch_matrices,
         lambda: _subjects(True),
         structure=of_stacks(2, 2, 0, 2),
+        traits=OWNS,
     )
 )
 """The derivatives of the values in a direction, by vectors of equal ones that are turned at random;

@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives import eigen, singular_values
 from funcgrad._primitives.eigen import converged, hermitian_matrices
@@ -149,6 +150,7 @@ singular_values_told: Primitive = failing(
         batch_matrices,
         _values_samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(lambda x, **_: (differences(svdvals(x)), least_singular_value(x))),
     )
 )
@@ -166,6 +168,7 @@ eigenvalues_told: Primitive = failing(
         batch_matrices,
         _hermitian_samples,
         structure=MATRICES,
+        traits=OWNS,
         kinks=Kinks(lambda x, lower, **_: differences(eigvalsh(x, lower=lower))),
     )
 )

@@ -43,7 +43,8 @@ eigh = extend.Primitive(
     extend.Linearized(_push),
     lambda primitive, size, args, batched, params: primitive(*args),  # of stacks as of matrices
     _samples,
-    structure=extend.Opaque(owns=True, cores=(2,)),
+    structure=extend.Opaque(cores=(2,)),
+    traits=extend.OWNS,
 )
 
 

@@ -33,8 +33,8 @@ sign_and_logarithm = extend.Primitive(
     structure=extend.Factored(
         lambda: extend.Factorization(extend.Factors.ELIMINATION, extend.FromFactors.LOGARITHM),
         cores=(2,),
-        owns=True,
     ),
+    traits=extend.OWNS,
 )
 
 

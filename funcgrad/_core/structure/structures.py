@@ -46,6 +46,9 @@ class Trait(Flag):
         operations keep their order.
     JUMPS
         It is not linear, although its factors do not depend on the values, as of a sawtooth.
+    OWNS
+        ``evaluate`` never returns an operand, a view of one or an array that it keeps, so later
+        operations may write into the memory of the result. A ufunc has this trait without saying.
     PRODUCT
         f(x, y) is the product of x and y, and f(x) that of x and x, except for booleans.
     ROUNDED_ONCE
@@ -64,6 +67,7 @@ class Trait(Flag):
     EFFECT = auto()
     FOREIGN = auto()
     JUMPS = auto()
+    OWNS = auto()
     PRODUCT = auto()
     ROUNDED_ONCE = auto()
     TRANSCENDENTAL = auto()
@@ -76,6 +80,7 @@ CONVERTS: Final = Trait.CONVERTS
 EFFECT: Final = Trait.EFFECT
 FOREIGN: Final = Trait.FOREIGN
 JUMPS: Final = Trait.JUMPS
+OWNS: Final = Trait.OWNS
 PRODUCT: Final = Trait.PRODUCT
 ROUNDED_ONCE: Final = Trait.ROUNDED_ONCE
 TRANSCENDENTAL: Final = Trait.TRANSCENDENTAL
@@ -92,10 +97,6 @@ class Elementwise:
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, written in the intrinsics of an algebra ``m``,
         see ``funcgrad._core.intrinsics``. None where only SciPy can evaluate the operation.
-    owns : bool
-        Whether ``evaluate`` never returns an operand, a view of one or an array that it keeps, so
-        that later operations may write into the memory of the result. All structures have this
-        field; it need not be set for a ufunc.
     is_view : bool
         Whether the result lies in the memory of the operand, and nothing is computed.
     ulps : int
@@ -108,7 +109,6 @@ class Elementwise:
     """
 
     formula: Callable[..., Any] | None = None
-    owns: bool = False
     is_view: bool = False
     ulps: int = 0
     basic: bool = False
@@ -125,7 +125,6 @@ class Reduction:
     """
 
     fold: Fold | None = None
-    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,6 @@ class Scan:
     """
 
     fold: Fold
-    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +168,6 @@ class Movement:
     is_view: bool = False
     adds: bool = False
     rows_last: Callable[..., Mapping[str, Any] | None] | None = None
-    owns: bool = False
 
     def pieces(
         self, result: Sequence[int], *operands: Sequence[int], **params: Any
@@ -211,7 +208,6 @@ class Contraction:
     """
 
     letters: Callable[..., tuple[str, str, str]]
-    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +222,6 @@ class Gather:
     """
 
     places: Callable[..., Places]
-    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +246,6 @@ class Scatter:
     places: Callable[..., Places]
     updates: int = 1
     fold: Fold | None = None
-    owns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +264,6 @@ class Random:
     """
 
     block: Callable[..., Any] | None = None
-    owns: bool = False
 
 
 class Loop(NamedTuple):
@@ -370,7 +363,6 @@ class Control:
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
     inlines: bool = False
     form: Callable[..., Any] | None = None
-    owns: bool = False
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
 
@@ -411,7 +403,6 @@ class Opaque:
     """
 
     counted: int | None = None
-    owns: bool = False
     cores: tuple[int, ...] = ()
     along: Callable[..., AlongAxis | None] | None = None
 
@@ -433,7 +424,6 @@ class Factored:
 
     factorization: Callable[..., Factorization]
     cores: tuple[int, ...]
-    owns: bool = False
 
 
 OPAQUE: Final = Opaque()

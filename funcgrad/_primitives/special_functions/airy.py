@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from funcgrad._core.primitive import Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Value, bind1
 from funcgrad._primitives.elementwise import combined, edges, elementwise
 from funcgrad._primitives.special_functions.scipys import in_precision, scipy_special
@@ -36,8 +36,7 @@ def _solution(name: str, number: int, slope: Callable[[Value], Value]) -> Primit
         lambda z: in_precision(scipy_special("airy").airy(z)[number], z),
         partials=(lambda _, z: slope(z),),
         samples=_SAMPLES,
-        traits=TRANSCENDENTAL,
-        owns=True,
+        traits=TRANSCENDENTAL | OWNS,
     )
 
 

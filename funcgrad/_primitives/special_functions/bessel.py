@@ -18,7 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad._primitives.kinks import (
@@ -255,8 +255,7 @@ def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs, kinks: Ki
         in_double(name, evaluate),
         partials=(lambda _, v, z, order: derivative(v, z, order=order + 1), slope),
         samples=_ORDERED,
-        traits=TRANSCENDENTAL | UNEVEN,
-        owns=True,
+        traits=TRANSCENDENTAL | UNEVEN | OWNS,
         kinks=kinks,
     )
     return derivative
@@ -323,8 +322,7 @@ def _scaled_derivative(name: str, evaluate: Callable[..., Array], kinks: Kinks) 
             lambda _, v, x, orders: derivative(v, x, orders=(orders[0], orders[1] + 1)),
         ),
         samples=samples,
-        traits=TRANSCENDENTAL | UNEVEN,
-        owns=True,
+        traits=TRANSCENDENTAL | UNEVEN | OWNS,
         kinks=kinks,
     )
     return derivative

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.elementwise import combined, divide, edges, elementwise
 from funcgrad._primitives.special_functions.gammas import polygamma_rise
@@ -100,8 +100,7 @@ beta_tail: Primitive = elementwise(
         *combined(_TRIPLES, powers=(0, 0, 0))(),
         *combined(_TRIPLES, powers=(1, 1, 1))(),
     ],
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=_BELOW_THE_MEAN,
 )
 
@@ -155,7 +154,6 @@ log_betainc_factor: Primitive = elementwise(
     in_double("log_betainc_factor", _log_betainc_factor),
     partials=(_factor_to_a, _factor_to_b, _factor_to_x),
     samples=_TRIPLES,
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=_BELOW_THE_MEAN,
 )

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad._primitives.kinks import POSITIVE, below
 from funcgrad._primitives.special_functions.scipys import (
@@ -98,8 +98,7 @@ ellipk_derivative: Primitive = elementwise(
     in_double("ellipk_derivative", _ellipk_derivative),
     partials=(lambda _, m, order: ellipk_derivative(m, order=order + 1),),
     samples=_orders,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=below(1.0),
 )
 ellipe_derivative: Primitive = elementwise(
@@ -107,8 +106,7 @@ ellipe_derivative: Primitive = elementwise(
     in_double("ellipe_derivative", _ellipe_derivative),
     partials=(lambda _, m, order: ellipe_derivative(m, order=order + 1),),
     samples=_orders,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=below(1.0),
 )
 ellipk: Primitive = evaluated_by_scipy(
@@ -140,8 +138,7 @@ ellipkm1_derivative: Primitive = elementwise(
     in_double("ellipkm1_derivative", _of_complement),
     partials=(lambda _, p, order: ellipkm1_derivative(p, order=order + 1),),
     samples=lambda: [*combined(_NEAR_ONE, order=1)()],
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=POSITIVE,
 )
 ellipkm1: Primitive = evaluated_by_scipy(

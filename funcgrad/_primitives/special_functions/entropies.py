@@ -17,7 +17,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Selection
 from funcgrad._core.specs import dtype_of, is_inexact
-from funcgrad._core.structure.structures import TRANSCENDENTAL, Algebra
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, Algebra
 from funcgrad._core.trace import Raw, Value, bind1, bind2
 from funcgrad._primitives.elementwise import (
     combined,
@@ -83,8 +83,8 @@ ratio_or_zero: Primitive = elementwise(
         complexes(arity=2),
         edges((0.0, 0.0), (1.0, 0.0), (0.0, np.nan), (np.inf, 1.0), (1.0, np.inf)),
     ),
-    owns=True,
     kinks=_ABOVE,
+    traits=OWNS,
 )
 
 
@@ -107,8 +107,8 @@ relative_excess: Primitive = elementwise(
         edges((1.0, 1.0), (1e-9, 1.0), smooth=True),
         edges((0.0, 0.0), (1.0, 0.0), (np.nan, 1.0), (1.0, np.inf)),
     ),
-    owns=True,
     kinks=_ABOVE,
+    traits=OWNS,
 )
 
 
@@ -139,8 +139,7 @@ xlogy: Primitive = elementwise(
     formula=_xlogy,
     partials=(lambda _, _x, y: bind1(log, y), lambda _, x, y: bind2(ratio_or_zero, x, y)),
     samples=_PRODUCTS,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=_ABOVE,
 )
 xlog1py: Primitive = elementwise(
@@ -149,8 +148,7 @@ xlog1py: Primitive = elementwise(
     formula=_xlog1py,
     partials=(lambda _, _x, y: bind1(log1p, y), lambda _, x, y: bind2(ratio_or_zero, x, 1 + y)),
     samples=combined(_PRODUCTS, edges((0.0, -1.0), (1.0, -1.0), (1.0, -2.0))),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda x, y: to_cut(1 + y), lambda x, y: if_real(1 + y)),
 )
 
@@ -198,8 +196,7 @@ log_ratio: Primitive = elementwise(
         edges((1.0, 1.0), (1e-200, 1e200), (1.0, 1 + 1e-9), smooth=True),
         edges((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (np.inf, 1.0), (np.nan, 1.0)),
     ),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda x, y: (x, y)),
 )
 
@@ -218,8 +215,7 @@ entr: Primitive = elementwise(
     partials=(lambda _, x: Selection(logical_not(x < 0), -1 - bind1(log, where(x < 0, 1.0, x))),),
     selects=True,
     samples=combined(reals(0.2, 3), edges(-np.inf, -1.0, 0.0, np.inf, np.nan)),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=POSITIVE,
 )
 
@@ -266,8 +262,7 @@ rel_entr: Primitive = elementwise(
     ),
     selects=True,
     samples=_PAIRS,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda x, y: (x, y)),
 )
 kl_div: Primitive = elementwise(
@@ -280,8 +275,7 @@ kl_div: Primitive = elementwise(
     ),
     selects=True,
     samples=_PAIRS,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda x, y: (x, y)),
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.complexes import imag, join_parts, real
 from funcgrad._primitives.elementwise import combined, complexes, divide, edges, elementwise, reals
@@ -74,16 +74,14 @@ erf_of_complex: Primitive = elementwise(
     lambda z: in_precision(scipy_special("erf").erf(z), z),
     partials=(lambda _, z: _gauss(z),),
     samples=combined(complexes(), reals(-2, 2)),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 erfc_of_complex: Primitive = elementwise(
     "erfc_of_complex",
     lambda z: in_precision(scipy_special("erfc").erfc(z), z),
     partials=(lambda _, z: -_gauss(z),),
     samples=combined(complexes(), reals(-2, 2)),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 erfi: Primitive = evaluated_by_scipy(
     "erfi",
@@ -121,8 +119,7 @@ erfcx_derivative: Primitive = elementwise(
     in_double("erfcx_derivative", _erfcx_derivative),
     partials=(lambda _, x, order: erfcx_derivative(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
 )
 
 _of_complex = no_derivative("erfcx", "a complex argument", "Pass real numbers.")
@@ -168,8 +165,7 @@ dawsn_derivative: Primitive = elementwise(
     in_double("dawsn_derivative", _dawsn_derivative),
     partials=(lambda _, x, order: dawsn_derivative(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Raw, bind1, bind2
 from funcgrad._primitives.elementwise import (
     combined,
@@ -94,8 +94,7 @@ expn: Primitive = elementwise(
     in_double("expn", _expn, keep=(0,)),
     partials=(None, lambda _, n, x: -bind2(expn, n - 1, x)),
     samples=_expn_samples,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda n, x: x),
 )
 
@@ -132,8 +131,7 @@ exponential_moment: Primitive = elementwise(
     in_double("exponential_moment", _exponential_moment),
     partials=(lambda _, x, order: exponential_moment(x, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)(), *combined(_LINE, order=2)()],
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
 )
 
 
@@ -148,6 +146,5 @@ exprel: Primitive = elementwise(
     in_double("exprel", _exprel),
     partials=(lambda _, x: exponential_moment(x, order=1),),
     samples=_LINE,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )

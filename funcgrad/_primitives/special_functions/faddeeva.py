@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value, bind1, bind2
 from funcgrad._primitives.complexes import imag, join_parts, real
 from funcgrad._primitives.elementwise import combined, divide, edges, elementwise
@@ -103,16 +103,14 @@ wofz_derivative: Primitive = elementwise(
     _wofz_derivative,
     partials=(lambda _, z, order: wofz_derivative(z, order=order + 1),),
     samples=combined(_PLANE, order=1),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 wofz: Primitive = elementwise(
     "wofz",
     lambda z: in_precision(scipy_special("wofz").wofz(z), z),
     partials=(lambda _, z: wofz_derivative(z, order=1),),
     samples=_PLANE,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 
 

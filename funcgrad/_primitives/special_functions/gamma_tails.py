@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.elementwise import (
     combined,
@@ -111,8 +111,7 @@ gamma_tail: Primitive = elementwise(
         *combined(_PAIRS, upper=True, powers=(0, 0))(),
         *combined(_PAIRS, upper=False, powers=(1, 1))(),
     ],
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 
@@ -211,8 +210,7 @@ log_gammainc: Primitive = elementwise(
     in_double("log_gammainc", _log_gammainc),
     partials=(lambda _, a, x: _below_in_shape(a, x), lambda _, a, x: _below_in_x(a, x)),
     samples=_PAIRS,
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 log_gammaincc: Primitive = elementwise(
@@ -220,7 +218,6 @@ log_gammaincc: Primitive = elementwise(
     in_double("log_gammaincc", _log_gammaincc),
     partials=(lambda _, a, x: _above_in_shape(a, x), lambda _, a, x: _above_in_x(a, x)),
     samples=_PAIRS,
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )

@@ -17,7 +17,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value, bind1, bind2
 from funcgrad._primitives.cardinal_sine import sinc, sinc_derivative
 from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals
@@ -144,8 +144,7 @@ polygamma: Primitive = elementwise(
     _of_any,
     partials=(None, lambda _, n, x: bind2(polygamma, n + 1, x)),
     samples=_polygamma_samples,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda n, x: from_poles_of_gamma(x)),
 )
 
@@ -226,8 +225,7 @@ polygamma_rise: Primitive = elementwise(
         lambda _, a, b, order: bind2(polygamma, order + 1, a + b),
     ),
     samples=_rise_samples,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda x, rise, order: (from_poles_of_gamma(x), from_poles_of_gamma(x + rise))),
 )
 
@@ -350,8 +348,7 @@ log_rising: Primitive = elementwise(
         edges((200.0, 3.0), (0.5, 1e4), (2.0, 0.0), smooth=True),
         edges((0.0, 1.0), (np.inf, 1.0), (1.0, np.inf), (np.nan, 1.0)),
     ),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda z, m: (from_poles_of_gamma(z), from_poles_of_gamma(z + m))),
 )
 

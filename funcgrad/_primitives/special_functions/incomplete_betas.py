@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from funcgrad._core.primitive import Factor, Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.elementwise import combined, divide, edges, elementwise, log
 from funcgrad._primitives.selection import where
@@ -380,8 +380,7 @@ beta_density: Primitive = elementwise(
     samples=lambda: [
         *combined(_TRIPLES, orders=(0, 0))(),
     ],
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 betainc_in_shapes: Primitive = elementwise(
@@ -393,8 +392,7 @@ betainc_in_shapes: Primitive = elementwise(
         lambda _, a, b, x, orders: beta_density(a, b, x, orders=orders),
     ),
     samples=lambda: [*combined(_TRIPLES, orders=(1, 0))(), *combined(_TRIPLES, orders=(0, 1))()],
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )
 

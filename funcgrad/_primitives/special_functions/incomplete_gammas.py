@@ -18,7 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL, UNEVEN
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.elementwise import combined, divide, edges, elementwise, log, reals
 from funcgrad._primitives.logic import isfinite
@@ -245,8 +245,7 @@ gamma_density: Primitive = elementwise(
         *combined(_PAIRS, order=0)(),
         *combined(_PAIRS, order=1)(),
     ],
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda a, x, order: (a, x)),
 )
 
@@ -258,8 +257,7 @@ gammainc_in_shape: Primitive = elementwise(
         lambda _, a, x, order: gamma_density(a, x, order=order),
     ),
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
-    traits=TRANSCENDENTAL | UNEVEN,
-    owns=True,
+    traits=TRANSCENDENTAL | UNEVEN | OWNS,
     kinks=Kinks(domain=lambda a, x, **_: (a, x)),
 )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Factor, Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.cardinal_sine import sinc
 from funcgrad._primitives.complexes import imag, join_parts, real
@@ -95,8 +95,7 @@ def _one_of_two(
         lambda x: in_precision(getattr(scipy_special(scipys), scipys)(x)[number], x),
         partials=(slope,),
         samples=samples,
-        traits=TRANSCENDENTAL,
-        owns=True,
+        traits=TRANSCENDENTAL | OWNS,
         kinks=kinks,
     )
 

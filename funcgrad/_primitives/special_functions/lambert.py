@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value, bind1, bind2
 from funcgrad._primitives.elementwise import (
     combined,
@@ -69,8 +69,7 @@ lambertw: Primitive = elementwise(
     # dw = dz / (exp(w) (1 + w)), which is 1 at z = 0, and infinite where branches meet at -1 / e
     partials=(lambda w, _z, k, tol: bind2(divide, bind1(exp, -w), 1 + w),),
     samples=_samples,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(_branches),
 )
 # A quotient whose derivative, by the rule for quotients, would cancel for large arguments.
@@ -79,8 +78,8 @@ odds_to_share: Primitive = elementwise(
     lambda w: np.where(np.isinf(w), 1, np.divide(w, 1 + w))[()],
     partials=(lambda _, w: bind1(square, bind2(divide, 1, 1 + w)),),
     samples=combined(reals(0.3, 3), complexes(), edges(0.0, smooth=True), edges(-1.0, np.nan)),
-    owns=True,
     kinks=Kinks(lambda x: 1 + x),
+    traits=OWNS,
 )
 wrightomega: Primitive = evaluated_by_scipy(
     "wrightomega",

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.structure.structures import TRANSCENDENTAL, Algebra
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, Algebra
 from funcgrad._core.trace import Value, bind1
 from funcgrad._primitives.activations import sigmoid
 from funcgrad._primitives.elementwise import (
@@ -46,8 +46,7 @@ logit: Primitive = elementwise(
         lambda _, p: bind1(reciprocal_of_positive, p) + bind1(reciprocal_of_positive, 1 - p),
     ),
     samples=combined(reals(0.05, 0.95), edges(0.0, 1.0, -0.5, 1.5, np.inf, np.nan)),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=between(0.0, 1.0),
 )
 
@@ -69,8 +68,7 @@ log_expit: Primitive = elementwise(
     formula=_log_expit,
     partials=(lambda _, x: bind1(sigmoid, -x),),
     samples=_REALS_AND_FAR_TAILS,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 
 
@@ -86,7 +84,6 @@ log_expit_slope: Primitive = elementwise(
     formula=_log_expit_slope,
     partials=(lambda _, x: -bind1(tanh, x / 2),),
     samples=_REALS_AND_FAR_TAILS,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
 )
 """``log(expit(x) * expit(-x))``."""

@@ -16,7 +16,7 @@ import numpy as np
 from funcgrad._base.floating_errors import ignoring
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Factor, Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL, Trait
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, Trait
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import elementwise
 from funcgrad.errors import DifferentiationError, DtypeError, MissingPackageError
@@ -74,7 +74,7 @@ def evaluated_by_scipy(
         return in_precision(getattr(scipy_special(name), name)(*converted), *args)
 
     return elementwise(
-        name, evaluate, partials=partials, samples=samples, traits=traits, owns=True, kinks=kinks
+        name, evaluate, partials=partials, samples=samples, traits=traits | OWNS, kinks=kinks
     )
 
 

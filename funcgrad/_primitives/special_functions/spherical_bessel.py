@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import combined, edges, elementwise
 from funcgrad._primitives.selection import maximum, where
@@ -51,8 +51,7 @@ def _kind(name: str, below: int, above: int, kinks: Kinks | None = None) -> Prim
         evaluate,
         partials=(None, slope),
         samples=_SAMPLES,
-        traits=TRANSCENDENTAL,
-        owns=True,
+        traits=TRANSCENDENTAL | OWNS,
         kinks=kinks,
     )
     return primitive

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value, bind1, bind2
 from funcgrad._primitives.elementwise import (
     absolute,
@@ -176,9 +176,8 @@ def _stdtrit(df: Raw, p: Raw) -> Raw:
 stdtrit: Primitive = elementwise(
     "stdtrit",
     _stdtrit,
-    traits=TRANSCENDENTAL,
+    traits=TRANSCENDENTAL | OWNS,
     partials=(_inverse_to_df, _inverse_to_level),
     samples=_LEVELS,
-    owns=True,
     kinks=Kinks(domain=lambda df, p: (df, p, 1 - p)),
 )

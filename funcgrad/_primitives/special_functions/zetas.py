@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._core.primitive import Kinks, Primitive
-from funcgrad._core.structure.structures import TRANSCENDENTAL
+from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad._primitives.special_functions.quadrature import bell_polynomials
@@ -99,8 +99,7 @@ zeta_derivative: Primitive = elementwise(
         ),
     ),
     samples=lambda: [*combined(_PAIRS, order=1)(), *combined(_PAIRS, order=2)()],
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda x, q, **_: (x - 1, q)),
 )
 
@@ -166,8 +165,7 @@ riemann_zeta_derivative: Primitive = elementwise(
     in_double("riemann_zeta_derivative", _riemann_zeta_derivative),
     partials=(lambda _, s, order: riemann_zeta_derivative(s, order=order + 1),),
     samples=lambda: [*combined(_LINE, order=1)()],
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda x, **_: x - 1),
 )
 
@@ -181,8 +179,7 @@ riemann_zeta: Primitive = elementwise(
     in_double("riemann_zeta", _riemann_zeta),
     partials=(lambda _, s: riemann_zeta_derivative(s, order=1),),
     samples=_LINE,
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda x, **_: x - 1),
 )
 zetac: Primitive = elementwise(
@@ -190,7 +187,6 @@ zetac: Primitive = elementwise(
     in_double("zetac", lambda s: scipy_special("zetac").zetac(s)),
     partials=(lambda _, s: riemann_zeta_derivative(s, order=1),),
     samples=combined(reals(1.3, 4), edges(-2.0, 0.0, 30.0, smooth=True), edges(1.0, np.nan)),
-    traits=TRANSCENDENTAL,
-    owns=True,
+    traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(lambda x, **_: x - 1),
 )

@@ -336,7 +336,7 @@ def _has(kind: type[Any], field: str = "") -> Any:
 ELEMENT_MAPS: Final = (
     Property(
         "structure: memory of its own",
-        "Results lie in memory of no argument, and of no other call, where the structure owns.",
+        "Results lie in memory of no argument, and of no other call, where the trait OWNS says so.",
         "See evaluate: copy what it returns as it came, or as it is kept. Or declare that it does"
         " not own them.",
         AtSamples(_is_owned),
