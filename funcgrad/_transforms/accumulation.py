@@ -19,7 +19,7 @@ from funcgrad._core.specs import Shape, dtype_of, shape_of
 from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives.structural import cast
 from funcgrad._transforms.masked import (
-    LARGE,
+    SPARING,
     Cotangent,
     CotangentBuffer,
     Masked,
@@ -108,7 +108,7 @@ def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
     elif type(previous) is _array and type(ct) is _array:
         total = previous + ct
         # A large sum is this sweep's own, so what comes next is added in place.
-        cotangents[index] = CotangentBuffer(total, None) if total.size >= LARGE else total
+        cotangents[index] = CotangentBuffer(total, None) if total.size >= SPARING else total
     elif type(previous) is CotangentBuffer:
         if is_raw(ct):
             previous.add(ct)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._core.primitive import OPPOSITE, SAME, Partials, UnitFactor
+from funcgrad._core.primitive import OPPOSITE, SAME, Partials, Primitive, UnitFactor
 from funcgrad._core.specs import Shape, dtype_of, expand, shape_of
 from funcgrad._core.trace import RAW, Value
 from funcgrad._core.users_values import is_weak
@@ -31,6 +31,12 @@ PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
 """The exact types of values that ``in_precision_of`` never changes: Python's numbers, which take
 the precision of the other operand (a bool is NumPy's boolean there), and numbers of the highest
 precision. Checking these first makes scalar programs faster."""
+
+
+def has_route(primitive: Primitive, operands: Sequence[int]) -> bool:
+    """Whether a derivative reaches an operand that is followed."""
+    routes = primitive.routes(len(operands))
+    return True in [k >= 0 and to is not None for k, to in zip(operands, routes, strict=True)]
 
 
 class Outline:

@@ -29,7 +29,7 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape, transpose
 from funcgrad._transforms.factors import times, zeros_like
 
-LARGE: Final = 2048
+SPARING: Final = 2048
 """The size from which it costs less to save memory than to use it: by adding to a sum in place, or
 by keeping an outline."""
 
@@ -117,7 +117,7 @@ def buffered(ct: Masked) -> Cotangent:
     value, mask = ct.value, ct.mask
     if (
         type(value) is type(mask) is np.ndarray
-        and value.size >= LARGE
+        and value.size >= SPARING
         and value.shape == mask.shape
     ):
         return CotangentBuffer(value, mask.copy())
@@ -129,7 +129,7 @@ _FEW: Final = 1 / 16
 
 def selected(mask: Value, ct: Value) -> Value:
     """``where(mask, ct, 0)``, in half the time where few of many elements are chosen."""
-    if type(mask) is not np.ndarray or type(ct) not in RAW or mask.size < LARGE:
+    if type(mask) is not np.ndarray or type(ct) not in RAW or mask.size < SPARING:
         return where(mask, ct, 0)
     if np.count_nonzero(mask) > _FEW * mask.size:
         return where(mask, ct, 0)

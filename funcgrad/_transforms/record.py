@@ -56,10 +56,9 @@ from funcgrad._transforms.entries import (
     ReductionEntry,
     TransposedEntry,
 )
-from funcgrad._transforms.factors import fit_tangent, outlined
+from funcgrad._transforms.factors import fit_tangent, has_route, outlined
 from funcgrad._transforms.large_entries import LARGE, LargeEntry, residuals_of
-from funcgrad._transforms.masked import LARGE as SPARING
-from funcgrad._transforms.masked import Cotangent, fit, fitted_present
+from funcgrad._transforms.masked import SPARING, Cotangent, fit, fitted_present
 from funcgrad._transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad._transforms.recorded import Recorded
 from funcgrad._transforms.recording import Record
@@ -297,7 +296,7 @@ class Recorder(Readable):
                 (dtype := out.dtype if type(out) in STRONG else dtype_of(out)) is not _FLOAT64
                 and dtype.kind not in "fc"
             )
-            or (len(operands) > 1 and not _has_route(primitive, operands))
+            or (len(operands) > 1 and not has_route(primitive, operands))
         ):
             self.check()
             return out
@@ -358,12 +357,6 @@ class Recorder(Readable):
         tracer._index = index
         tracer._trace = self
         return tracer
-
-
-def _has_route(primitive: Primitive, operands: Sequence[int]) -> bool:
-    """Whether a derivative reaches an operand that is followed."""
-    routes = primitive.routes(len(operands))
-    return True in [k >= 0 and to is not None for k, to in zip(operands, routes, strict=True)]
 
 
 def transpose_linear(

@@ -15,7 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._transforms.composite import WholeEntry
 from funcgrad._transforms.entries import Entry, keep
-from funcgrad._transforms.masked import LARGE
+from funcgrad._transforms.masked import SPARING as LARGE
 
 X = np.random.default_rng(5).uniform(0.5, 1.5, (3, 3, 3, 3))  # equal sizes: no axis is told by its
 WEIGHTS = np.array([1.0, 10.0, 100.0])

@@ -9,7 +9,8 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._transforms.masked import LARGE, CotangentBuffer, Masked, buffered, selected
+from funcgrad._transforms.masked import SPARING as LARGE
+from funcgrad._transforms.masked import CotangentBuffer, Masked, buffered, selected
 
 _rng = np.random.default_rng(0)
 POINT = _rng.integers(-50, 50, (2 * LARGE, 1)) / 8
