@@ -87,7 +87,6 @@ def reduction(
 
     Parameters
     ----------
-    name : str
     evaluate : callable
         ``(x, axis, keepdims, **params) -> raw value``.
     factor : callable
@@ -96,10 +95,8 @@ def reduction(
         discrete result.
     selects : bool
         Whether the factor is a mask or a ``Selection``.
-    samples, source, traits, body, kinks
-        See ``Primitive``.
-    fold
-        See ``Reduction``.
+    name, samples, source, fold, traits, body, kinks
+        See ``Primitive``, and ``Reduction``.
 
     Returns
     -------
@@ -150,8 +147,11 @@ def batch_reduction(
 
 
 # Typed as Any: NumPy's stubs know these parameters by name only, and by name they cost 0.1 µs more.
-_UFUNCS: Final[Any] = (np.add, np.maximum, np.minimum, np.logical_and, np.logical_or)
-_add, _maximum, _minimum, _and, _or = (ufunc.reduce for ufunc in _UFUNCS)
+_add: Final[Any] = np.add.reduce
+_maximum: Final[Any] = np.maximum.reduce
+_minimum: Final[Any] = np.minimum.reduce
+_and: Final[Any] = np.logical_and.reduce
+_or: Final[Any] = np.logical_or.reduce
 
 
 def reduce_text(ufunc: str) -> Callable[..., str]:
