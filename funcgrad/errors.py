@@ -99,10 +99,7 @@ __all__ = [
     "WorkerError",
 ]
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules
 
 
 class FuncgradError(Exception):

@@ -56,6 +56,4 @@ def register() -> None:
     backends._loaded_backends.setdefault("funcgrad", FuncgradBackend())
 
 
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -280,6 +280,4 @@ def _pushing(jax: Any, function: Any) -> Any:
     return pushing
 
 
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

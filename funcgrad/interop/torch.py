@@ -288,6 +288,4 @@ def _pushing(torch: Any, function: Any) -> Any:
     return pushing
 
 
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

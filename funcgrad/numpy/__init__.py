@@ -268,7 +268,4 @@ if not TYPE_CHECKING:  # which see the names above, and report others
             raise _MissingAttributeError(f"funcgrad.numpy has no {name}: {reason}.")
         return _LATE.load(name)
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -42,10 +42,7 @@ __all__ = [
     "warmup",
 ]
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules
 
 
 Count: TypeAlias = Any

@@ -85,8 +85,4 @@ _LATE = _LateNames(
 
 if not TYPE_CHECKING:  # which see the names above, and report others
     __getattr__ = _LATE.load
-
-
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

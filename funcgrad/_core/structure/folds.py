@@ -124,7 +124,4 @@ LINEAR: Final = Fold(
 )
 """The result of steps ``s -> a * s + b`` from 0 on; its state also has the product of all a."""
 
-
-def __dir__() -> list[str]:
-    """The public names alone, for completion."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

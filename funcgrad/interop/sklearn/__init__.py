@@ -44,7 +44,4 @@ def _load(name: str) -> Any:
 if not TYPE_CHECKING:  # which see the names above, and report others
     __getattr__ = _load
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion, without the modules."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -4,7 +4,4 @@ from funcgrad.numpy.lib import scimath, stride_tricks
 
 __all__ = ["scimath", "stride_tricks"]
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -20,10 +20,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 __all__ = ["arccos", "arcsin", "arctanh", "log", "log2", "log10", "logn", "power", "sqrt"]
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules
 
 
 def sqrt(x: ArrayLike) -> Tensor:

@@ -19,10 +19,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 __all__ = ["sliding_window_view"]
 
-
-def __dir__() -> list[str]:
-    """List the public names for completion."""
-    return list(__all__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules
 
 
 def sliding_window_view(
