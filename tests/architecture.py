@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from funcgrad._core.primitive import Primitive
+from funcgrad._hints.lazy_names import LateNames
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MAX_FILE_LINES = 500
@@ -300,17 +301,6 @@ def lists_its_names(source: Source) -> bool:
     )
 
 
-def export_order(name: str) -> tuple[int, list[str | int]]:
-    """The linter's order (its rule RUF022, which can fix it): CONSTANTS, Classes, the rest.
-
-    Within each, numbers count as numbers: `int8` before `int16`.
-    """
-    kind = 0 if len(name) > 1 and name.isupper() else 1 if name[0].isupper() else 2
-    return kind, [
-        int(digits) if digits.isdigit() else digits for digits in re.split(r"(\d+)", name)
-    ]
-
-
 def wrong_exports(module: ModuleType) -> Iterator[str]:
     names = list(getattr(module, "__all__", ()))
     for name in names:
@@ -318,8 +308,6 @@ def wrong_exports(module: ModuleType) -> Iterator[str]:
             yield f"{module.__name__}.__all__ names {name}, which is not there"
     if len(names) != len(set(names)):
         yield f"{module.__name__}.__all__ names something twice"
-    if names != sorted(names, key=export_order):
-        yield f"{module.__name__}.__all__ is not sorted: ruff check --select RUF022 --fix"
 
 
 def unlisted_names(module: ModuleType) -> Iterator[str]:
@@ -401,12 +389,22 @@ def late_names(source: Source) -> Iterator[str]:
             }
     for node in source.nodes:
         if isinstance(node, ast.Call) and dotted_name(node.func).lstrip("_") == "LateNames":
-            late = set()
-            for module, names in ast.literal_eval(node.args[1]).items():
-                for name in names.split():
-                    public, _, inner = name.partition("=")
-                    late.add((f"{source.name}.{module}".rstrip("."), inner or public, public))
+            listed = () if len(node.args) < 3 else ast.literal_eval(names_listed(source))
+            late = {
+                (f"{source.name}.{module}".rstrip("."), inner, public)
+                for public, (module, inner) in LateNames(
+                    source.name, ast.literal_eval(node.args[1]), listed
+                ).places.items()
+            }
             yield from (f"{source.name}: {name}" for name in sorted(late ^ imported))
+
+
+def names_listed(source: Source) -> ast.expr:
+    """The value of `__all__`."""
+    for node in source.nodes:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return node.value
+    raise LookupError(source.name)
 
 
 def slow_dataclasses(source: Source) -> Iterator[str]:

@@ -15,8 +15,9 @@ True
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from time import time
 from types import MappingProxyType
 from typing import Any, Final
@@ -38,13 +39,29 @@ class LateNames:
         From a module of the package, such as ``"_control.choices"``, to its public names, separated
         by spaces; ``public=inner`` means that the module calls the name ``inner``. The key ``""``
         lists the package's public modules.
+    listed : sequence of str, optional
+        All public names, module by module; ``modules`` then says only the first name of each.
+
+    Attributes
+    ----------
+    places : mapping
+        From each public name to its module and the module's name for it.
     """
 
-    __slots__ = ("_package", "_places")
+    __slots__ = ("_package", "places")
 
-    def __init__(self, package: str, modules: Mapping[str, str]) -> None:
+    def __init__(
+        self, package: str, modules: Mapping[str, str], listed: Sequence[str] = ()
+    ) -> None:
         self._package = package
-        self._places = MappingProxyType(
+        if listed:
+            starts = [listed.index(first.partition("=")[0]) for first in modules.values()]
+            pieces = [listed[start:end] for start, end in pairwise([*starts, len(listed)])]
+            modules = {
+                module: " ".join([first, *piece[1:]])
+                for (module, first), piece in zip(modules.items(), pieces, strict=True)
+            }
+        self.places = MappingProxyType(
             {
                 public: (module, inner or public)
                 for module, names in modules.items()
@@ -53,16 +70,16 @@ class LateNames:
         )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self.places
 
     def load(self, name: str) -> Any:
         """Load the object of a name, and store it in the package.
 
         If two threads call this at once, the module is loaded once: imports are locked.
         """
-        if name not in self._places:
+        if name not in self.places:
             raise missing_name(self._package, name)
-        module, inner = self._places[name]
+        module, inner = self.places[name]
         if module:
             value = getattr(import_module(f"{self._package}.{module}"), inner)
         else:

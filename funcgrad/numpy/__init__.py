@@ -131,124 +131,88 @@ if TYPE_CHECKING:
     )
     from funcgrad.numpy.updates import at
 
-__all__ = [
-    "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "abs", "absolute", "acos",
-    "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append",
-    "apply_along_axis", "apply_over_axes", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
-    "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere",
-    "around", "array", "array_equal", "array_equiv", "array_split", "asanyarray", "asarray",
-    "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "asin", "asinh", "astype", "at",
-    "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett",
-    "bincount", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block",
-    "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "byte", "can_cast",
-    "cbrt", "cdouble", "ceil", "choose", "clip", "column_stack", "common_type", "complex64",
-    "complex128", "complexfloating", "compress", "concat", "concatenate", "conj", "conjugate",
-    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero",
-    "cov", "cross", "csingle", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
-    "deg2rad", "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat",
-    "diagonal", "diff", "digitize", "divide", "divmod", "dot", "double", "dsplit", "dstack",
-    "dtype", "e", "ediff1d", "einsum", "einsum_path", "emath", "empty", "empty_like", "equal",
-    "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft",
-    "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16", "float32", "float64",
-    "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",
-    "from_dlpack", "fromfunction", "full", "full_like", "gcd", "generic", "geomspace",
-    "gradient", "greater", "greater_equal", "half", "hamming", "hanning", "heaviside",
-    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
-    "hypot", "i0", "identity", "iinfo", "imag", "in1d", "indices", "inexact", "inf", "inner",
-    "insert", "int8", "int16", "int32", "int64", "int_", "intc", "integer", "interp",
-    "intersect1d", "intp", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype",
-    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj",
-    "isscalar", "issubdtype", "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift",
-    "less", "less_equal", "lexsort", "lib", "linalg", "linspace", "log", "log1p", "log2",
-    "log10", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logspace", "logsumexp", "long", "longlong", "mask_indices", "matmul",
-    "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min",
-    "min_scalar_type", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num",
-    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
-    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndim",
-    "negative", "newaxis", "nextafter", "nonzero", "not_equal", "number", "ones", "ones_like",
-    "outer", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise", "poly",
-    "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
-    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile",
-    "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal",
-    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll",
-    "rollaxis", "roots", "rot90", "round", "row_stack", "searchsorted", "select", "setdiff1d",
-    "setxor1d", "shape", "short", "sign", "signbit", "signedinteger", "sin", "sinc", "single",
-    "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tri", "tril",
-    "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices",
-    "triu_indices_from", "true_divide", "trunc", "ubyte", "uint", "uint8", "uint16", "uint32",
-    "uint64", "uintc", "uintp", "ulong", "ulonglong", "union1d", "unique", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values", "unravel_index", "unsignedinteger",
-    "unstack", "unwrap", "ushort", "vander", "var", "vdot", "vecdot", "vecmat", "vectorize",
-    "vsplit", "vstack", "where", "zeros", "zeros_like",
+__all__ = [  # noqa: RUF022  # module by module, as _LATE reads it
+    "fft", "lib", "linalg",
+    "abs", "absolute", "add", "divide", "divmod", "fabs", "float_power", "floor_divide", "fmod",
+    "gcd", "lcm", "mod", "multiply", "negative", "positive", "pow", "power", "reciprocal",
+    "remainder", "sign", "square", "subtract", "true_divide",
+    "angle", "conj", "conjugate", "imag", "iscomplex", "iscomplexobj", "isreal", "isrealobj",
+    "real", "real_if_close",
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
+    "vecmat",
+    "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray",
+    "astype", "copy", "empty", "empty_like", "eye", "full", "full_like", "identity", "ones",
+    "ones_like", "tri", "zeros", "zeros_like",
+    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "mask_indices", "trace",
+    "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from",
+    "vander",
+    "bool", "bool_", "byte", "can_cast", "cdouble", "common_type", "complex128", "complex64",
+    "complexfloating", "csingle", "double", "dtype", "e", "euler_gamma", "finfo", "float16",
+    "float32", "float64", "floating", "generic", "half", "iinfo", "inexact", "inf", "int16",
+    "int32", "int64", "int8", "int_", "intc", "integer", "intp", "isdtype", "issubdtype", "long",
+    "longlong", "min_scalar_type", "nan", "newaxis", "number", "pi", "promote_types", "result_type",
+    "short", "signedinteger", "single", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8",
+    "uintc", "uintp", "ulong", "ulonglong", "unsignedinteger", "ushort",
+    "cbrt", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "sqrt",
+    "apply_along_axis", "apply_over_axes", "vectorize",
+    "bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+    "argwhere", "choose", "compress", "extract", "flatnonzero", "ix_", "nonzero", "put_along_axis",
+    "ravel_multi_index", "take", "take_along_axis", "unravel_index",
+    "from_dlpack",
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack",
+    "hsplit", "hstack", "row_stack", "split", "stack", "unstack", "vsplit", "vstack",
+    "emath",
+    "allclose", "array_equal", "array_equiv", "bitwise_and", "bitwise_count", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "equal", "greater", "greater_equal", "invert", "isclose", "isfinite", "isinf", "isnan",
+    "isneginf", "isposinf", "left_shift", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "not_equal", "right_shift",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",
+    "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "permute_dims", "ravel", "reshape",
+    "roll", "rollaxis", "rot90", "squeeze", "swapaxes", "transpose",
+    "average", "corrcoef", "cov", "mean", "std", "var",
+    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar",
+    "polyfit", "roots",
+    "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval",
+    "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile",
+    "arange", "fromfunction", "geomspace", "indices", "linspace", "logspace", "meshgrid",
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "min",
+    "prod", "ptp", "sum",
+    "delete", "insert", "pad", "repeat", "resize", "tile", "trim_zeros",
+    "around", "ceil", "copysign", "fix", "floor", "frexp", "heaviside", "ldexp", "modf",
+    "nextafter", "rint", "round", "signbit", "spacing", "trunc",
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "nancumprod",
+    "nancumsum", "trapezoid", "trapz",
+    "gradient", "interp", "unwrap",
+    "clip", "fmax", "fmin", "maximum", "minimum", "nan_to_num", "piecewise", "select", "where",
+    "convolve", "correlate",
+    "in1d", "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d",
+    "broadcast_shapes", "isscalar", "iterable", "ndim", "shape", "size",
+    "UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "argpartition", "argsort",
+    "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex", "unique",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "einsum", "einsum_path",
+    "bartlett", "blackman", "hamming", "hanning", "i0", "kaiser",
+    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "degrees", "hypot",
+    "rad2deg", "radians", "sin", "sinc", "sinh", "tan", "tanh",
+    "at",
 ]
 
-_LATE = _LateNames(__name__, {
-    "": "fft lib linalg",
-    "arithmetic": "abs absolute add divide divmod fabs float_power floor_divide fmod gcd lcm mod "
-        "multiply negative positive pow power reciprocal remainder sign square subtract "
-        "true_divide",
-    "complexes": "angle conj conjugate imag iscomplex iscomplexobj isreal isrealobj real "
-        "real_if_close",
-    "contraction": "cross dot inner kron matmul matvec outer tensordot vdot vecdot vecmat",
-    "creation": "array asanyarray asarray asarray_chkfinite ascontiguousarray asfortranarray "
-        "astype copy empty empty_like eye full full_like identity ones ones_like tri "
-        "zeros zeros_like",
-    "diagonals": "diag diag_indices diag_indices_from diagflat diagonal mask_indices trace tril "
-        "tril_indices tril_indices_from triu triu_indices triu_indices_from vander",
-    "dtypes": "bool bool_ byte can_cast cdouble common_type complex128 complex64 complexfloating "
-        "csingle double dtype e euler_gamma finfo float16 float32 float64 floating generic "
-        "half iinfo inexact inf int16 int32 int64 int8 int_ intc integer intp isdtype "
-        "issubdtype long longlong min_scalar_type nan newaxis number pi promote_types "
-        "result_type short signedinteger single ubyte uint uint16 uint32 uint64 uint8 uintc "
-        "uintp ulong ulonglong unsignedinteger ushort",
-    "exponential": "cbrt exp exp2 expm1 log log10 log1p log2 logaddexp logaddexp2 sqrt",
-    "functional": "apply_along_axis apply_over_axes vectorize",
-    "histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
-    "indexing": "argwhere choose compress extract flatnonzero ix_ nonzero put_along_axis "
-        "ravel_multi_index take take_along_axis unravel_index",
-    "interchange": "from_dlpack",
-    "joining": "append array_split block column_stack concat concatenate dsplit dstack hsplit "
-        "hstack row_stack split stack unstack vsplit vstack",
-    "lib": "emath=scimath",
-    "logic": "allclose array_equal array_equiv bitwise_and bitwise_count bitwise_invert "
-        "bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor equal "
-        "greater greater_equal invert isclose isfinite isinf isnan isneginf isposinf "
-        "left_shift less less_equal logical_and logical_not logical_or logical_xor not_equal "
-        "right_shift",
-    "manipulation": "atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to expand_dims "
-        "flip fliplr flipud matrix_transpose moveaxis permute_dims ravel reshape roll "
-        "rollaxis rot90 squeeze swapaxes transpose",
-    "moments": "average corrcoef cov mean std var",
-    "nanfunctions": "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "polynomial_fits": "polyfit roots",
-    "polynomials": "poly polyadd polyder polydiv polyint polymul polysub polyval",
-    "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
-    "ranges": "arange fromfunction geomspace indices linspace logspace meshgrid",
-    "reductions": "all amax amin any argmax argmin count_nonzero logsumexp max min prod ptp sum",
-    "repeating": "delete insert pad repeat resize tile trim_zeros",
-    "rounding": "around ceil copysign fix floor frexp heaviside ldexp modf nextafter rint round "
-        "signbit spacing trunc",
-    "running": "cumprod cumsum cumulative_prod cumulative_sum diff ediff1d nancumprod nancumsum "
-        "trapezoid trapz",
-    "samples": "gradient interp unwrap",
-    "selection": "clip fmax fmin maximum minimum nan_to_num piecewise select where",
-    "sequences": "convolve correlate",
-    "sets": "in1d intersect1d isin setdiff1d setxor1d union1d",
-    "shapes": "broadcast_shapes isscalar iterable ndim shape size",
-    "sorting": "UniqueAllResult UniqueCountsResult UniqueInverseResult argpartition argsort "
-        "digitize lexsort partition searchsorted sort sort_complex unique unique_all "
-        "unique_counts unique_inverse unique_values",
-    "subscripts": "einsum einsum_path",
-    "window_functions": "bartlett blackman hamming hanning i0 kaiser",
-    "trigonometry": "acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh "
-        "atan atan2 atanh cos cosh deg2rad degrees hypot rad2deg radians sin sinc "
-        "sinh tan tanh",
-    "updates": "at",
-})
+_LATE = _LateNames(__name__, {  # the first name of each module in the list
+    "": "fft", "arithmetic": "abs", "complexes": "angle", "contraction": "cross", "creation":
+    "array", "diagonals": "diag", "dtypes": "bool", "exponential": "cbrt", "functional":
+    "apply_along_axis", "histograms": "bincount", "indexing": "argwhere", "interchange":
+    "from_dlpack", "joining": "append", "lib": "emath=scimath", "logic": "allclose", "manipulation":
+    "atleast_1d", "moments": "average", "nanfunctions": "nanargmax", "polynomial_fits": "polyfit",
+    "polynomials": "poly", "quantiles": "median", "ranges": "arange", "reductions": "all",
+    "repeating": "delete", "rounding": "around", "running": "cumprod", "samples": "gradient",
+    "selection": "clip", "sequences": "convolve", "sets": "in1d", "shapes": "broadcast_shapes",
+    "sorting": "UniqueAllResult", "subscripts": "einsum", "window_functions": "bartlett",
+    "trigonometry": "acos", "updates": "at",
+}, __all__)
 
 __array_api_version__ = _ARRAY_API_VERSION
 __array_namespace_info__ = _array_namespace_info
@@ -267,5 +231,6 @@ if not TYPE_CHECKING:  # which see the names above, and report others
         if name not in _LATE and (reason := _reason_for(name)):
             raise _MissingAttributeError(f"funcgrad.numpy has no {name}: {reason}.")
         return _LATE.load(name)
+
 
 __dir__ = __all__.copy  # completion shows the public names, without the modules
