@@ -447,9 +447,9 @@ def module_with(**names: object) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("names", [["absent"], ["f", "f"], ["g", "f"], ["f", "C"], ["f10", "f2"]])
+@pytest.mark.parametrize("names", [["absent"], ["f", "f"]])
 def test_wrong_exports_are_found(names: list[str]) -> None:
-    module = module_with(__all__=names, C=1, f=1, f2=1, f10=1, g=1)
+    module = module_with(__all__=names, f=1)
     assert list(wrong_exports(module))
 
 
