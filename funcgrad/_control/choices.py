@@ -8,8 +8,7 @@ Tensor(0.5)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
-from typing import Any, Final, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from funcgrad._control.carry import common_specs, handed, placed, placed_values,
 from funcgrad._control.switch_operation import apply_switch, goes_into, select
 from funcgrad._control.values import closed_together, specs_inside
 from funcgrad._core import pytrees
+from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import RAW, STRONG, Raw, TracedValue, Value
@@ -34,9 +34,6 @@ from funcgrad._transforms.numberless import running_stager, staged_body
 from funcgrad._transforms.stager import Staged
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.tensor.tensor import Tensor, wrap
-
-_ASKED: Final[ContextVar[bool]] = ContextVar("funcgrad_asked", default=False)
-"""Whether a function that does not run is being staged to learn the kinds of its results."""
 
 
 def is_unknown(value: Value) -> bool:
@@ -293,11 +290,12 @@ class Branches:
         structures, specs = [[*column] for column in zip(*ran.values(), strict=True)]
         chosen = common_specs(self.operation, names, structures, specs)
         numbers = [spec for branch_specs in specs for spec in branch_specs if spec.weak]
-        if _ASKED.get() or not numbers:
+        context = current()
+        if not (context.stages_branches and numbers):
             return chosen
-        token = _ASKED.set(True)
         try:
-            others = [self.staged(k) for k in range(len(self.functions)) if k not in ran]
+            with entered(context._replace(stages_branches=False)):
+                others = [self.staged(k) for k in range(len(self.functions)) if k not in ran]
             return common_specs(
                 self.operation,
                 [*names, *[program.name for program, _, _ in others]],
@@ -306,8 +304,6 @@ class Branches:
             )
         except Exception:  # a function that does not run may be one that cannot run
             return chosen
-        finally:
-            _ASKED.reset(token)
 
     def choose(self, index: Value) -> Any:
         """Append the operation that runs one of the functions, and return its results."""

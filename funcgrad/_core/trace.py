@@ -29,8 +29,8 @@ an array's). Their primitives do the same, so it makes no difference whether a n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from operator import pos
 from time import perf_counter_ns
@@ -79,7 +79,6 @@ Operation: TypeAlias = Any
 """A ``Primitive``, whose class is a layer above; only ``evaluate`` and ``operator`` are used."""
 
 _RUNNING: Final[ContextVar[begin_level | None]] = ContextVar("funcgrad_running", default=None)
-_RERUN: Final[ContextVar[object | None]] = ContextVar("funcgrad_rerun", default=None)
 
 
 _COVER: Final = "setting an array element with a sequence."
@@ -231,30 +230,6 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
             _RUNNING.reset(self._token)
         if isinstance(error, ValueError) and str(error) == _COVER and error.__cause__ is not None:
             raise held_by_an_array(error.__cause__).with_traceback(traceback) from None
-
-
-@contextmanager
-def rerun(run: object) -> Iterator[None]:
-    """Mark a context in which operations are repeated, as a checkpoint does to save memory.
-
-    Parameters
-    ----------
-    run : object
-        An object that identifies this run.
-    """
-    token = _RERUN.set(run)
-    try:
-        yield
-    finally:
-        _RERUN.reset(token)
-
-
-def current_rerun() -> object | None:
-    """The object that identifies the repeated run of this context; None in first runs.
-
-    Staging puts repeated operations in another epoch, so that they are not merged with the first.
-    """
-    return _RERUN.get()
 
 
 def running_traces() -> list[Trace]:

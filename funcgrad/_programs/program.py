@@ -26,9 +26,10 @@ from typing import Any, TypeVar
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
+from funcgrad._core.context import repeated
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec
-from funcgrad._core.trace import Value, rerun
+from funcgrad._core.trace import Value
 from funcgrad._programs.conformity import check_guard, fitted, unfit, verify_equations
 from funcgrad._programs.equation import Constant, Equation, Guard, bound
 from funcgrad._programs.index import Index
@@ -167,7 +168,7 @@ class Program:
         for position, equation in enumerate(self.equations):
             operands = tuple([known[variable] for variable in equation.operands])
             if equation.epoch:
-                with rerun(runs.setdefault(equation.epoch, object())):
+                with repeated(runs.setdefault(equation.epoch, object())):
                     known += bound(equation, operands)
             else:
                 known += bound(equation, operands)

@@ -16,14 +16,13 @@ Tensor([[[0. ]],
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import takewhile
-from typing import Final
 
 import numpy as np
 
+from funcgrad._core.context import current, entered
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import shape_of
 from funcgrad._core.structure.structures import Factored, Opaque
@@ -34,26 +33,21 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.stand_in_examples import deputy_of
 from funcgrad._primitives.structural import unfollowed
 
-_TAKING_PART: Final[ContextVar[Value | None]] = ContextVar("funcgrad_taking_part", default=None)
-"""Which examples take part, as a truth value that a batch follows; None for all."""
 
-
-@contextmanager
-def participating(mask: Value) -> Iterator[None]:
+def participating(mask: Value) -> AbstractContextManager[None]:
     """Within this context, only examples for which a truth value holds take part.
 
     A truth value that is the same for all changes nothing.
     """
-    token = _TAKING_PART.set(participants(mask) if is_batched(mask) else _TAKING_PART.get())
-    try:
-        yield
-    finally:
-        _TAKING_PART.reset(token)
+    context = current()
+    if is_batched(mask):
+        context = context._replace(active_examples=participants(mask))
+    return entered(context)
 
 
 def participants(mask: Value) -> Value:
     """A truth value that holds for the examples that take part."""
-    around = _TAKING_PART.get()
+    around = current().active_examples
     return mask if around is None else logical_and(around, mask)
 
 
@@ -79,14 +73,12 @@ def refuses_numbers(operation: Primitive) -> bool:
 
 def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
     """Replace the values of examples that do not take part by those of one that does."""
-    mask = _TAKING_PART.get()
+    context = current()
+    mask = context.active_examples
     if mask is None:
         return tuple(values)
-    token = _TAKING_PART.set(None)
-    try:
+    with entered(context._replace(active_examples=None)):
         return tuple([_with_deputy(mask, x) for x in values])
-    finally:
-        _TAKING_PART.reset(token)
 
 
 def _with_deputy(mask: Value, x: Value) -> Value:

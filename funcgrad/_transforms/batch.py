@@ -18,6 +18,7 @@ from typing import Any, Final, ParamSpec
 import numpy as np
 
 from funcgrad._core import pytrees
+from funcgrad._core.context import delegate, delegated, holds_linear, within_linear
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Shape, shape_of
@@ -46,7 +47,6 @@ from funcgrad._transforms.arguments import (
 )
 from funcgrad._transforms.callables import Axes
 from funcgrad._transforms.composite import Whole
-from funcgrad._transforms.delegation import delegate, delegated, holds_linear, within_linear
 from funcgrad._transforms.transformed import Watched
 from funcgrad.errors import BatchError, FuncgradError, TracerError
 from funcgrad.tensor.tensor import Tensor, wrap

@@ -17,6 +17,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
+from funcgrad._core.context import delegate, delegated, repeated
 from funcgrad._core.primitive import DISCRETE, Primitive
 from funcgrad._core.specs import Spec, is_inexact
 from funcgrad._core.structure.structures import Control
@@ -26,7 +27,6 @@ from funcgrad._core.trace import (
     Value,
     begin_level,
     concrete,
-    rerun,
     resume,
     running_traces,
 )
@@ -39,7 +39,6 @@ from funcgrad._transforms.arguments import call_values, check_function, values_o
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import innermost_trace, meet
-from funcgrad._transforms.delegation import delegate, delegated
 from funcgrad._transforms.encounters import KinkTrace
 from funcgrad._transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad._transforms.flat_functions import call_primitive
@@ -229,7 +228,12 @@ class CheckpointEntry(Entry):
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
-        with begin_level(), probe_again(self.probes), rerun(object()), recorder.aside() as entries:
+        with (
+            begin_level(),
+            probe_again(self.probes),
+            repeated(object()),
+            recorder.aside() as entries,
+        ):
             resume(self.traces)
             outs = self.program.evaluate(self.values)
         parts = _values_at_level(recorder, outs, self.follows)

@@ -21,6 +21,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
+from funcgrad._core.context import delegate
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import dtype_of, is_inexact, shape_of
 from funcgrad._core.structure.structures import Choice, Control, Loop
@@ -30,7 +31,6 @@ from funcgrad._primitives.joining import stack
 from funcgrad._programs.equation import spec_inside
 from funcgrad._programs.origins import operations_line
 from funcgrad._transforms.composite import Whole
-from funcgrad._transforms.delegation import delegate
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.recording import Record
 from funcgrad.tensor.tensor import Tensor

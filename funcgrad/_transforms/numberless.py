@@ -18,15 +18,15 @@ from contextlib import ExitStack
 from itertools import count, takewhile
 from typing import Any
 
+from funcgrad._core.context import current, delegate, delegated
 from funcgrad._core.specs import Spec, stand_in
 from funcgrad._core.structure.structures import Control
-from funcgrad._core.trace import RAW, Value, begin_level, current_rerun, running_traces
+from funcgrad._core.trace import RAW, Value, begin_level, running_traces
 from funcgrad._programs.equation import Equation, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.batch import Batcher
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import Whole
-from funcgrad._transforms.delegation import delegate, delegated
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.stager import Staged, Stager
 from funcgrad.errors import TracerError
@@ -98,7 +98,7 @@ def applied(program: Program, values: Sequence[Value]) -> list[Value]:
 
 def _is_appended(stager: Numberless, program: Program, values: Sequence[Value]) -> bool:
     """Whether staging a program's operations on these values would give the same equations."""
-    if program.guards or current_rerun() is not None or delegate(stager) is not None:
+    if program.guards or current().rerun is not None or delegate(stager) is not None:
         return False
     known: list[bool] = []  # what the stager has
     for value, spec in zip(values, program.inputs, strict=True):

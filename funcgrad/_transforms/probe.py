@@ -8,11 +8,11 @@ variable, so probes are as local to a call, and to a thread, as the call itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.context import current, entered
 from funcgrad._core.specs import Spec, dtype_of, is_inexact, spec_of
 from funcgrad._core.trace import Trace, Value
 from funcgrad._core.users_values import ArrayLike, operand
@@ -118,33 +118,24 @@ class MarkEntry(Entry):
             accumulate(cotangents, self.operand, ct)
 
 
-_PROBES: Final[ContextVar[ProbeSet | None]] = ContextVar("funcgrad_probes", default=None)
-
-
 def running_probes() -> ProbeSet | None:
     """The probes of the innermost gradient that is running."""
-    return _PROBES.get()
+    probes: ProbeSet | None = current().probes
+    return probes
 
 
-@contextmanager
-def probe_again(probes: ProbeSet | None) -> Iterator[None]:
+def probe_again(probes: ProbeSet | None) -> AbstractContextManager[None]:
     """While a function runs once more, as a checkpointed one, use the probes of its first run."""
-    token = _PROBES.set(probes.again() if probes is not None else None)
-    try:
-        yield
-    finally:
-        _PROBES.reset(token)
+    return entered(current()._replace(probes=probes.again() if probes is not None else None))
 
 
 @contextmanager
 def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSet]:
     """While the function runs, let ``probe`` mark the values of these names."""
-    probes = ProbeSet(recorder, names, _PROBES.get())
-    token = _PROBES.set(probes)
-    try:
+    context = current()
+    probes = ProbeSet(recorder, names, context.probes)
+    with entered(context._replace(probes=probes)):
         yield probes
-    finally:
-        _PROBES.reset(token)
 
 
 class _ProbeCall(Call):
@@ -213,7 +204,7 @@ def probe(x: ArrayLike, name: str) -> Tensor:
     (Tensor(36.0), {'h': Tensor(12.0)})
     """
     value = operand(x, "probe")
-    probes = _PROBES.get()
+    probes = running_probes()
     while probes is not None and name not in probes.names:
         probes = probes.outer
     if probes is None:

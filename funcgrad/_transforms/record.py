@@ -20,6 +20,7 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.context import delegate, holds_linear, within_linear
 from funcgrad._core.primitive import Linearized, Primitive
 from funcgrad._core.specs import Spec, dtype_of, is_inexact, shape_of, spec_of
 from funcgrad._core.trace import (
@@ -44,7 +45,6 @@ from funcgrad._transforms.composite import (
     meet,
     where_present,
 )
-from funcgrad._transforms.delegation import delegate, holds_linear, within_linear
 from funcgrad._transforms.entries import (
     CarriedEntry,
     ElementwiseEntry,

@@ -18,6 +18,7 @@ import numpy as np
 
 from funcgrad._base.users_line import users_line
 from funcgrad._core import pytrees
+from funcgrad._core.context import current, delegate, delegated, holds_linear, within_linear
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import dtype_of, is_inexact, stand_in
 from funcgrad._core.structure.structures import EFFECT, Control
@@ -29,7 +30,6 @@ from funcgrad._core.trace import (
     begin_level,
     bind,
     concrete,
-    current_rerun,
     escaped,
     running_traces,
 )
@@ -41,7 +41,6 @@ from funcgrad._programs.program import Program
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import Whole, check_closure, meet
 from funcgrad._transforms.constant_pool import ConstantPool
-from funcgrad._transforms.delegation import delegate, delegated, holds_linear, within_linear
 from funcgrad._transforms.frozen_calls import (
     CUSTOM_CALL,
     FOREIGN_CALL,
@@ -444,7 +443,7 @@ class Stager(Trace):
 
     def _epoch(self) -> int:
         """The number of the running second run of a checkpointed function; 0 in first runs."""
-        rerun = current_rerun()
+        rerun = current().rerun
         if rerun is None:
             return 0
         return self._reruns.get(rerun) or self._reruns.setdefault(rerun, next(self._epochs))

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any
 
+from funcgrad._core.context import current, entered
 from funcgrad._core.trace import RAW, Trace, Value, concrete, escaped, running_traces
 from funcgrad._transforms.masked import map_cotangent
-
-_ASIDE: Final[ContextVar[Any]] = ContextVar("funcgrad_aside", default=None)
-"""A linked list in this context: (a tape, the list that its entries go to, the next)."""
 
 
 class Tape:
@@ -44,9 +41,7 @@ class Tape:
         EscapedTracerError
             The recorder has ended.
         """
-        aside = _ASIDE.get()
-        while aside is not None:
-            tape, entries, aside = aside
+        for tape, entries in current().asides:
             if tape is self:
                 return entries
         if self.entries is None:
@@ -64,11 +59,9 @@ class Tape:
     def aside(self) -> Iterator[list[Any]]:
         """Within this context, collect entries in a list of their own."""
         entries: list[Any] = []
-        token = _ASIDE.set((self, entries, _ASIDE.get()))
-        try:
+        context = current()
+        with entered(context._replace(asides=((self, entries), *context.asides))):
             yield entries
-        finally:
-            _ASIDE.reset(token)
 
 
 class Readable(Trace):
@@ -96,11 +89,8 @@ def reading(
     made. Where the call is made by a rule that itself reads tracers of another trace, so does this.
     """
     inside = [other for other in running_traces() if other.level > trace.level]
-    tapes = [other.tape for other in (trace, *inside) if isinstance(other, Readable)]
-    aside = _ASIDE.get()
-    while aside is not None:
-        tapes.append(aside[0])
-        aside = aside[2]
+    tapes: list[object] = [other.tape for other in (trace, *inside) if isinstance(other, Readable)]
+    tapes += [tape for tape, _ in current().asides]
 
     def inner(value: Value) -> Value:
         while type(value) not in RAW:
@@ -111,13 +101,9 @@ def reading(
         return concrete(value)
 
     def read(values: list[Value]) -> list[Value]:
-        chain = _ASIDE.get()
-        for tape in tapes:
-            chain = (tape, None, chain)
-        token = _ASIDE.set(chain)
-        try:
+        context = current()
+        asides = (*[(tape, None) for tape in reversed(tapes)], *context.asides)
+        with entered(context._replace(asides=asides)):
             return [None if out is None else map_cotangent(out, inner) for out in rule(values)]
-        finally:
-            _ASIDE.reset(token)
 
     return read

@@ -26,7 +26,7 @@ from funcgrad._transforms.quick_entries import QuickEntry, push_product, push_qu
 from funcgrad._transforms.record import Several
 
 
-class Context(NamedTuple):
+class Location(NamedTuple):
     """Where an operation runs.
 
     Attributes
@@ -94,7 +94,7 @@ _BATCHES: Final = frozenset(
 )
 
 
-def context(frame: FrameType | None, stop: CodeType | None = None) -> Context:
+def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
     """Read where the operation of a frame runs, from the frames up to one of the code ``stop``."""
     line, derivative, entry = "", "", None
     steps: list[tuple[str, int]] = []
@@ -125,4 +125,4 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Context:
     while not line and not derivative and frame is not None:  # no line of the function's own
         line = line_of_frame(frame) if is_users(frame) else ""
         frame = frame.f_back
-    return Context(line, derivative, entry, tuple(reversed(steps)), tuple(sizes))
+    return Location(line, derivative, entry, tuple(reversed(steps)), tuple(sizes))

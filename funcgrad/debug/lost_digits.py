@@ -29,7 +29,7 @@ from funcgrad._hooks.result_watch import watched_by
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.composite import Whole
 from funcgrad._transforms.tracer import Tracer
-from funcgrad.debug.contexts import Context, context
+from funcgrad.debug.contexts import Location, context
 from funcgrad.debug.replays import Opening, follow_leaves, innermost_value
 from funcgrad.tensor.tensor import Tensor
 
@@ -182,7 +182,7 @@ class _Twofold(Trace):
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        self.losses: list[tuple[Primitive, float, float, Context]] = []
+        self.losses: list[tuple[Primitive, float, float, Location]] = []
 
     def argument(self, value: ArrayLike, path: str) -> Twofold:
         """Follow an argument, also of a function inside."""
@@ -246,7 +246,7 @@ class _Twofold(Trace):
         return call.run(args)
 
 
-def _placed(where: Context) -> Context:
+def _placed(where: Location) -> Location:
     """A context with the line of the operation that a derivative is one of."""
     if where.entry is None:
         return where
@@ -299,7 +299,7 @@ def _right(value: Raw, exact: Raw) -> float:
     return float(np.clip(-np.log10(min(worst, 1.0)), 0.0, _most(value))) + 0.0  # never -0.0
 
 
-def _by_line(losses: Sequence[tuple[Primitive, float, float, Context]]) -> tuple[Loss, ...]:
+def _by_line(losses: Sequence[tuple[Primitive, float, float, Location]]) -> tuple[Loss, ...]:
     """The greatest loss of each operation at each line, the greatest first."""
     worst: dict[tuple[str, str, str], Loss] = {}
     for primitive, lost, right, where in losses:

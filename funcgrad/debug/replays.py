@@ -33,7 +33,7 @@ from funcgrad._hooks.result_watch import ResultWatch, watched_by
 from funcgrad._transforms.arguments import leaf_names
 from funcgrad._transforms.composite import Whole
 from funcgrad._transforms.tracer import Tracer
-from funcgrad.debug.contexts import Context, context
+from funcgrad.debug.contexts import Location, context
 from funcgrad.tensor.tensor import Tensor, apply1
 
 
@@ -47,7 +47,7 @@ class Event:
         Operations that run later have greater ones.
     primitive : Primitive or None
         None for an argument.
-    context : Context
+    context : Location
     forward : ResultPlace or None
         The result of the operation whose derivative this operation belongs to, if it is known.
     path : str
@@ -62,7 +62,7 @@ class Event:
 
     number: int
     primitive: Primitive | None
-    context: Context
+    context: Location
     forward: ResultPlace | None = None
     path: str = ""
     outs: tuple[Raw, ...] = ()
@@ -133,7 +133,7 @@ class Replay(Trace):
         if known is not None:
             return Followed.made_at(self, value, known)
         outs = () if _is_finite(raw) else (raw,)
-        node = Event(next(self._numbers), None, Context(""), path=path, outs=outs)
+        node = Event(next(self._numbers), None, Location(""), path=path, outs=outs)
         if outs:
             self.nodes.append(node)
         return Followed.made_at(self, value, ResultPlace(node))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcgrad._core import pytrees
+from funcgrad._core.context import delegate
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import RAW, Trace, Value, concrete
 from funcgrad._primitives.joining import stack
@@ -30,7 +31,6 @@ from funcgrad._transforms.composite import (
     meet,
 )
 from funcgrad._transforms.custom_call import CallSignature, JvpCall
-from funcgrad._transforms.delegation import delegate
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import FlatFunction, batched_flat
 from funcgrad._transforms.masked import fit_cotangent
