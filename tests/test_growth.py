@@ -2,7 +2,7 @@
 
 Two counts stand for time: the bytes that the operations of a staged function read and write, and
 the calls of Python and C functions while it runs. Both are the same on every machine. The benchmark
-``tests.benchmarks.growth`` measures time and memory.
+``tests.tools.benchmarks.growth`` measures time and memory.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ import funcgrad.numpy as fnp
 from funcgrad._passes.costs import costs
 from funcgrad._programs.equation import Equation
 from funcgrad._transforms.stager import Stager
-from tests.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
-from tests.benchmarks.measured import exponent, least_exponent
 from tests.counts import LENGTHS, MOST, added, calls_made
+from tests.tools.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
+from tests.tools.benchmarks.measured import exponent, least_exponent
 
 LINEAR = [*[name for name, loop in LOOPS.items() if loop.exponent == 1], *DEPTHS]
 

@@ -10,9 +10,9 @@ from funcgrad._core.primitive import DISCRETE
 from funcgrad.errors import ArgumentError, DegenerateError, DifferentiationError
 from funcgrad.testing import away_from_kinks, check_grads
 from tests.conformance import Case, every_case, every_primitive, strangers
-from tests.fuzz.generate import SCOPE, BrokenError, generate
-from tests.fuzz.subject import Subject, quietly
-from tests.fuzz.syntax import function_of
+from tests.tools.fuzz.generate import SCOPE, BrokenError, generate
+from tests.tools.fuzz.subject import Subject, quietly
+from tests.tools.fuzz.syntax import function_of
 
 PRIMITIVES = [
     primitive

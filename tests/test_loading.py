@@ -1,6 +1,6 @@
 """A script loads the modules that it uses, and few others. No test looks at a clock.
 
-``python -m tests.benchmarks.loading`` measures the time.
+``python -m tests.tools.benchmarks.loading`` measures the time.
 """
 
 import subprocess

@@ -13,8 +13,8 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._control.loop_operation import ROWS
-from tests.benchmarks.measured import peak
 from tests.control.nests import held_back
+from tests.tools.benchmarks.measured import peak
 
 COUNTS = [0, 1, 2, 50]
 

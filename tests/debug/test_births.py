@@ -18,8 +18,8 @@ from funcgrad.debug.elements import relation
 from funcgrad.debug.replays import Replay, replay
 from funcgrad.debug.value_origins import Birth, births_of, is_nan, origins_of
 from funcgrad.errors import FuncgradError
-from tests.fuzz.generate import BrokenError, generate
-from tests.fuzz.subject import Subject
+from tests.tools.fuzz.generate import BrokenError, generate
+from tests.tools.fuzz.subject import Subject
 
 PROGRAMS = 100
 

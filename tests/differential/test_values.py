@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import funcgrad.numpy as fnp
-from tests.benchmarks.coverage import of_some_versions
 from tests.differential.calls import GENERATORS, generator_of
 from tests.differential.compare import as_arrays, as_tensors, called, described, difference
 from tests.differential.draw import Draw
+from tests.tools.benchmarks.coverage import of_some_versions
 
 CALLS = 64
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import funcgrad
-from tests.docs import coming_from
+from tests.tools.docs import coming_from
 
 ROWS = [
     pytest.param(library, row, id=f"{library}: {row['ours'].splitlines()[-1]}")
@@ -56,7 +56,7 @@ def test_their_snippets_give_the_stored_numbers(library: str, store: dict[str, A
 
 @pytest.mark.parametrize("library", coming_from.LIBRARIES)
 def test_the_page_has_the_table(library: str) -> None:
-    """If it has not, ``python -m tests.docs.coming_from`` writes it anew."""
+    """If it has not, ``python -m tests.tools.docs.coming_from`` writes it anew."""
     page = coming_from.FOLDER / f"{library}.md"
     assert page.read_text(encoding="utf-8") == coming_from.page(library)
 

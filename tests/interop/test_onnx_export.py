@@ -13,9 +13,9 @@ import funcgrad.numpy as fnp
 from funcgrad import errors, nn
 from tests.interop.onnx_checks import checked, difference, feed_of, reference, runtime
 from tests.interop.onnx_functions import FUNCTIONS, PARAMS, X, loss
-from tests.practice.all_tasks import TASKS
-from tests.practice.libraries import funcgrad
-from tests.practice.task import Task
+from tests.tools.practice.all_tasks import TASKS
+from tests.tools.practice.libraries import funcgrad
+from tests.tools.practice.task import Task
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

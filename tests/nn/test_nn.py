@@ -1,6 +1,6 @@
 """Functions of neural networks: laws, dtypes, and exactness for extreme arguments.
 
-Their values and derivatives are compared with mpmath's in ``tests/digits``, and with other
+Their values and derivatives are compared with mpmath's in ``tests/tools/digits``, and with other
 libraries' in ``test_loss_parity.py``.
 """
 

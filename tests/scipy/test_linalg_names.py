@@ -23,7 +23,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.scipy import linalg
-from tests.benchmarks.coverage import of_some_versions
+from tests.tools.benchmarks.coverage import of_some_versions
 
 RNG = np.random.default_rng(11)
 A = RNG.standard_normal((3, 3)) + 3 * np.eye(3)

@@ -22,8 +22,8 @@ from funcgrad._backends.native.native_backend import EXACT, NATIVE, NativeBacken
 from funcgrad._backends.native.program_keys import ProgramKeys
 from funcgrad._programs.program import Program
 from tests.conformance import every_case, every_primitive
-from tests.practice.all_tasks import TASKS
-from tests.practice.libraries import funcgrad as library
+from tests.tools.practice.all_tasks import TASKS
+from tests.tools.practice.libraries import funcgrad as library
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from funcgrad._backends.native.function_text import SharedFunction
 from funcgrad._backends.native.native_backend import NATIVE, NativeBackend
 from funcgrad._backends.native.native_code import FIRST
 from funcgrad._backends.native.processor import Toolchain
-from tests.practice.all_tasks import TASKS
-from tests.practice.libraries import funcgrad
+from tests.tools.practice.all_tasks import TASKS
+from tests.tools.practice.libraries import funcgrad
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from funcgrad import errors, nn
 from funcgrad._backends.numpy.carried import Carried, NotCarriedError
 from funcgrad._core.trace import bind
 from tests.conformance import every_primitive
-from tests.practice.all_tasks import TASKS
-from tests.practice.libraries import funcgrad
+from tests.tools.practice.all_tasks import TASKS
+from tests.tools.practice.libraries import funcgrad
 
 RUN_ALL = """
 import runpy, sys

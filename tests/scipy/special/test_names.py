@@ -13,7 +13,7 @@ import scipy.special
 import funcgrad as fg
 from funcgrad.errors import MissingPackageError
 from funcgrad.scipy import special
-from tests.benchmarks.coverage import of_some_versions
+from tests.tools.benchmarks.coverage import of_some_versions
 
 NODES = "nodes and weights, lists of zeros or whole tables: constants, which NumPy holds"
 POLYNOMIALS = "polynomials as objects, which are no tensors"

@@ -1,0 +1,1 @@
+"""The tests of the documentation: its pages, its reference, its search."""
