@@ -5,6 +5,10 @@ too, with `--all`, and where files, `-k` or `-m` choose the tests::
 
     python -m pytest --all
 
+Many small checks are one test. To choose among them by name, make each a test of its own::
+
+    python -m pytest --apart -k sinh
+
 To search further than with the examples that are the same on every run::
 
     python -m pytest --hypothesis-profile=explore
@@ -39,6 +43,7 @@ import funcgrad
 from funcgrad._backends import choice
 from funcgrad._base import interpreters
 from funcgrad._staging.jit import JitWarning
+from tests import together
 
 # No deadlines: the first call of a function may be slow, and machines differ.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
@@ -54,6 +59,7 @@ for module in pkgutil.walk_packages(funcgrad.__path__, "funcgrad."):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the backend of functions that name none."""
     parser.addoption("--all", action="store_true", help="run the slow tests, too")
+    parser.addoption("--apart", action="store_true", help="make each check of `together` a test")
     parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
     parser.addoption(
         "--unknown-interpreter",
@@ -65,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out slow tests if nothing was chosen. Make the backend that the option names the
     default; raise if this machine lacks it."""
+    together.apart(config.getoption("apart"))
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
         config.option.markexpr = "not slow"
     if config.getoption("unknown_interpreter"):

@@ -1,8 +1,9 @@
 """One test of all combinations of some arguments: ``together`` in the place of ``parametrize``.
 
 A test of pytest's takes milliseconds beside what it checks: it is collected by every process, has
-fixtures and a report. Where checks take less, one test makes them all, and reports all that fail.
+fixtures and a report. Where checks take less, one test makes them all, and names each that fails.
 
+>>> apart(False)
 >>> @together("x", [2, 3, 5])
 ... def test_numbers_are_odd(x):
 ...     assert x % 2
@@ -10,61 +11,123 @@ fixtures and a report. Where checks take less, one test makes them all, and repo
 Traceback (most recent call last):
 ...
 ExceptionGroup: 1 of 3 checks fail, for x=2 (1 sub-exception)
+
+``pytest --apart`` makes each check a test with an id, which ``-k`` can choose.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-__all__ = ["together"]
+__all__ = ["apart", "together"]
 
 Test = Callable[..., None]
-_SHOWN = 5
+Case = tuple[str, Mapping[str, Any]]
+"""The name of a check, and its arguments."""
+_NAMED = 50
+_SHOWN = 10
+_OPTION = {"apart": False}
+
+
+def apart(yes: bool) -> None:
+    """Choose whether ``together`` stands for ``parametrize`` in the modules imported from now."""
+    _OPTION["apart"] = yes
 
 
 def together(
-    names: str | tuple[str, ...], values: Iterable[Any], ids: object = None
-) -> Callable[[Test], Test]:
+    names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None, pieces: int = 1
+) -> Callable[[Test], Any]:
     """Make a decorator that has a test run with every value of an argument, or of several.
 
-    It takes what ``pytest.mark.parametrize`` takes, so that either may stand for the other; names
-    of values come from their representations, whatever ``ids`` are.
+    It takes what ``pytest.mark.parametrize`` takes, so that either may stand for the other. A test
+    that would take many seconds is made as several ``pieces`` for several processes; each is named
+    after its first check and its last.
     """
-    keys = (names,) if isinstance(names, str) else names
-    choices = [dict(zip(keys, (x,) if isinstance(names, str) else x, strict=True)) for x in values]
+    values = list(values)
+    if _OPTION["apart"]:
+        return pytest.mark.parametrize(names, values, ids=ids)
+    cases = _cases(names, values, ids)
+    if not cases:
+        raise ValueError(f"together: there are no values of {names}")
 
-    def decorate(test: Test) -> Test:
-        @wraps(test)
+    def decorate(test: Test) -> Any:
         def every(**others: Any) -> None:
-            failures: list[Exception] = []
-            told: list[str] = []
-            for choice in choices:
-                try:
-                    test(**choice, **others)
-                except pytest.skip.Exception:
-                    continue
-                except (Exception, pytest.fail.Exception) as error:
-                    told.append(", ".join([f"{key}={_short(x)}" for key, x in choice.items()]))
-                    if not isinstance(error, Exception):  # as pytest's own failures are
-                        error = AssertionError(str(error))
-                    error.add_note(f"with {told[-1]}")
-                    failures.append(error)
-            if failures:
-                places = "; ".join(told[:_SHOWN]) + "; ..." * (len(told) > _SHOWN)
-                text = f"{len(failures)} of {len(choices)} checks fail, for {places}"
-                raise ExceptionGroup(text, failures)
+            _check(test, cases, others)
 
-        signature = inspect.signature(test)
-        rest = [p for name, p in signature.parameters.items() if name not in keys]
-        every.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
-        return every
+        def every_of(**others: Any) -> None:
+            _check(test, others.pop(part), others)
+
+        keys = {name for _, arguments in cases for name in arguments}
+        rest = [p for name, p in inspect.signature(test).parameters.items() if name not in keys]
+        if pieces == 1:
+            return _like(test, every, rest)
+        part = "_".join(["part", *keys])
+        rest.append(inspect.Parameter(part, inspect.Parameter.KEYWORD_ONLY))
+        ends = [len(cases) * k // pieces for k in range(pieces + 1)]
+        parts = [cases[start:end] for start, end in pairwise(ends)]
+        of_parts = [f"{several[0][0]} ... {several[-1][0]}" for several in parts]
+        return pytest.mark.parametrize(part, parts, ids=of_parts)(_like(test, every_of, rest))
 
     return decorate
+
+
+def _like(test: Test, every: Test, parameters: Sequence[inspect.Parameter]) -> Test:
+    wraps(test)(every)
+    every.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return every
+
+
+def _cases(names: str | tuple[str, ...], values: list[Any], ids: Any) -> list[Case]:
+    keys = tuple(names.replace(",", " ").split()) if isinstance(names, str) else names
+    given = [None] * len(values) if ids is None or callable(ids) else list(ids)
+    return [_case(keys, value, each, ids) for value, each in zip(values, given, strict=True)]
+
+
+def _case(keys: tuple[str, ...], value: Any, given: Any, ids: Any) -> Case:
+    """Name a check by its id, or by its arguments."""
+    several = value if len(keys) > 1 else (value,)
+    arguments = dict(zip(keys, several, strict=True))
+    if given is not None:
+        return str(given), arguments
+    named = ids if callable(ids) else lambda x: None
+    words = [f"{key}={named(x) or _short(x)}" for key, x in arguments.items()]
+    return ", ".join(words), arguments
+
+
+def _check(test: Test, cases: list[Case], others: Mapping[str, Any]) -> None:
+    """Run a test with all cases, and raise the failures of all."""
+    failures: list[Exception] = []
+    told: list[str] = []
+    skipped: list[str] = []
+    for name, arguments in cases:
+        try:
+            test(**arguments, **others)
+        except pytest.skip.Exception as reason:
+            skipped.append(f"{name}: {reason}")
+        except (Exception, pytest.fail.Exception) as error:
+            told.append(name)
+            failures.append(_with_note(error, f"with {name}"))
+            if "pytest-timeout" in str(error):  # the time was for all
+                break
+    if failures:
+        places = "; ".join(told[:_NAMED]) + "; ..." * (len(told) > _NAMED)
+        text = f"{len(failures)} of {len(cases)} checks fail, for {places}"
+        raise ExceptionGroup(text, failures[:_SHOWN])
+    if len(skipped) == len(cases):
+        pytest.skip(f"all of {len(cases)} checks, {skipped[0]}")
+
+
+def _with_note(error: BaseException, note: str) -> Exception:
+    if not isinstance(error, Exception):  # as pytest's own failures are
+        error = AssertionError(str(error)).with_traceback(error.__traceback__)
+    error.add_note(note)
+    return error
 
 
 def _short(x: object) -> str:
