@@ -33,6 +33,7 @@ from funcgrad.testing.operations.agreement import (
 from funcgrad.testing.operations.cases import Case, cases_of, representatives, subsets
 from funcgrad.testing.operations.conformance import raise_failures
 from funcgrad.testing.operations.properties import AtSamples, Property
+from tests.together import together
 
 Way = TypeVar("Way")
 
@@ -44,6 +45,7 @@ __all__ = [
     "batch_of",
     "by_primitive",
     "by_properties",
+    "by_quick_properties",
     "coarsest",
     "differences",
     "direction",
@@ -149,17 +151,28 @@ def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property
     fail where the others pass.
     """
     subjects = []
-    for primitive in primitives:
-        groups: dict[str, list[Property]] = {"": [], "-slow": []}
-        for tried in properties:
-            if tried.applies(primitive):
-                groups["-slow" if tried.name in SLOW else ""].append(tried)
-        for kind, chosen in groups.items():
+    for primitive, chosen in _with_properties(primitives, properties):
+        slow = [tried for tried in chosen if tried.name in SLOW]
+        groups = {"": [tried for tried in chosen if tried not in slow], "-slow": slow}
+        for kind, some in groups.items():
             marks = [pytest.mark.slow] * (kind == "-slow" or primitive.name in INTEGRATED)
             name = f"{primitive.name}{kind}"
-            subjects += [pytest.param(primitive, chosen, id=name, marks=marks)] * bool(chosen)
+            subjects += [pytest.param(primitive, some, id=name, marks=marks)] * bool(some)
     assert subjects
     return pytest.mark.parametrize(("primitive", "properties"), subjects)
+
+
+def by_quick_properties(primitives: Iterable[Primitive], properties: Sequence[Property]) -> Any:
+    """One test of all operations, each with the properties that apply to it."""
+    subjects = _with_properties(primitives, properties)
+    return together(("primitive", "properties"), subjects, ids=[str(one) for one, _ in subjects])
+
+
+def _with_properties(
+    primitives: Iterable[Primitive], properties: Sequence[Property]
+) -> list[tuple[Primitive, list[Property]]]:
+    pairs = [(one, [tried for tried in properties if tried.applies(one)]) for one in primitives]
+    return [(one, chosen) for one, chosen in pairs if chosen]
 
 
 def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> None:
@@ -232,11 +245,11 @@ def loop(case: Case, args: Sequence[Any], flags: Sequence[bool], size: int) -> A
 
 
 def by_primitive(cases: Iterable[Case]) -> Any:
-    """A test for each operation, with all of its cases."""
+    """One test of all operations, in two pieces; each operation comes with all of its cases."""
     grouped: dict[str, list[Case]] = {}
     for case in cases:
         grouped.setdefault(case.primitive.name, []).append(case)
-    return pytest.mark.parametrize("cases", grouped.values(), ids=grouped)
+    return together("cases", grouped.values(), ids=grouped, pieces=2)
 
 
 def in_turn(ways: Sequence[Way], turn: int, count: int) -> list[Way]:

@@ -49,6 +49,7 @@ from tests.architecture import (
 )
 from tests.comprehensions import hidden_names
 from tests.test_names import public_modules
+from tests.together import together
 
 # ------------------------------------------------------------------------- the checks on funcgrad
 
@@ -200,7 +201,7 @@ def test_nobody_asks_for_particular_operations() -> None:
     assert [line for source in SOURCES for line in operations_by_name(source)] == []
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         "from funcgrad._primitives.elementwise import add\nx = operation is add",
@@ -431,12 +432,12 @@ def test_every_check_has_an_offender() -> None:
     assert set(CHECKS) == set(OFFENDERS) == set(INNOCENTS)
 
 
-@pytest.mark.parametrize(("check", "text"), cases(OFFENDERS))
+@together(("check", "text"), cases(OFFENDERS))
 def test_check_finds_offender(check: Check, text: str) -> None:
     assert list(check(Source("funcgrad.sample", text)))
 
 
-@pytest.mark.parametrize(("check", "text"), cases(INNOCENTS))
+@together(("check", "text"), cases(INNOCENTS))
 def test_check_lets_innocent_pass(check: Check, text: str) -> None:
     assert list(check(Source("funcgrad.sample", text))) == []
 

@@ -25,6 +25,7 @@ from tests.strangers.energy import sum_of_squares
 from tests.strangers.gudermannian import gudermannian
 from tests.strangers.iteration import iterate
 from tests.strangers.rotation import turn
+from tests.together import together
 
 OF_STRANGERS = (*strangers(), *strangers(several=True))
 
@@ -351,7 +352,7 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@together("mistake", MISTAKES)
 def test_a_planted_mistake_is_named(mistake: str) -> None:
     operation, name, text = MISTAKES[mistake]
     others = {tried.name for tried in PROPERTIES} - {name}

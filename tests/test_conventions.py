@@ -9,6 +9,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.debug import conventions
 from funcgrad.errors import ArgumentError
+from tests.together import together
 
 LEAST, SHARED = "the subgradient of least norm", "which equal elements share"
 PLACES = "in an order among equal elements, that of their places"
@@ -32,7 +33,7 @@ AT = [
 ]
 
 
-@pytest.mark.parametrize("row", AT, ids=[str(row[2]) for row in AT])
+@together("row", AT, ids=[str(row[2]) for row in AT])
 def test_a_convention_is_told(row):
     f, args, operation, place, rule, *slopes = row
     (entry,) = conventions(f, *args)

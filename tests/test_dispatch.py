@@ -52,7 +52,7 @@ def test_parameters_have_numpys_names_in_numpys_order(name):
         assert ours[0] == theirs[0]
 
 
-@pytest.mark.parametrize(
+@together(
     "call",
     [
         lambda x: np.concatenate((x, x), axis=None),
@@ -214,7 +214,7 @@ def test_functions_of_linalg_refuse_what_numpys_refuse():
 # ------------------------------------------------------------------- arrays that are written to
 
 
-@pytest.mark.parametrize("sign", "+ - * / // % **".split())
+@together("sign", "+ - * / // % **".split())
 def test_an_array_is_updated_in_place_with_the_numbers_of_a_tensor(sign):
     change = f"w {sign}= t"
     found = {"w": MATRIX.copy(), "t": fg.tensor([2.0, 3.0, 4.0])}
@@ -235,11 +235,11 @@ def test_an_array_of_integers_is_updated_in_place(sign):
     np.testing.assert_array_equal(found["w"], expected["w"])
 
 
-@pytest.mark.parametrize(
+@together(
     "transform",
     [fg.grad, fg.jit, lambda f: fg.vmap(f), lambda f: lambda x: fg.jvp(f, (x,), (x,))],
 )
-@pytest.mark.parametrize("sign", "+ - * / // % ** @".split())
+@together("sign", "+ - * / // % ** @".split())
 def test_an_array_cannot_hold_a_traced_value(sign, transform):
     def f(x):
         names = {"w": np.ones((2, 2)), "t": x}
@@ -286,7 +286,7 @@ def test_arange_keeps_the_derivative_of_its_start_and_step():
     assert value.item() == np.arange(0.5, 2.0, 0.5).sum()
 
 
-@pytest.mark.parametrize(
+@together(
     "function",
     [
         fnp.unique,
@@ -322,7 +322,7 @@ def test_round_and_trunc():
     assert fg.grad(lambda x: round(x, 1) + x)(2.26).item() == 1.0
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "error", "message"),
     [
         (
@@ -369,7 +369,7 @@ def test_a_batched_shape_says_that_it_is_batched():
 POSITIVE = np.abs(MATRIX) + 0.5
 
 
-@pytest.mark.parametrize(
+@together(
     "call",
     [
         lambda x: np.subtract.accumulate(x),

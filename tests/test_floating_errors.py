@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 
 def logarithm(x: Any) -> Any:
@@ -36,7 +36,7 @@ def told(f: Callable[..., Any]) -> bool:
     return any("divide by zero" in str(warning.message) for warning in caught)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@together("way", WAYS)
 def test_who_asks_for_warnings_gets_them(way: str) -> None:
     f = WAYS[way]
     for _ in range(4):  # entries and machine code take the later calls

@@ -27,6 +27,7 @@ from funcgrad.errors import (
     MissingOptionError,
 )
 from funcgrad.tensor.array_attributes import ForeignAttributes
+from tests.together import together
 
 MATRIX = np.array([[3.5, 1.25, 2.0], [-6.0, 4.0, 5.0]])
 CUBE = MATRIX.reshape(1, 2, 3)
@@ -126,7 +127,7 @@ def assert_same(found: Any, expected: Any) -> None:
 PUBLIC = {name for name in dir(MATRIX) if name[0] != "_" and hasattr(MATRIX, name)}
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@together("name", sorted(PUBLIC))
 def test_attributes_of_arrays_are_numpys_or_say_what_to_write(name: str) -> None:
     if not hasattr(fg.tensor(MATRIX), name):
         with pytest.raises(MissingAttributeError, match=rf"^Tensors have no {name}: "):
@@ -152,8 +153,8 @@ def test_attributes_of_arrays_are_numpys_or_say_what_to_write(name: str) -> None
     assert compared
 
 
-@pytest.mark.parametrize("transform", [fg.grad, fg.jit, fg.vmap])
-@pytest.mark.parametrize("name", ["sort", "fill", "put", "partition", "resize", "setfield"])
+@together("transform", [fg.grad, fg.jit, fg.vmap])
+@together("name", ["sort", "fill", "put", "partition", "resize", "setfield"])
 def test_traced_values_are_not_written_to_either(name: str, transform: Any) -> None:
     def f(x: Any) -> Any:
         getattr(x, name)(1)
@@ -163,7 +164,7 @@ def test_traced_values_are_not_written_to_either(name: str, transform: Any) -> N
         transform(f)(np.ones((2, 3)))
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "words"),
     [
         ("shape", "t = t.reshape(shape)"),
@@ -208,7 +209,7 @@ def test_the_median_by_sorting_a_copy_is_no_silent_mistake() -> None:
 # ------------------------------------------------------------------ habits of other libraries
 
 
-@pytest.mark.parametrize(
+@together(
     ("use", "words"),
     [
         (lambda t: t.backward(), "fg.value_and_grad(loss)(params)"),
@@ -256,7 +257,7 @@ def test_options_of_other_libraries_say_what_to_write(option: dict[str, Any], wo
     assert isinstance(caught.value, TypeError)
 
 
-@pytest.mark.parametrize("name", "zero_ add_ sub_ mul_ div_ copy_ fill_".split())
+@together("name", "zero_ add_ sub_ mul_ div_ copy_ fill_".split())
 def test_methods_that_write_elsewhere_refuse(name: str) -> None:
     with pytest.raises(ImmutableError, match=rf"^t\.{name}\(\) would write to t, .*: t = "):
         getattr(fg.tensor(MATRIX), name)(fg.tensor(1.0))

@@ -79,7 +79,7 @@ def functions(name: str) -> Iterator[Callable[..., Any]]:
 PLACES = sorted({place for place, _, _ in pairs(NAMES)} - {"Distributions"})
 
 
-@pytest.mark.parametrize("place", PLACES)
+@together("place", PLACES)
 def test_names_of_other_libraries_say_what_to_write(place: str) -> None:
     module = resolved(place)
     for name, advice in [(name, advice) for home, name, advice in pairs(NAMES) if home == place]:
@@ -120,7 +120,7 @@ def test_what_answers_name_is_there() -> None:
         assert resolved(path) is not None
 
 
-@pytest.mark.parametrize(
+@together(
     ("place", "name", "words"),
     [
         ("fg", "sin", "it is fnp.sin"),
@@ -146,7 +146,7 @@ def test_what_has_no_row(place: str, name: str, words: str | None) -> None:
     assert words is None or words in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@together(
     ("place", "name", "meant"),
     [
         ("fg", "vmpa", "vmap"),
@@ -202,7 +202,7 @@ def test_options_of_other_libraries_say_what_to_write(function: str) -> None:
         assert str(caught.value) == f"{function}: there is no option {option}: {advice}."
 
 
-@pytest.mark.parametrize(("function", "argument", "advice"), pairs(MISSING))
+@together(("function", "argument", "advice"), pairs(MISSING))
 def test_an_argument_that_is_missing_says_what_to_write(
     function: str, argument: str, advice: str
 ) -> None:
@@ -234,7 +234,7 @@ def test_decorators_with_options() -> None:
     assert float(power(3.0, 2)) == 9.0
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "words"),
     [
         (lambda: optim.adam(learning_rat=0.1), "no option learning_rat: learning_rate= is one"),
@@ -276,7 +276,7 @@ def of_two(x: Any, y: Any) -> Any:
     return x + y
 
 
-@pytest.mark.parametrize(
+@together(
     "call",
     [
         lambda f: fg.grad(f)(1.0),
@@ -364,8 +364,8 @@ CALLS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("transform", [fg.grad, lambda f: lambda x: fg.vmap(f)(x[None])])
+@together("name", CALLS)
+@together("transform", [fg.grad, lambda f: lambda x: fg.vmap(f)(x[None])])
 def test_functions_that_take_arrays_alone_say_what_to_write(name: str, transform: Any) -> None:
     home, _, function = name.rpartition(".")
     advice = next(

@@ -16,6 +16,7 @@ from funcgrad._passes.costs import costs
 from funcgrad._programs.equation import Equation
 from funcgrad._transforms.stager import Stager
 from tests.counts import LENGTHS, MOST, added, calls_made
+from tests.together import together
 from tests.tools.benchmarks.loops import DEPTHS, LOOPS, WAYS, of_length
 from tests.tools.benchmarks.measured import exponent, least_exponent
 
@@ -29,15 +30,15 @@ def bytes_touched(name: str, way: str, length: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", LINEAR)
+@together("way", WAYS)
+@together("name", LINEAR)
 def test_what_operations_touch_grows_linearly(name: str, way: str) -> None:
     assert added(lambda length: bytes_touched(name, way, length)) < MOST
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", LINEAR)
+@together("way", WAYS)
+@together("name", LINEAR)
 def test_calls_grow_linearly(name: str, way: str) -> None:
     def amount(length: int) -> int:
         f, x = of_length(name, length)

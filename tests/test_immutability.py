@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ImmutableError
+from tests.together import together
 
 
 def buffer_of(array: Any) -> memoryview:
@@ -50,7 +51,7 @@ def arrays_of(t: fg.Tensor) -> dict[str, np.ndarray]:
 WAYS = tuple(arrays_of(fg.tensor([1.0, 2.0, 3.0])))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@together("way", WAYS)
 def test_no_view_can_be_made_writable(way: str) -> None:
     t = fg.tensor([1.0, 2.0, 3.0])
     array = arrays_of(t)[way]
@@ -99,7 +100,7 @@ def led_to(x: Any) -> list[Any]:
     return [each for each in found if not callable(each)]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@together("way", WAYS)
 def test_no_public_name_leads_to_memory_that_can_be_written_to(way: str) -> None:
     t = fg.tensor([1.0, 2.0, 3.0])
     array = arrays_of(t)[way]
@@ -128,7 +129,7 @@ def test_the_walk_finds_what_a_memoryview_leads_to() -> None:
     assert any(each is array for each in led_to(view.base))
 
 
-@pytest.mark.parametrize(
+@together(
     "write",
     [
         lambda a: np.add(a, 1, out=a),
@@ -156,7 +157,7 @@ def test_no_function_writes_to_a_view(write: Callable[[np.ndarray], Any]) -> Non
     assert_array_equal(t, [3.0, 1.0, 2.0])
 
 
-@pytest.mark.parametrize(
+@together(
     "write",
     [
         lambda t: np.add(t, 1.0, out=t),
@@ -193,7 +194,7 @@ def test_elements_and_attributes_cannot_be_set() -> None:
     assert_array_equal(t, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("operator", ["+=", "-=", "*=", "/=", "**=", "//=", "%=", "@="])
+@together("operator", ["+=", "-=", "*=", "/=", "**=", "//=", "%=", "@="])
 def test_augmented_assignment_makes_a_new_tensor(operator: str) -> None:
     original = fg.tensor([1.0, 2.0])
     names = {"t": original}
@@ -246,7 +247,7 @@ class _Exporter:
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+@together("source", SOURCES.values(), ids=SOURCES)
 def test_what_happens_to_the_source_later_is_not_seen(source: Callable[..., Any]) -> None:
     base = np.array([1.0, 2.0, 3.0])
     given = source(base)
@@ -320,7 +321,7 @@ TAKES: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+@together("take", TAKES.values(), ids=TAKES)
 def test_an_array_is_seen_as_it_was_when_the_operation_met_it(take: Callable[..., Any]) -> None:
     x = fg.tensor([1.0, 2.0, 3.0])
     constant = np.array([3.0, 1.0, 2.0])
@@ -418,7 +419,7 @@ def test_large_sums_of_cotangents_write_to_no_one_else_s_array() -> None:
 # ---------------------------------------------------------------------------------- copies
 
 
-@pytest.mark.parametrize(
+@together(
     "t",
     [
         fg.tensor(1.5),

@@ -22,7 +22,8 @@ from funcgrad.errors import CheckError
 from funcgrad.extend import elementwise
 from funcgrad.testing.operations.properties import Property
 from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS, formula_of
-from tests.conformance import assert_properties, by_properties, every_primitive, strangers
+from tests.conformance import assert_properties, by_quick_properties, every_primitive, strangers
+from tests.together import together
 
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
 
@@ -36,7 +37,7 @@ def _quiet() -> Iterator[None]:
 WITH_FORMULA = [each for each in PRIMITIVES if formula_of(each)]
 
 
-@by_properties(PRIMITIVES, WRITTEN_FORMULAS)
+@by_quick_properties(PRIMITIVES, WRITTEN_FORMULAS)
 def test_it_says_what_is_evaluated(primitive: Primitive, properties: Sequence[Property]) -> None:
     assert_properties(primitive, properties)
 
@@ -100,7 +101,7 @@ def test_a_right_formula_passes() -> None:
     assert_known(right)
 
 
-@pytest.mark.parametrize(
+@together(
     ("tried", "formula"),
     [
         (VALUES, lambda m, x: x),

@@ -10,6 +10,7 @@ from funcgrad._core.primitive import DISCRETE
 from funcgrad.errors import ArgumentError, DegenerateError, DifferentiationError
 from funcgrad.testing import away_from_kinks, check_grads
 from tests.conformance import Case, every_case, every_primitive, strangers
+from tests.together import together
 from tests.tools.fuzz.generate import SCOPE, BrokenError, generate
 from tests.tools.fuzz.subject import Subject, quietly
 from tests.tools.fuzz.syntax import function_of
@@ -41,7 +42,7 @@ def drawn(rng: np.random.Generator, x, spread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("primitive", PRIMITIVES, ids=str)
+@together("primitive", PRIMITIVES, ids=str)
 def test_no_right_derivative_seems_wrong(primitive):
     cases = [case for case in every_case([primitive]) if is_small(case)]
     if not cases:
@@ -84,7 +85,7 @@ def program_of(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(0, 40, 4))
+@together("seed", range(0, 40, 4))
 def test_no_right_derivative_of_a_program_seems_wrong(seed):
     with quietly():
         made = program_of(seed)

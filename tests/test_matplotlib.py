@@ -15,6 +15,8 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 
+from tests.together import together
+
 Make = Callable[[Any], Any]
 """What an array is handed over as: itself, or a tensor."""
 
@@ -132,7 +134,7 @@ def picture(draw: Callable[[Any, Data], Any], projection: str | None, make: Make
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("draw", "projection"), PLOTS)
+@together(("draw", "projection"), PLOTS)
 def test_tensors_are_drawn_as_arrays_are(draw: Any, projection: str | None) -> None:
     expected = picture(draw, projection, lambda x: x)
     assert expected.std() > 0  # there is something to see

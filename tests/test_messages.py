@@ -12,6 +12,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DifferentiationError, LeafError, TracerError, TreeError
+from tests.together import together
 
 # ------------------------------------------------------------- arrays that hold no traced value
 
@@ -70,8 +71,8 @@ TRANSFORMS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("f", HELD)
+@together("transform", TRANSFORMS)
+@together("f", HELD)
 def test_an_array_that_is_to_hold_a_traced_value(f: Any, transform: str) -> None:
     with pytest.raises(TracerError) as caught:
         TRANSFORMS[transform](f)
@@ -140,7 +141,7 @@ class Mutable:
     weight: float
 
 
-@pytest.mark.parametrize(
+@together(
     ("parameters", "words"),
     [
         (Plain(), "Make Plain a pytree: @fg.pytree above a class"),
@@ -149,7 +150,7 @@ class Mutable:
     ],
     ids=["plain", "dataclass", "text"],
 )
-@pytest.mark.parametrize("around", [lambda p: p, lambda p: {"a": [p]}], ids=["bare", "inside"])
+@together("around", [lambda p: p, lambda p: {"a": [p]}], ids=["bare", "inside"])
 def test_an_object_as_a_parameter(parameters: Any, words: str, around: Any) -> None:
     calls: dict[str, Any] = {
         "grad": lambda p: fg.grad(lambda p: 1.0)(p),
@@ -182,8 +183,8 @@ def test_errors_of_optimizers_name_the_operation(name: str) -> None:
         fg.optim.apply_updates(params, {"b": np.ones(2)})
 
 
-@pytest.mark.parametrize("f", [lambda x: x, lambda x: (x, x), lambda x: None, lambda x: "text"])
-@pytest.mark.parametrize("transform", [fg.grad, fg.value_and_grad])
+@together("f", [lambda x: x, lambda x: (x, x), lambda x: None, lambda x: "text"])
+@together("transform", [fg.grad, fg.value_and_grad])
 def test_what_is_not_a_scalar_is_called_so(transform: Any, f: Any) -> None:
     with pytest.raises(DifferentiationError, match=r"has to return one number, .*is no scalar"):
         transform(f)(np.ones(3))

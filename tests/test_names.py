@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import funcgrad as fg
+from tests.together import together
 
 
 def public_modules(module: ModuleType = fg, path: str = "fg") -> Iterator[tuple[str, ModuleType]]:
@@ -31,14 +32,14 @@ def test_the_public_modules_are_found() -> None:
     assert {"fg", "fg.numpy", "fg.numpy.linalg", "fg.nn", "fg.errors", "fg.tree"} <= set(MODULES)
 
 
-@pytest.mark.parametrize("path", MODULES)
+@together("path", MODULES)
 def test_dir_shows_the_public_names(path: str) -> None:
     module: Any = MODULES[path]
     assert {name for name in dir(module) if not name.startswith("_")} == set(module.__all__)
     assert all(hasattr(module, name) for name in dir(module))
 
 
-@pytest.mark.parametrize("path", MODULES)
+@together("path", MODULES)
 def test_completion_shows_the_public_names(path: str) -> None:
     completer: Any = rlcompleter.Completer({"fg": fg})
     shown = {
@@ -75,7 +76,7 @@ print(vars(fg)["grad"] is fg.grad, vars(fnp)["sum"] is fnp.sum)
     ).split() == ["False", "False", "True", "True"]
 
 
-@pytest.mark.parametrize("path", MODULES)
+@together("path", MODULES)
 def test_a_star_takes_every_public_name(path: str) -> None:
     module = MODULES[path]
     names: dict[str, Any] = {}

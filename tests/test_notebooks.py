@@ -13,6 +13,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, optim, random
+from tests.together import together
 
 
 class Table(HTMLParser):
@@ -82,7 +83,7 @@ def test_three_axes_are_text() -> None:
     assert Table(text).tags == ["p", "pre"]
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3,), (7, 7), (2, 2, 2)])
+@together("shape", [(), (0,), (0, 3), (3,), (7, 7), (2, 2, 2)])
 def test_few_elements_are_text(shape: tuple[int, ...]) -> None:
     x = fg.tensor(np.ones(shape, complex))
     table = Table(html(x))

@@ -223,7 +223,7 @@ def sort_of(number: Any) -> tuple[Any, ...]:
     return number.dtype.char, str(np.sign(number.real) if ordinary else number)
 
 
-@pytest.mark.parametrize("primitive", ELEMENTWISE, ids=lambda primitive: primitive.name)
+@together("primitive", ELEMENTWISE, ids=lambda primitive: primitive.name)
 def test_rules_do_with_python_numbers_what_they_do_with_numpy_s(primitive: Primitive) -> None:
     """Python divides by no zero, and its numbers have no methods; rules must not mind."""
     seen: dict[Any, Any] = {}
@@ -283,7 +283,7 @@ FUNCTIONS_OF_OPERATORS = """
 """.split()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS_OF_OPERATORS)
+@together("name", FUNCTIONS_OF_OPERATORS)
 @together("way", ["eager", "jit", "program", "vmap", "traced"])
 def test_functions_take_truth_values_as_numpy_does(name: str, way: str) -> None:
     # By operators True + True is 2; as an array's function it is a disjunction.

@@ -8,12 +8,13 @@ import pytest
 
 import funcgrad as fg
 from funcgrad.errors import DtypeError, FuncgradError, LeafError
+from tests.together import together
 
 KEY = fg.random.key(0)
 LIBRARY: Any = fg  # so that types do not stand in the way of wrong ones
 
 
-@pytest.mark.parametrize(
+@together(
     "call",
     [
         lambda: fg.random.bernoulli(KEY, 1j),
@@ -33,7 +34,7 @@ def test_wrong_kinds(call: Any) -> None:
         call()
 
 
-@pytest.mark.parametrize("odd", [None, {1}, {}, Decimal(1), object(), len, int, ..., slice(1)])
+@together("odd", [None, {1}, {}, Decimal(1), object(), len, int, ..., slice(1)])
 def test_slopes_that_are_no_numbers(odd: Any) -> None:
     with pytest.raises(LeafError, match="leaky_relu: expected an array or a number"):
         fg.nn.leaky_relu([1.0, -1.0], odd)
@@ -41,7 +42,7 @@ def test_slopes_that_are_no_numbers(odd: Any) -> None:
         fg.nn.elu([1.0, -1.0], odd)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: LIBRARY.grad(abs, probes="h"), TypeError, "probes has to be a tuple of names"),

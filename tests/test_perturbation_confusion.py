@@ -141,7 +141,7 @@ def test_pullbacks_of_outer_functions_called_within(outer: Operator, inner: Oper
     assert_allclose(outer(f)(1.5), 12 * 1.5**5)
 
 
-@pytest.mark.parametrize("outer", OPERATORS)
+@together("outer", OPERATORS)
 def test_a_pullback_handed_out_of_an_inner_level(outer: Operator) -> None:
     def f(x):
         pullbacks = []

@@ -12,6 +12,7 @@ from funcgrad._transforms.encounters import encounters
 from funcgrad.errors import ArgumentError, CheckError, LeafError
 from funcgrad.testing import away_from_kinks, check_grads
 from funcgrad.testing.strategies import Like, points
+from tests.together import together
 
 MARGIN = 1e-3
 
@@ -99,7 +100,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_points_are_smooth(name):
     f, args = FUNCTIONS[name]
     moved = away_from_kinks(f, *args)

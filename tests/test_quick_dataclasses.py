@@ -17,6 +17,7 @@ import pytest
 
 import funcgrad as fg
 from funcgrad._base import fast_dataclass
+from tests.together import together
 
 Decorator = Callable[..., Callable[[type[Any]], type[Any]]]
 
@@ -142,8 +143,8 @@ def outcome(kind: type[Any], call: Callable[[type[Any]], Any], use: Callable[[An
     return re.sub("object at 0x[0-9a-f]+", "object", text)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("make", CLASSES)
+@together("options", OPTIONS, ids=str)
+@together("make", CLASSES)
 def test_it_does_what_the_standard_library_does(
     make: Callable[..., type[Any]], options: dict[str, Any]
 ) -> None:

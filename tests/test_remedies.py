@@ -28,6 +28,7 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
+from tests.together import together
 
 T = fg.tensor([1.0, 2.0, 3.0])
 UNCHECKED: Any = T
@@ -52,7 +53,7 @@ def assigned() -> None:
     nn.Linear.init(fg.random.key(0), 2, 2).weight = T  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "error", "words"),
     [
         (set_in_place, ImmutableError, r"y = x.at\[key\].set\(value\)"),
@@ -116,7 +117,7 @@ def test_traced_shifts_have_a_remedy_that_works() -> None:
         np.testing.assert_array_equal(rolled[k], fnp.roll(x, number, 1))
 
 
-@pytest.mark.parametrize(
+@together(
     ("statement", "words"),
     [
         ("from funcgrad import lax", "its loops and branches are fg.scan"),

@@ -12,6 +12,7 @@ import scipy.optimize
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 START = np.array([-0.8, 0.7, 0.9])
 
@@ -47,8 +48,8 @@ def test_minimize_without_derivatives(method: str) -> None:
     np.testing.assert_allclose(minimized(method=method, tol=1e-8).x, 1.0, atol=1e-3)
 
 
-@pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("method", FIRST_ORDER)
+@together("staged", [False, True])
+@together("method", FIRST_ORDER)
 def test_minimize_takes_gradients(method: str, staged: bool) -> None:
     slope = fg.jit(SLOPE) if staged else SLOPE
     found = minimized(method=method, jac=slope, tol=1e-10, options=MANY[method])
@@ -60,7 +61,7 @@ def test_minimize_takes_gradients(method: str, staged: bool) -> None:
     np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", SECOND_ORDER)
+@together("method", SECOND_ORDER)
 def test_minimize_takes_hessians(method: str) -> None:
     hessian: Any = CURVATURE
     if method == "dogleg":  # which asks for a function that is convex
@@ -100,8 +101,8 @@ def test_constraints(method: str) -> None:
     np.testing.assert_allclose(slope, normal * (slope @ normal) / (normal @ normal), atol=0.05)
 
 
-@pytest.mark.parametrize("loss", ["linear", "soft_l1"])
-@pytest.mark.parametrize("method", ["trf", "dogbox", "lm"])
+@together("loss", ["linear", "soft_l1"])
+@together("method", ["trf", "dogbox", "lm"])
 def test_least_squares(method: Any, loss: Any) -> None:
     if method == "lm" and loss != "linear":
         loss = "linear"  # the only one that it has
@@ -127,7 +128,7 @@ def cubic(x: Any) -> Any:
 BEND = fg.grad(fg.grad(cubic))
 
 
-@pytest.mark.parametrize(
+@together(
     "options",
     [
         *[{"bracket": [0.0, 2.0], "method": m} for m in ("brentq", "brenth", "ridder", "bisect")],
@@ -169,7 +170,7 @@ def oscillator(t: Any, y: Any) -> Any:
     return fnp.stack([y[1], -y[0]])
 
 
-@pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"])
+@together("method", ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"])
 def test_solve_ivp(method: Any) -> None:
     implicit = method in ("Radau", "BDF", "LSODA")
     jac: dict[str, Any] = {"jac": fg.jacfwd(oscillator, argnums=1)} if implicit else {}
@@ -185,8 +186,8 @@ def reactions(t: Any, y: Any) -> Any:
     return fnp.stack([quick - slow, slow - quick - fast, fast])
 
 
-@pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
+@together("staged", [False, True])
+@together("method", ["Radau", "BDF", "LSODA"])
 def test_solve_ivp_of_a_stiff_equation(method: Any, staged: bool) -> None:
     slopes = fg.jacfwd(reactions, argnums=1)
     jac: Any = fg.jit(slopes) if staged else slopes
@@ -233,7 +234,7 @@ CALLBACKS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLBACKS)
+@together("name", CALLBACKS)
 def test_older_functions(name: str) -> None:
     np.testing.assert_allclose(CALLBACKS[name](), 1.0, atol=1e-3)
 

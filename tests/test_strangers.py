@@ -32,6 +32,7 @@ from tests.strangers.iteration import iterate, iterated
 from tests.strangers.keeping import kept_cosine
 from tests.strangers.logarithm import logarithm
 from tests.strangers.rotation import rotated, turn
+from tests.together import together
 
 X = np.linspace(-1.0, 2.0, 6).reshape(2, 3)
 Function = Callable[[Any], Any]
@@ -287,8 +288,8 @@ WAYS: dict[str, Callable[[Function], Function]] = {
 }
 
 
-@pytest.mark.parametrize("axis", [0, (-1,), (2,), [0], None, "0"])
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@together("axis", [0, (-1,), (2,), [0], None, "0"])
+@together("way", WAYS.values(), ids=WAYS)
 def test_a_reduction_refuses_axes_that_its_rules_could_not_read(way: Any, axis: Any) -> None:
     f = way(lambda x: extend.apply(mean_of_squares, x, axis=axis, keepdims=False))
     expected = "mean_of_squares: axis has to be a tuple of axes from 0 up to 2 exclusively, such as"

@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
 from tests.conformance import every_primitive
+from tests.together import together
 
 Function = Callable[[Any], Any]
 
@@ -235,7 +236,7 @@ def test_an_operation_cannot_write_to_its_operands(f: Function) -> None:
     assert_array_equal(TABLE, before)
 
 
-@pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
+@together("op", OPERATIONS.values(), ids=OPERATIONS)
 def test_a_result_does_not_change_with_what_the_caller_writes(op: Function) -> None:
     for f in (op, fg.jit(op), fg.jit(lambda x: (op(x), op(op(x)))), fg.vmap(op)):
         x = np.linspace(-1.0, 1.5, 6)
@@ -248,7 +249,7 @@ def test_a_result_does_not_change_with_what_the_caller_writes(op: Function) -> N
             fg.tree.map(assert_array_equal, result, before)
 
 
-@pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
+@together("op", OPERATIONS.values(), ids=OPERATIONS)
 def test_an_array_that_is_closed_over_stays_as_it_is(op: Function) -> None:
     table = np.linspace(0.0, 1.0, 7)
     before = table.copy()

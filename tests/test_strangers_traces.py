@@ -14,6 +14,7 @@ from funcgrad import extend
 from funcgrad.errors import TracerError
 from funcgrad.extend import Trace, Tracer, begin_level, bind
 from tests.strangers.nan_trace import birth_of_nan
+from tests.together import together
 
 Function = Callable[..., Any]
 X = np.array([1.0, -2.0, 3.0])
@@ -188,7 +189,7 @@ WAYS: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@together("way", WAYS.values(), ids=WAYS)
 def test_the_operation_and_the_line_where_a_nan_is_born_are_found(way: Function) -> None:
     assert birth_of_nan(way(logs), X) == ("log", line_of(logs))
     assert birth_of_nan(way(logs), np.abs(X)) is None

@@ -238,7 +238,7 @@ PARTS: dict[str, Function] = {
 
 
 @together("modes", ["f", "r", "v", "ff", "fr", "rf", "rr", "vr", "rrr"])
-@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@together("part", PARTS.values(), ids=PARTS)
 @together("singular", ["sqrt", "log", "reciprocal"])
 def test_what_is_left_out_has_no_gradient(singular: str, part: Function, modes: str) -> None:
     def f(x):
@@ -266,7 +266,7 @@ def test_a_product_with_zero_has_second_derivatives() -> None:
     assert_array_equal(hessian, [[0.0, 1.0], [1.0, 0.0]])
 
 
-@pytest.mark.parametrize("modes", ["ff", "fr", "rf", "rr", "rv", "vr"])
+@together("modes", ["ff", "fr", "rf", "rr", "rv", "vr"])
 def test_a_cotangent_that_happens_to_be_zero_is_a_number(modes: str) -> None:
     assert_array_equal(derivative(lambda x: x * x, modes)(0.0), 2.0)
     assert_array_equal(derivative(lambda x: x * fnp.sin(x), modes)(0.0), 2.0)
@@ -463,8 +463,8 @@ CONDITIONS = (
 )
 
 
-@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.dtype.name)
-@pytest.mark.parametrize("way", [fg.jit, fg.checkpoint, lambda f: f])
+@together("condition", CONDITIONS, ids=lambda each: each.dtype.name)
+@together("way", [fg.jit, fg.checkpoint, lambda f: f])
 def test_numbers_choose_as_flags_do(condition: Any, way: Any) -> None:
     def chosen(c: Any, x: Any, y: Any) -> Any:
         return fnp.where(
@@ -487,7 +487,7 @@ def test_numbers_choose_as_flags_do(condition: Any, way: Any) -> None:
             assert_allclose(np.asarray(own), np.broadcast_to(other, np.shape(own)))
 
 
-@pytest.mark.parametrize(
+@together(
     ("subscripts", "first", "second"),
     [
         ("ij,jk->ik", (4, 3), (3, 5)),

@@ -35,7 +35,8 @@ from funcgrad.testing.operations.cases import cases_of
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS, samples_with_rows_last
 from funcgrad.testing.operations.properties import Property
 from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
-from tests.conformance import assert_properties, by_properties, every_primitive, strangers
+from tests.conformance import assert_properties, by_quick_properties, every_primitive, strangers
+from tests.together import together
 
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
 
@@ -46,12 +47,12 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("tried", [*ELEMENT_MAPS, *TRAIT_LAWS], ids=str)
+@together("tried", [*ELEMENT_MAPS, *TRAIT_LAWS], ids=str)
 def test_some_operations_have_it(tried: Property) -> None:
     assert any(map(tried.applies, PRIMITIVES))
 
 
-@by_properties(PRIMITIVES, [*ELEMENT_MAPS, *TRAIT_LAWS])
+@by_quick_properties(PRIMITIVES, [*ELEMENT_MAPS, *TRAIT_LAWS])
 def test_it_holds(primitive: Primitive, properties: Sequence[Property]) -> None:
     assert_properties(primitive, properties)
 
@@ -104,7 +105,7 @@ EARLY = st.Movement(
 )
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "wrong"),
     [
         ("structure: memory of its own", TURNED),

@@ -69,7 +69,7 @@ def assert_equal(actual: Any, expected: Any) -> None:
 # --------------------------------------------------------------------------------- making
 
 
-@pytest.mark.parametrize("char", DTYPES)
+@together("char", DTYPES)
 def test_tensor_of_arrays_keeps_dtype_and_values(char: str) -> None:
     for x in (array(char), array(char)[0], array(char)[0][()], array(char)[::-2], array(char)[:0]):
         assert_equal(fg.tensor(x), x)
@@ -99,7 +99,7 @@ def test_nested_lists_of_tensors() -> None:
     assert_equal(grad, np.float64(7.0))
 
 
-@pytest.mark.parametrize(
+@together(
     ("args", "kind", "reason"),
     [
         (("text",), LeafError, "tensor: expected an array or a number, got 'text'"),
@@ -147,7 +147,7 @@ def test_attributes() -> None:
 # --------------------------------------------------------------------------------- operators
 
 
-@pytest.mark.parametrize("name", BINARY)
+@together("name", BINARY)
 @together("other", [None, "text", object(), {1}, b"x", {}], ids=lambda other: type(other).__name__)
 def test_unsupported_objects_are_a_type_error(name: str, other: Any) -> None:
     if name in ("eq", "ne"):
@@ -210,7 +210,7 @@ def test_tensors_as_indices() -> None:
     assert ["a", "b"][fg.tensor(1)] == "b"
 
 
-@pytest.mark.parametrize(
+@together(
     ("key", "kind", "reason"),
     [
         (3, IndexError, "The index 3 is out of bounds for axis 0, of size 3"),
@@ -318,7 +318,7 @@ def test_item_and_tolist() -> None:
 # --------------------------------------------------------------------------------- pictures
 
 
-@pytest.mark.parametrize(
+@together(
     ("x", "text"),
     [
         (1.5, "Tensor(1.5)"),
@@ -374,7 +374,7 @@ def test_tracers_can_be_printed() -> None:
 # --------------------------------------------------------------------------------- copies, identity
 
 
-@pytest.mark.parametrize("char", DTYPES)
+@together("char", DTYPES)
 def test_pickle_and_copy(char: str) -> None:
     for x in (array(char), array(char)[0], array(char)[::-2], np.zeros((0, 3), char)):
         t = fg.tensor(x)
@@ -392,7 +392,7 @@ def test_tensors_are_not_hashable() -> None:
 # --------------------------------------------------------------------------------- NumPy
 
 
-@pytest.mark.parametrize("char", DTYPES)
+@together("char", DTYPES)
 def test_asarray_is_a_view_and_array_a_copy(char: str) -> None:
     for x in (array(char), np.zeros((2, 0), char)):
         t = fg.tensor(x)
@@ -429,7 +429,7 @@ def test_numpy_functions_return_tensors() -> None:
     assert_equal(np.multiply.accumulate(t[0]), np.multiply.accumulate(x[0]))
 
 
-@pytest.mark.parametrize("method", ["sum", "max", "mean", "argmax", "cumsum", "argsort", "squeeze"])
+@together("method", ["sum", "max", "mean", "argmax", "cumsum", "argsort", "squeeze"])
 def test_axes_out_of_bounds_are_an_axis_error(method: str) -> None:
     with pytest.raises(AxisError, match=r"axis 5 is out of bounds for an array of 2 dimensions"):
         getattr(fg.tensor(np.ones((2, 3))), method)(axis=5)

@@ -91,7 +91,7 @@ def outcome(use: Any, key: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("use", USES)
+@together("use", USES)
 @together("key", KEYS)
 def test_a_tensor_indexes_as_an_array_does(use: str, key: str) -> None:
     expected = outcome(USES[use], KEYS[key])

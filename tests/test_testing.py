@@ -10,6 +10,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, CheckError, DifferentiationError, LeafError
 from funcgrad.scipy import special
 from funcgrad.testing import check_grads, check_jvp, check_vjp
+from tests.together import together
 
 # ------------------------------------------------------------------------ functions with known bugs
 
@@ -76,7 +77,7 @@ def report(f: Any, *args: Any, **options: Any) -> str:
 # ------------------------------------------------------------------------------------- what passes
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x: x**3,
@@ -342,7 +343,7 @@ def test_numpy_global_state_is_left_alone():
 # --------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
+@together(
     ("options", "words"),
     [
         ({"order": 0}, "order has to be from 1 to 10, got 0"),

@@ -13,6 +13,7 @@ from funcgrad._core import pytrees as trees
 from funcgrad._primitives.elementwise import square
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad.errors import DtypeError, LeafError, ShapeError
+from tests.together import together
 
 NAMES = (
     "all flatten leaves leaves_with_path map map_with_path reduce structure transpose unflatten"
@@ -34,7 +35,7 @@ def total(x: Any) -> Any:
 # ------------------------------------------------------------------------------------ public names
 
 
-@pytest.mark.parametrize("name", NAMES)
+@together("name", NAMES)
 def test_public_names_are_those_of_trees(name):
     assert getattr(tree, name) is getattr(trees, name)
 
@@ -90,7 +91,7 @@ def test_unravel_restores_shapes_and_dtypes():
         assert np.array_equal(np.asarray(leaf), expected)
 
 
-@pytest.mark.parametrize(
+@together(
     ("source", "dtype"),
     [
         ([np.ones(1, np.float32), np.ones(2, np.float32)], "float32"),

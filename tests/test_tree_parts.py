@@ -22,6 +22,7 @@ from funcgrad.errors import (
     TreeError,
 )
 from funcgrad.tree.path_texts import path_text
+from tests.together import together
 
 Pair = namedtuple("Pair", "first second")
 
@@ -73,7 +74,7 @@ def test_combine_is_the_inverse_of_partition(whole, data):
     assert sizes[0] + sizes[1] == sizes[2]
 
 
-@pytest.mark.parametrize(
+@together(
     ("where", "paths"),
     [
         ("layers.[0-2].weight", ["layers.0.weight", "layers.1.weight", "layers.2.weight"]),
@@ -188,7 +189,7 @@ def test_shared_tensors_are_found():
 # ------------------------------------------------------------------------------------------- places
 
 
-@pytest.mark.parametrize(
+@together(
     "place",
     [
         lambda root: root.layers[-1].weight,
@@ -223,7 +224,7 @@ def test_places_are_computed_with():
     assert slope.item() == 3.0
 
 
-@pytest.mark.parametrize(
+@together(
     ("place", "words"),
     [
         (lambda root: root.layer, r"'layer' names nothing. Near it are layers"),

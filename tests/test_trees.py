@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import funcgrad._core.pytrees as tree
 from funcgrad._core.pytrees import Structure, broadcast_prefix, flatten_like, pytree, static_field
 from funcgrad.errors import LeafError, TreeError
+from tests.together import together
 
 
 class Point(NamedTuple):
@@ -107,7 +108,7 @@ EXAMPLES: tuple[tuple[Any, list[Any], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("example", "leaves", "text"), EXAMPLES, ids=lambda value: str(value))
+@together(("example", "leaves", "text"), EXAMPLES, ids=lambda value: str(value))
 def test_containers(example: Any, leaves: list[Any], text: str) -> None:
     found, structure = tree.flatten(example)
     assert found == leaves
@@ -147,7 +148,7 @@ LEAVES = (
 )
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: repr(leaf)[:20])
+@together("leaf", LEAVES, ids=lambda leaf: repr(leaf)[:20])
 def test_everything_else_is_a_leaf(leaf: Any) -> None:
     found, structure = tree.flatten((leaf, leaf))
     assert found[0] is leaf
@@ -410,7 +411,7 @@ def exactly(message: str) -> str:
     return f"^{re.escape(message)}$"
 
 
-@pytest.mark.parametrize(("expected", "got", "message"), MISMATCHES)
+@together(("expected", "got", "message"), MISMATCHES)
 def test_mismatch_says_where_and_what(expected: Any, got: Any, message: str) -> None:
     with pytest.raises(TreeError, match=exactly(message)):
         flatten_like(tree.structure(expected), got, "x")
@@ -456,7 +457,7 @@ PREFIXES: tuple[tuple[Any, Any, list[Any]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("prefix", "full", "expected"), PREFIXES)
+@together(("prefix", "full", "expected"), PREFIXES)
 def test_prefix_gives_one_value_for_each_leaf(prefix: Any, full: Any, expected: Any) -> None:
     assert broadcast_prefix(prefix, full, "in_axes") == expected
     assert broadcast_prefix(prefix, tree.structure(full), "in_axes") == expected

@@ -28,7 +28,7 @@ from tests.together import together
 # --------------------------------------------------------------------------------- operand
 
 
-@pytest.mark.parametrize("x", [True, 2, 2.5, 1j, np.float32(1.5), np.int8(3), np.bool_(True)])
+@together("x", [True, 2, 2.5, 1j, np.float32(1.5), np.int8(3), np.bool_(True)])
 def test_numbers_are_values_as_they_are(x: Any) -> None:
     assert operand(x, "add") is x
 
@@ -64,7 +64,7 @@ def test_a_mask_is_not_lost() -> None:
         fnp.mean(np.ma.masked_array([1.0, 2.0], [True, False]))
 
 
-@pytest.mark.parametrize(
+@together(
     ("x", "kind", "reason"),
     [
         ("text", LeafError, "add: expected an array or a number, got 'text' of type str."),
@@ -100,7 +100,7 @@ def test_long_reprs_are_cut() -> None:
 ONE = fg.tensor(1)
 
 
-@pytest.mark.parametrize(
+@together(
     ("x", "expected"),
     [([1, 2], None), ([2, ONE], ONE), (([1], [[ONE]]), ONE), (1, None), (ONE, ONE), ([[]], None)],
 )
@@ -177,7 +177,7 @@ def test_what_counts_as_frozen() -> None:
 # --------------------------------------------------------------------------------- dtypes, words
 
 
-@pytest.mark.parametrize("char", "?bhilqBHILQefdFD")
+@together("char", "?bhilqBHILQefdFD")
 def test_dtypes_of_tensors(char: str) -> None:
     assert checked_dtype(char, "zeros") == np.dtype(char)
 
@@ -274,7 +274,7 @@ BUFFERS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", BUFFERS)
+@together("name", BUFFERS)
 def test_what_numpy_reads_is_an_array(name: str) -> None:
     make = BUFFERS[name]
     expected = np.array(make())

@@ -190,8 +190,8 @@ def test_an_array_stays_itself() -> None:
     assert fg.grad(lambda x: fnp.sum(x) if fnp.asarray(x) is x else fnp.sum(2 * x))(x)[0] == 1.0
 
 
-@pytest.mark.parametrize("q", [1, 1.0, 0.3, True])
-@pytest.mark.parametrize("f", [fnp.percentile, fnp.quantile])
+@together("q", [1, 1.0, 0.3, True])
+@together("f", [fnp.percentile, fnp.quantile])
 def test_a_traced_order_of_a_quantile_gives_way(f: Any, q: Any) -> None:
     x = fg.tensor(np.array([1.0, 2.0, 4.0], np.float32))
     staged = fg.program(lambda q: f(x, q))(q)(q)
@@ -240,7 +240,7 @@ LOGIC: dict[str, tuple[Callable[[Any], Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@together("loop", LOOPS)
 @together("name", LOGIC)
 def test_logic_of_comparisons_of_numbers_gives_truth_values(loop: str, name: str) -> None:
     f, expected = LOGIC[name]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from itertools import pairwise
+from itertools import islice, pairwise, repeat
 from typing import Any
 
 import pytest
@@ -30,6 +30,7 @@ __all__ = ["apart", "together"]
 Test = Callable[..., None]
 Case = tuple[str, Mapping[str, Any]]
 """The name of a check, and its arguments."""
+_WITH_ID = type(pytest.param())
 _NAMED = 50
 _SHOWN = 10
 _OPTION = {"apart": False}
@@ -85,13 +86,17 @@ def _like(test: Test, every: Test, parameters: Sequence[inspect.Parameter]) -> T
 
 def _cases(names: str | tuple[str, ...], values: list[Any], ids: Any) -> list[Case]:
     keys = tuple(names.replace(",", " ").split()) if isinstance(names, str) else names
-    given = [None] * len(values) if ids is None or callable(ids) else list(ids)
+    given = repeat(None, len(values)) if ids is None or callable(ids) else islice(ids, len(values))
     return [_case(keys, value, each, ids) for value, each in zip(values, given, strict=True)]
 
 
 def _case(keys: tuple[str, ...], value: Any, given: Any, ids: Any) -> Case:
     """Name a check by its id, or by its arguments."""
     several = value if len(keys) > 1 else (value,)
+    if isinstance(value, _WITH_ID):
+        if value.marks:
+            raise ValueError(f"together: a check cannot have marks of its own, as {value} has")
+        given, several = value.id, value.values
     arguments = dict(zip(keys, several, strict=True))
     if given is not None:
         return str(given), arguments

@@ -34,6 +34,7 @@ from funcgrad.extend import Choice, Loop
 from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.backend_programs import every_program
 from tests.backends.lists_backend import LISTS, ListsBackend
+from tests.together import together
 
 Run = Callable[..., Any]
 
@@ -377,7 +378,7 @@ MISTAKES: dict[str, tuple[Any, tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize(("backend", "kinds", "words"), MISTAKES.values(), ids=MISTAKES)
+@together(("backend", "kinds", "words"), MISTAKES.values(), ids=MISTAKES)
 def test_each_mistake_is_named(backend: Any, kinds: tuple[str, ...], words: str) -> None:
     with pytest.raises(CheckError, match=words):
         fg.testing.check_backend(backend, kinds)

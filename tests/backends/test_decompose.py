@@ -17,6 +17,7 @@ from funcgrad._programs.program import Program
 from funcgrad.extend import apply, elementwise
 from tests.conformance import every_primitive
 from tests.subjects import assert_bits
+from tests.together import together
 
 X = fg.tensor([-1.0, 0.5, 2.0])
 
@@ -49,7 +50,7 @@ def test_bodies_are_taken_from_bodies() -> None:
     assert_bits(taken(X), program(X))
 
 
-@pytest.mark.parametrize(
+@together(
     "primitive",
     [each for each in every_primitive() if body_of(each) and any(each.samples())],
     ids=lambda each: each.name,

@@ -17,6 +17,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.clients.uses import LIBRARIES, Use, X, check_every_mode
+from tests.together import together
 
 
 def place_of(library: str) -> str | None:
@@ -67,7 +68,7 @@ QUESTIONS: MappingProxyType[str, Callable[[Any, Any], bool]] = MappingProxyType(
 )
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@together("name", QUESTIONS)
 def test_questions_of_the_compatibility_layer(name: str) -> None:
     place = place_of("array_api_compat")
     assert place is not None

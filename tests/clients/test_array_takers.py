@@ -39,6 +39,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import DtypeError, TracerError
+from tests.together import together
 
 ROWS = np.random.default_rng(3).normal(size=(12, 3))
 V = np.array([3.0, 1.0, 2.0])
@@ -79,7 +80,7 @@ def _plain(result: Any) -> Any:
     return [_plain(each) for each in result] if isinstance(result, list | tuple) else result
 
 
-@pytest.mark.parametrize("name", SEQUENCES)
+@together("name", SEQUENCES)
 def test_a_tensor_is_a_sequence_of_numbers(name: str) -> None:
     assert _plain(SEQUENCES[name](fg.tensor(V))) == _plain(SEQUENCES[name](NUMBERS))
 
@@ -120,7 +121,7 @@ def test_arrays_are_written_with_tensors() -> None:
     assert x.tolist() == [2.0, 3.0, 4.0, 5.0]
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@together("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickles_and_copies_are_the_same_tensor(protocol: int) -> None:
     for t in (fg.tensor(ROWS)[::2].T, fg.tensor(2, dtype="float32"), fg.tensor(np.zeros((0, 3)))):
         back = pickle.loads(pickle.dumps(t, protocol))
@@ -187,7 +188,7 @@ FRAMES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FRAMES if find_spec("pandas") else ())
+@together("name", FRAMES if find_spec("pandas") else ())
 def test_pandas_takes_tensors_as_arrays(name: str) -> None:
     pd = importlib.import_module("pandas")
     found, expected = FRAMES[name](pd, fg.tensor(V)), FRAMES[name](pd, V)

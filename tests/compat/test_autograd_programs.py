@@ -10,6 +10,7 @@ import pytest
 
 from tests.compat.golden import FILE, encoded
 from tests.compat.programs import PROGRAMS, library
+from tests.together import together
 
 EXPECTED = json.loads(FILE.read_text("utf-8"))
 
@@ -34,7 +35,7 @@ def test_every_program_has_its_numbers() -> None:
     assert EXPECTED.keys() == PROGRAMS.keys()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@together("name", PROGRAMS)
 def test_a_program_returns_what_it_returned(name: str) -> None:
     result = PROGRAMS[name](library("funcgrad.compat.autograd"))
     assert_equal(encoded(result), EXPECTED[name], name)

@@ -9,12 +9,13 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 8, 13])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@together("count", [0, 1, 2, 3, 4, 5, 8, 13])
+@together("reverse", [False, True])
+@together("axis", [0, 1, -1])
 def test_totals_are_those_of_a_loop(count: int, reverse: bool, axis: int) -> None:
     rng = np.random.default_rng(count)
     shape = (2, count) if axis else (count, 2)

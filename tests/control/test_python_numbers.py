@@ -10,6 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 XS = fnp.arange(3.0, dtype="float32")
 
@@ -40,9 +41,9 @@ def _batched(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: fg.vmap(fg.grad(f))(fnp.stack([x, 2 * x]))
 
 
-@pytest.mark.parametrize("transformed", [fg.grad, _second, _pushed, _batched])
-@pytest.mark.parametrize("inner", [_while, _cond, _for])
-@pytest.mark.parametrize("segment", [lambda f: f, fg.checkpoint])
+@together("transformed", [fg.grad, _second, _pushed, _batched])
+@together("inner", [_while, _cond, _for])
+@together("segment", [lambda f: f, fg.checkpoint])
 def test_loops_and_branches_read_numbers_of_loops_around(
     transformed: Any, inner: Any, segment: Any
 ) -> None:

@@ -19,6 +19,7 @@ from funcgrad.errors import (
     TracerError,
     TreeError,
 )
+from tests.together import together
 
 XS = fg.tensor([1.0, 2.0, 3.0])
 ONE = fg.tensor(1.0)
@@ -226,7 +227,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@together("case", CASES)
 def test_bad_input_has_an_error_that_says_what_to_do(case: str) -> None:
     f, kind, message = CASES[case]
     for run in (f, fg.jit(f)):

@@ -10,6 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 LENGTHS = [0, 1, 2, 3, 5]
 
@@ -100,9 +101,9 @@ def _same(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("reverse", [False, True])
+@together("length", LENGTHS)
+@together("name", FUNCTIONS)
 def test_gradients_are_those_of_a_python_loop(name: str, length: int, reverse: bool) -> None:
     def own(w: Any, start: Any, xs: Any) -> Any:
         return FUNCTIONS[name](_scan, w, start, xs, reverse)

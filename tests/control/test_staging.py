@@ -9,6 +9,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 AGES = 10**12
 
@@ -20,7 +21,7 @@ def endless(x: Any) -> Any:
     return fg.checkpoint(fnp.cos)(z) * y
 
 
-@pytest.mark.parametrize(
+@together(
     ("function", "x"),
     [
         (endless, 0.5),

@@ -117,7 +117,7 @@ def test_a_loop_means_the_same_in_every_mode(start: str, name: str, steps: int) 
         agree(loop, STARTS[start], turn=turn + 3 * place)
 
 
-@pytest.mark.parametrize("name", BODIES)
+@together("name", BODIES)
 @together("start", STARTS)
 def test_a_result_is_of_one_kind_whether_there_were_steps_or_not(start: str, name: str) -> None:
     for without, once in zip(
@@ -154,7 +154,7 @@ def test_a_branch_means_the_same_in_every_mode(start: str, names: tuple[str, str
 RESULTS: dict[str, Any] = {"int": 1, "float": 2.5, "float32": SINGLE, "bool": True}
 
 
-@pytest.mark.parametrize("names", [*permutations(RESULTS, 3)], ids="-".join)
+@together("names", [*permutations(RESULTS, 3)], ids="-".join)
 def test_the_order_of_branches_is_of_no_importance(names: tuple[str, ...]) -> None:
     values = [RESULTS[name] for name in names]
     expected = np.result_type(
@@ -201,7 +201,7 @@ def gradients_agree(f: Callable[[Any], Any], turn: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [*combinations_with_replacement(SMOOTH, 2)], ids="-".join)
+@together("names", [*combinations_with_replacement(SMOOTH, 2)], ids="-".join)
 def test_gradients_of_branches_that_return_numbers(names: tuple[str, str]) -> None:
     first, second = [SMOOTH[name] for name in names]
     turn = sum([[*SMOOTH].index(name) for name in names])
@@ -241,7 +241,7 @@ def test_what_a_body_gets_is_a_tensor() -> None:
     assert {isinstance(value, fg.Tensor) for value in seen} == {True}
 
 
-@pytest.mark.parametrize(
+@together(
     ("lower", "upper", "dtype", "weak"),
     [
         (0, 2, np.int64, True),

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._control.sweeps import swept
 from tests.conformance import in_turn
+from tests.together import together
 
 
 def newton(x: Any, checkpoints: int | None = None) -> Any:
@@ -128,8 +129,8 @@ def test_no_step_leaves_no_derivative_of_what_steps_read() -> None:
         assert [float(x) for x in g(0.0, 1.0)] == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 65, 1000])
-@pytest.mark.parametrize("most", [None, 2, 3, 10])
+@together("count", [0, 1, 2, 7, 64, 65, 1000])
+@together("most", [None, 2, 3, 10])
 def test_states_come_back_in_order_and_few_are_held(count: int, most: int | None) -> None:
     class Number:
         alive = 0

@@ -14,6 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._control.loop_operation import ROWS
 from tests.control.nests import held_back
+from tests.together import together
 from tests.tools.benchmarks.measured import peak
 
 COUNTS = [0, 1, 2, 50]
@@ -57,8 +58,8 @@ ORDERS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", LOOPS)
+@together("order", ORDERS)
+@together("name", LOOPS)
 def test_loops_written_out_are_what_sweeps_are(name: str, order: str) -> None:
     f, x = LOOPS[name]
     transformed = ORDERS[order](f)
@@ -107,8 +108,8 @@ def test_a_loop_runs_once_for_its_value_and_for_the_way_back() -> None:
             )
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", LOOPS)
+@together("order", ORDERS)
+@together("name", LOOPS)
 def test_evaluated_loops_are_those_that_are_written(name: str, order: str) -> None:
     f, x = LOOPS[name]
     transformed = ORDERS[order](f)

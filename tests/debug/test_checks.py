@@ -16,6 +16,7 @@ from funcgrad import debug
 from funcgrad._programs.inline import inlined
 from funcgrad.debug.checks import CHECK
 from funcgrad.errors import ArgumentError, ConditionError, DtypeError
+from tests.together import together
 
 Function = Callable[..., Any]
 
@@ -46,8 +47,8 @@ DERIVED: dict[str, Callable[[Function], Function]] = {
 }
 
 
-@pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@together("derive", DERIVED.values(), ids=DERIVED)
+@together("way", WAYS.values(), ids=WAYS)
 def test_it_raises_with_the_values(way: Any, derive: Any) -> None:
     for f in (way(derive(root)), derive(way(root))):
         f(fg.tensor(4.0))
@@ -57,8 +58,8 @@ def test_it_raises_with_the_values(way: Any, derive: Any) -> None:
         f(fg.tensor(4.0))
 
 
-@pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@together("derive", DERIVED.values(), ids=DERIVED)
+@together("way", WAYS.values(), ids=WAYS)
 def test_it_names_the_step(way: Any, derive: Any) -> None:
     def f(start: Any, xs: Any) -> Any:
         return fg.scan(spent, start, xs)

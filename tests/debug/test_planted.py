@@ -7,6 +7,7 @@ import pytest
 from funcgrad import debug
 from funcgrad.errors import NonFiniteError
 from tests.debug.planted import DERIVATIVES, VALUES, WAYS, Planted
+from tests.together import together
 
 CASES = [
     pytest.param(planted, way, id=f"{planted.name}-{way}")
@@ -26,7 +27,7 @@ def innermost(cause: debug.Cause) -> debug.Cause:
     return cause.origins[0] if cause.origins and cause.origins[0].operation else cause
 
 
-@pytest.mark.parametrize(("planted", "way"), CASES)
+@together(("planted", "way"), CASES)
 def test_the_planted_cause_is_named(planted: Planted, way: str) -> None:
     function = debug.nans(WAYS[way](planted.function()))
     with pytest.raises(NonFiniteError) as raised:

@@ -18,6 +18,7 @@ from funcgrad import debug
 from funcgrad._base.floating_errors import ERROR_STATE
 from funcgrad._hooks.result_watch import WATCH
 from funcgrad.errors import FuncgradError, FunctionError, NonFiniteError
+from tests.together import together
 
 
 def message_of(call: Callable[..., Any], *args: Any) -> str:
@@ -193,7 +194,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@together("call", CALLS.values(), ids=CALLS)
 def test_outermost_calls_are_looked_at(call: Callable[[Any], Any]) -> None:
     with np.errstate(all="ignore"):
         call(0.0)

@@ -23,6 +23,7 @@ from tests.differential.calls import generator_of
 from tests.differential.compare import Outcome, as_arrays, called
 from tests.differential.draw import Draw, Nested
 from tests.differential.test_values import WITHOUT_PEER, functions, pair_of
+from tests.together import together
 
 CALLS = 5
 
@@ -158,7 +159,7 @@ def evaluated(case: Case) -> Callable[..., Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@together("name", NAMES)
 def test_staged_functions_compute_what_they_do_eagerly(name: str) -> None:
     """The first call is compiled; of the others the program is evaluated."""
     for number, case in enumerate(cases(name)):
@@ -178,7 +179,7 @@ def batched(case: Case) -> tuple[Outcome, Outcome]:
     return called(fg.vmap(case), batch, {}), singles if singles.error else loop
 
 
-@pytest.mark.parametrize("name", NAMES)
+@together("name", NAMES)
 def test_derivatives_are_those_of_the_values_and_a_batch_is_a_loop(name: str) -> None:
     for case in cases(name):
         if name not in OF_ANY_BASIS and is_smooth(case):
@@ -194,7 +195,7 @@ def test_derivatives_are_those_of_the_values_and_a_batch_is_a_loop(name: str) ->
             assert_close(found.value, expected.value)
 
 
-@pytest.mark.parametrize("name", sorted(ASKS_FOR_NUMBERS))
+@together("name", sorted(ASKS_FOR_NUMBERS))
 def test_functions_that_ask_for_numbers_say_so_of_batches(name: str) -> None:
     errors = [batched(case)[0].error for case in cases(name)]
     assert any(isinstance(error, TracerError) for error in errors)

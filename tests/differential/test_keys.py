@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 from tests.differential.compare import as_tensors, called, described, difference
 from tests.differential.draw import Draw
+from tests.together import together
 
 CALLS = 400
 
@@ -155,7 +155,7 @@ def test_keys_choose_what_numpys_choose() -> None:
     assert not wrong, f"{len(wrong)} keys differ, for example\n" + "\n".join(wrong[:3])
 
 
-@pytest.mark.parametrize("name", UPDATES)
+@together("name", UPDATES)
 def test_updates_are_numpys(name: str) -> None:
     found = [update_differs(name, number) for number in range(CALLS)]
     wrong = sorted(filter(None, found), key=len)

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 from tests.differential.calls import generator_of
@@ -21,6 +20,7 @@ from tests.differential.compare import as_arrays, as_tensors, called, described,
 from tests.differential.draw import Draw
 from tests.differential.family import Family, Generator, call, one
 from tests.differential.test_values import LOOSE_ZEROS, skip_if_numpy_is_too_old
+from tests.together import together
 
 CALLS = 100
 
@@ -196,7 +196,7 @@ def test_every_method_has_a_generator() -> None:
     assert set(ELSEWHERE) <= set(dir(np.ndarray)) & set(dir(fg.Tensor))
 
 
-@pytest.mark.parametrize("name", shared())
+@together("name", shared())
 def test_methods_are_numpys(name: str) -> None:
     skip_if_numpy_is_too_old(name)
     wrong = sorted(filter(None, [compared(name, n) for n in range(CALLS)]), key=len)

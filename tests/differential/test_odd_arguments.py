@@ -29,6 +29,7 @@ from tests.differential.test_values import (
     pair_of,
     skip_if_numpy_is_too_old,
 )
+from tests.together import together
 
 # NumPy's words for what tensors have no use for; flags are read by their truth.
 WITHOUT_MEANING = frozenset(
@@ -180,7 +181,7 @@ def swept(name: str, calls: int = 1) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
+@together("name", [name for name in functions() if name not in WITHOUT_PEER])
 def test_odd_arguments_meet_meant_errors(name):
     skip_if_numpy_is_too_old(name)
     wrong = list(swept(name))

@@ -23,6 +23,7 @@ from tests.differential.odd import odd_values
 from tests.differential.samples import samples
 from tests.differential.test_odd_arguments import NO_INTEGERS, replaced
 from tests.differential.working_sample import Sample
+from tests.together import together
 
 HERE = str(Path(__file__).parent)
 FUNCGRAD = str(Path(fg.__file__).parent)
@@ -86,7 +87,7 @@ def test_every_public_function_has_a_sample() -> None:
     assert found <= {name.split(" (")[0] for name in SAMPLES}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@together("name", SAMPLES)
 def test_samples_work(name: str) -> None:
     sample = SAMPLES[name]
     outcome = called_in_full(sample, sample.args, sample.kwargs)

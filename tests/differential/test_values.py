@@ -19,6 +19,7 @@ import funcgrad.numpy as fnp
 from tests.differential.calls import GENERATORS, generator_of
 from tests.differential.compare import as_arrays, as_tensors, called, described, difference
 from tests.differential.draw import Draw
+from tests.together import together
 from tests.tools.benchmarks.coverage import of_some_versions
 
 CALLS = 64
@@ -151,7 +152,7 @@ def test_every_function_has_a_generator():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in functions() if name not in WITHOUT_PEER])
+@together("name", [name for name in functions() if name not in WITHOUT_PEER])
 def test_values_are_numpys(name):
     skip_if_numpy_is_too_old(name)
     found = [compared(name, *pair_of(name), n) for n in range(CALLS)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import funcgrad
+from tests.together import together
 from tests.tools.docs import coming_from
 
 ROWS = [
@@ -34,7 +35,7 @@ def spaces() -> dict[str, dict[str, Any]]:
     return {name: coming_from.names(name, "our_names") for name in coming_from.LIBRARIES}
 
 
-@pytest.mark.parametrize(("library", "row"), ROWS)
+@together(("library", "row"), ROWS)
 def test_our_snippet_gives_the_numbers_of_theirs(
     library: str, row: dict[str, Any], store: dict[str, Any], spaces: dict[str, dict[str, Any]]
 ) -> None:

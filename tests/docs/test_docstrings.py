@@ -12,6 +12,7 @@ import pytest
 import funcgrad as fg
 from examples.docs.building.docstrings import completed
 from examples.docs.building.public_names import Entry, all_entries, public_modules
+from tests.together import together
 
 docscrape_sphinx = pytest.importorskip("numpydoc.docscrape_sphinx")
 validation = pytest.importorskip("numpydoc.validate")
@@ -78,14 +79,14 @@ def test_nothing_is_found_in_a_docstring(path: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("path", public_modules())
+@together("path", public_modules())
 def test_a_function_has_an_example(path: str) -> None:
     functions = [entry for entry in ENTRIES if entry.module == path and entry.kind == "function"]
     lacking = {entry.name for entry in functions if ">>> " not in text_of(entry.value)}
     assert lacking <= SHOWN_ELSEWHERE
 
 
-@pytest.mark.parametrize("path", public_modules())
+@together("path", public_modules())
 def test_the_fields_of_a_class_are_described(path: str) -> None:
     classes = [entry for entry in ENTRIES if entry.module == path and entry.kind == "class"]
     assert [text for entry in classes for text in undescribed(entry)] == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, CellError, cells, pages, run
+from tests.together import together
 
 PAGE = """---
 file_format: mystnb
@@ -54,7 +55,7 @@ def _as_in_a_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
 
 
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive:UserWarning")
-@pytest.mark.parametrize("name", [str(path.relative_to(DOCS)) for path in pages()])
+@together("name", [str(path.relative_to(DOCS)) for path in pages()])
 def test_page_runs(name: str) -> None:
     path = DOCS / name
     run(path.read_text("utf-8"), path)

@@ -13,6 +13,7 @@ import pytest
 import funcgrad as fg
 from examples.docs.building import docstrings, inventories, public_names, reference
 from examples.docs.building.public_names import all_entries, entries, public_modules
+from tests.together import together
 
 PAGES = reference.pages()
 ENTRY = re.compile(r"^\.\. (?:auto|py:)(?:function|class|exception|data):: (\S+)$", re.MULTILINE)
@@ -26,7 +27,7 @@ def test_every_public_name_has_one_entry() -> None:
     assert len(described) == len(set(described))
 
 
-@pytest.mark.parametrize("path", public_modules())
+@together("path", public_modules())
 def test_every_module_has_a_page_that_names_what_it_has(path: str) -> None:
     text = PAGES[f"reference/{path}"]
     for entry in entries(public_modules()[path], path):

@@ -83,7 +83,7 @@ def test_functions_are_found() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "operands"), KINDS.items(), ids=KINDS)
+@together(("name", "operands"), KINDS.items(), ids=KINDS)
 def test_ways_agree_and_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
     name: str, operands: tuple[Any, ...]
 ) -> None:
@@ -130,7 +130,7 @@ def test_derivatives_warn_of_no_more_than_values(name: str, operands: tuple[Any,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ONE)
+@together("name", ONE)
 def test_derivatives_lie_between_quotients(name: str) -> None:
     function, wrong = function_of(name), []
     slope = pushed(function, 0)

@@ -13,6 +13,7 @@ from tests.edges.exceptions import EXCUSES
 from tests.edges.page import BEGIN, PAGE, table
 from tests.edges.policy import POLICY, Edge
 from tests.edges.subjects import functions
+from tests.together import together
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def bends(function: Any, x: Any) -> Any:
     return [float(fg.jvp(slope, (x,), (row,))[1][k]) for k, row in enumerate(np.eye(x.size))]
 
 
-@pytest.mark.parametrize("edge", POLICY, ids=lambda edge: f"{edge.name} at {edge.at}")
+@together("edge", POLICY, ids=lambda edge: f"{edge.name} at {edge.at}")
 def test_the_table_says_what_is_so(edge: Edge) -> None:
     x = np.asarray(edge.at, float)[()]
     at = float(x) if not np.ndim(x) else x

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
 from funcgrad.extend import Spec, foreign
+from tests.together import together
 
 FLOAT = np.dtype(float)
 NUMBER = Spec((), FLOAT)
@@ -311,8 +312,8 @@ def test_a_rule_that_is_not_linear_in_what_it_gets_says_what_to_do() -> None:
 # ------------------------------------------------------------------------------------------ errors
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, fg.jit, lambda f: lambda x: fg.vmap(f)(x[None])])
-@pytest.mark.parametrize(
+@together("wrap", [lambda f: f, fg.jit, lambda f: lambda x: fg.vmap(f)(x[None])])
+@together(
     ("f", "kind", "words"),
     [
         (lambda x: x[:2], errors.ShapeError, r"result has shape \(2,\), but result= says \(3,\)"),
@@ -340,8 +341,8 @@ def test_errors_of_the_function_are_its_own() -> None:
         assert "float64[3]" in note
 
 
-@pytest.mark.parametrize("mode", ["grad", "jacfwd", "hessian"])
-@pytest.mark.parametrize("wrap", [lambda f: f, fg.jit])
+@together("mode", ["grad", "jacfwd", "hessian"])
+@together("wrap", [lambda f: f, fg.jit])
 def test_no_derivative_without_a_rule(mode: str, wrap: Any) -> None:
     f = foreign(np.sin, lambda x: x)
     with pytest.raises(errors.DifferentiationError, match=r"no derivative\. Give one, as foreign"):
@@ -363,7 +364,7 @@ def test_wrong_rules_are_refused() -> None:
         fg.jvp(f, (x,), (x,))
 
 
-@pytest.mark.parametrize(
+@together(
     ("options", "kind", "words"),
     [
         ({"batch": "map"}, errors.ArgumentError, "batch has to be 'loop', 'stacked', or a func"),

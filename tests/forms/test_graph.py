@@ -5,12 +5,12 @@ import re
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.counts import MOST, added, calls_made
 from tests.subjects import SUBJECTS
+from tests.together import together
 from tests.transforms.support import numbers
 
 NAMES = tuple(SUBJECTS)
@@ -69,7 +69,7 @@ def plain_dot(text: str) -> str:
     return html.unescape(unescaped)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@together("name", NAMES)
 def test_dot_has_a_node_for_everything_and_an_edge_for_every_use(name: str) -> None:
     staged = SUBJECTS[name].staged()
     nodes, edges = read_dot(staged.to_dot())
@@ -140,7 +140,7 @@ def read_mermaid(text: str) -> tuple[dict[int, str], list[tuple[int, int, str]]]
     return nodes, edges
 
 
-@pytest.mark.parametrize("name", NAMES)
+@together("name", NAMES)
 def test_mermaid_and_dot_say_the_same(name: str) -> None:
     staged = SUBJECTS[name].staged()
     assert read_mermaid(staged.to_mermaid()) == read_dot(staged.to_dot())

@@ -34,6 +34,7 @@ from funcgrad._transforms.flat_functions import CallPrimitive
 from funcgrad.errors import DifferentiationError, ProgramError
 from tests.conformance import every_primitive
 from tests.subjects import SUBJECTS, assert_bits, wrong_cube
+from tests.together import together
 from tests.transforms.support import Layer, Point, numbers
 
 # The numbers that the programs are tried at include infinities and NaN.
@@ -99,7 +100,7 @@ def test_there_are_subjects_of_both_kinds() -> None:
     assert {"custom_jvp", "custom_vjp"} <= set(CALLS)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@together("name", PLAIN)
 def test_a_program_comes_back_and_computes_the_same(name: str) -> None:
     subject = PLAIN[name]
     staged = subject.staged()
@@ -123,7 +124,7 @@ def test_calls_come_back_without_their_rules(name: str) -> None:
         assert_bits(fg.vmap(loaded)(*batch), fg.vmap(staged)(*batch))
 
 
-@pytest.mark.parametrize(
+@together(
     "derived",
     [
         lambda f, x: fg.grad(f)(x),
@@ -173,7 +174,7 @@ def test_guards_hold_for_a_loaded_program() -> None:
         loaded(-3.0)
 
 
-@pytest.mark.parametrize("value", [True, 3, -0.0, math.nan, -math.inf, 1j])
+@together("value", [True, 3, -0.0, math.nan, -math.inf, 1j])
 def test_every_guard_comes_back(value: Any) -> None:
     staged = replace(of_constant(1.0), guards=(Guard(0, "number", value, "here.py:1"),))
     (guard,) = assert_round_trip(staged).guards
@@ -211,7 +212,7 @@ SCALARS: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@together("name", ARRAYS)
 def test_arrays_come_back_to_the_last_bit(name: str) -> None:
     array = ARRAYS[name]
     (constant,) = assert_round_trip(of_constant(array)).constants
@@ -227,7 +228,7 @@ def test_arrays_come_back_to_the_last_bit(name: str) -> None:
     assert is_frozen(value)
 
 
-@pytest.mark.parametrize("value", SCALARS, ids=lambda value: f"{type(value).__name__} {value}")
+@together("value", SCALARS, ids=lambda value: f"{type(value).__name__} {value}")
 def test_numbers_come_back_as_weak_and_as_exact_as_they_were(value: Any) -> None:
     (constant,) = assert_round_trip(of_constant(value)).constants
     assert type(constant.value) is type(value)
@@ -268,9 +269,7 @@ STATICS: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize(
-    "value", STATICS, ids=lambda value: getattr(value, "__name__", ascii(value))
-)
+@together("value", STATICS, ids=lambda value: getattr(value, "__name__", ascii(value)))
 def test_static_values_come_back_with_their_types(value: Any) -> None:
     data = to_data(value, "here")
     loaded = from_data(json.loads(json.dumps(data, allow_nan=False)), "there")
@@ -294,7 +293,7 @@ def _refused_statics() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("message", "value"), _refused_statics().items(), ids=_refused_statics())
+@together(("message", "value"), _refused_statics().items(), ids=_refused_statics())
 def test_a_static_value_without_words_is_refused(message: str, value: Any) -> None:
     with pytest.raises(ProgramError) as caught:
         to_data(value, "the place")
@@ -352,7 +351,7 @@ TREES: MappingProxyType[str, Any] = MappingProxyType(
 )
 
 
-@pytest.mark.parametrize("name", TREES)
+@together("name", TREES)
 def test_trees_come_back(name: str) -> None:
     tree = TREES[name]
     staged = fg.program(lambda x, *, key: (key, x))(tree, key=tree)
@@ -448,7 +447,7 @@ def small() -> fg.Program:
 TEXT = small().to_json()
 
 
-@pytest.mark.parametrize("part", range(0, len(TEXT), len(TEXT) // 25))
+@together("part", range(0, len(TEXT), len(TEXT) // 25))
 def test_a_text_that_is_cut_off_is_refused(part: int) -> None:
     with pytest.raises(ProgramError, match="The text is no program, or not all of one"):
         fg.Program.from_json(TEXT[:part])
@@ -529,7 +528,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize(("message", "change"), MALFORMED.items(), ids=MALFORMED)
+@together(("message", "change"), MALFORMED.items(), ids=MALFORMED)
 def test_a_changed_text_is_refused(message: str, change: Callable[[Any], None]) -> None:
     with pytest.raises(ProgramError) as caught:
         fg.Program.from_json(changed(change))
@@ -573,14 +572,14 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize(("message", "token"), CLASSES.items(), ids=CLASSES)
+@together(("message", "token"), CLASSES.items(), ids=CLASSES)
 def test_classes_that_are_not_there_or_have_changed_are_refused(message: str, token: Any) -> None:
     with pytest.raises(ProgramError) as caught:
         fg.Program.from_json(changed(setting("result", [token, "*"])))
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@together(
     "name",
     [
         "",
@@ -654,7 +653,7 @@ def test_no_change_leads_to_another_error_or_to_a_program_that_is_not_well_forme
 # -------------------------------------------------------------------------------- pickle, copy
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@together("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle(protocol: int) -> None:
     staged = small()
     loaded = pickle.loads(pickle.dumps(staged, protocol))
@@ -734,6 +733,6 @@ def test_a_fingerprint_tells_programs_apart() -> None:
     assert len({each.fingerprint() for each in others}) == len(set(others)) == len(others)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@together("name", PLAIN)
 def test_equal_programs_have_equal_fingerprints(name: str) -> None:
     assert PLAIN[name].staged().fingerprint() == PLAIN[name].staged().fingerprint()

@@ -14,6 +14,7 @@ from scipy import optimize
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ConvergenceError, ShapeError, TreeError
+from tests.together import together
 
 SIZE: Final = 3
 LOWER, UPPER = np.array([0.0, -np.inf, -0.2]), np.array([1.0, 0.6, np.inf])
@@ -260,7 +261,7 @@ UNSOLVED: Final[Mapping[str, tuple[Any, Any]]] = MappingProxyType(
 )
 
 
-@pytest.mark.parametrize("case", UNSOLVED)
+@together("case", UNSOLVED)
 def test_what_does_not_solve_the_equation_has_no_derivative(case: str) -> None:
     solution, message = UNSOLVED[case]
     ways: list[Any] = [fg.grad, fg.jacfwd, lambda f, k: fg.grad(fg.grad(f, k), k)]

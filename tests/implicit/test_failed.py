@@ -19,6 +19,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ConvergenceError, MatrixError
 from funcgrad.scipy.sparse import linalg
+from tests.together import together
 
 Function = Callable[..., Any]
 GOOD, BAD = 2.0, 0.0
@@ -182,8 +183,8 @@ def test_every_function_with_the_keyword_has_a_case() -> None:
     assert set(map(fg.implicit.__dict__.get, fg.implicit.__all__)) <= set(CASES)
 
 
-@pytest.mark.parametrize("function", CASES, ids=lambda f: f"{f.__module__}.{f.__name__}")
-@pytest.mark.parametrize("word", ["ignore", None, True, 1.0, ["nan"]])
+@together("function", CASES, ids=lambda f: f"{f.__module__}.{f.__name__}")
+@together("word", ["ignore", None, True, 1.0, ["nan"]])
 def test_another_word_is_refused(function: Any, word: Any) -> None:
     with pytest.raises(ArgumentError, match=r"failed is 'raise'.* or 'nan'.*; not "):
         CASES[function][0](GOOD, word)
@@ -246,7 +247,7 @@ def test_nan_is_for_the_bad_example_alone_in_every_mode(function: Any, number: i
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("function", "number"), PARAMETERS)
+@together(("function", "number"), PARAMETERS)
 def test_nan_changes_nothing_where_there_is_a_solution(function: Any, number: int) -> None:
     solution = CASES[function][number]
     ways = (derivatives(total(solution, failed)) for failed in ("raise", "nan"))
@@ -255,7 +256,7 @@ def test_nan_changes_nothing_where_there_is_a_solution(function: Any, number: in
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("function", "number"), PARAMETERS)
+@together(("function", "number"), PARAMETERS)
 def test_what_is_known_to_fail_raises_without_the_word(function: Any, number: int) -> None:
     """SciPy's and NumPy's own errors reach the caller."""
     f = fg.grad(total(CASES[function][number], "raise"))

@@ -7,6 +7,7 @@ import pytest
 
 import funcgrad as fg
 from tests.implicit.subjects import MODES, SOLUTIONS, X
+from tests.together import together
 
 LONG = (
     *("jvp of jit", "reverse over reverse", "reverse over forward", "jit of hessian"),
@@ -22,7 +23,7 @@ TRIED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "mode"), TRIED)
+@together(("kind", "mode"), TRIED)
 def test_a_solution_is_differentiated_as_its_closed_form_is(kind: str, mode: str) -> None:
     solution, closed_form = SOLUTIONS[kind]
     found, wanted = (MODES[mode](f, X) for f in (solution, closed_form))

@@ -26,6 +26,7 @@ from funcgrad.errors import (
     TreeError,
 )
 from funcgrad.implicit import bicgstab, cg, dense_solve, gmres
+from tests.together import together
 
 A = np.array([[4.0, 1.0], [0.3, 5.0]])
 B = np.ones(2)
@@ -226,7 +227,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@together("case", CASES)
 def test_what_is_refused_says_why(case: str) -> None:
     run, kind, message = CASES[case]
     with pytest.raises(kind, match=f"(?s){message}"):

@@ -13,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.integrate import dormand_prince
 from funcgrad.integrate.steps import Settings, solved, stage_slopes
+from tests.together import together
 
 EAST, ANIMALS = fg.tensor([1.0, 0.0]), fg.tensor([1.0, 2.0])
 
@@ -405,7 +406,7 @@ def test_times_in_no_order(ts: Any) -> None:
 E = fg.errors
 
 
-@pytest.mark.parametrize(
+@together(
     ("args", "options", "error", "text"),
     [
         ((1.0, 1.0, [0.0]), {}, E.FunctionError, "odeint: expected a function"),
@@ -439,7 +440,7 @@ E = fg.errors
         ((oscillator, EAST, [0, 1]), {"derivative": "x"}, E.ArgumentError, "'adjoint'"),
     ],
 )
-@pytest.mark.parametrize("derivative", ["steps", "adjoint"])
+@together("derivative", ["steps", "adjoint"])
 def test_bad_input(args: Any, options: Any, error: Any, text: str, derivative: str) -> None:
     with pytest.raises(error, match=text):
         fg.odeint(*args, **{"derivative": derivative, **options})

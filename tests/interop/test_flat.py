@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, interop
 from funcgrad.interop.flat_bridge import FlatBridge
+from tests.together import together
 
 LIKE = {"w": np.ones((2, 2)), "b": (np.float32(0.5), 2.0)}
 
@@ -65,7 +66,7 @@ def test_solvers_take_it() -> None:
         np.testing.assert_allclose(problem.unravel(found.x)["w"], 2.0, atol=1e-3)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: FLAT.value(np.ones(5)), errors.ShapeError, r"value: expected .*\(6,\), got .*5"),

@@ -13,6 +13,7 @@ import funcgrad.numpy as fnp
 from funcgrad import errors, nn
 from tests.interop.onnx_checks import checked, difference, feed_of, reference, runtime
 from tests.interop.onnx_functions import FUNCTIONS, PARAMS, X, loss
+from tests.together import together
 from tests.tools.practice.all_tasks import TASKS
 from tests.tools.practice.libraries import funcgrad
 from tests.tools.practice.task import Task
@@ -28,8 +29,8 @@ def operators(model: Any) -> list[str]:
 # ----------------------------------------------------------------------------------- programs
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@together("name", FUNCTIONS)
+@together("dtype", [np.float64, np.float32])
 def test_a_model_has_the_values_of_its_program(name: str, dtype: Any) -> None:
     params, x = fg.tree.map(lambda a: a.astype(dtype), (PARAMS, X))
     if name == "while, gradient":  # the reference evaluator does not stack rows of loops
@@ -41,7 +42,7 @@ def test_a_model_has_the_values_of_its_program(name: str, dtype: Any) -> None:
     checked(FUNCTIONS[name], params, x)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.uint16, np.int32, np.uint64, np.bool_])
+@together("dtype", [np.float16, np.int8, np.uint16, np.int32, np.uint64, np.bool_])
 def test_models_of_other_dtypes(dtype: Any) -> None:
     x = np.array([[0, 1, 1], [1, 0, 1]], dtype)
     checked(lambda x: (fnp.sum(x, 0), fnp.max(x, 1), x[::-1, 1:], fnp.where(x > 0, x, x)), x)
@@ -81,7 +82,7 @@ RUNTIME_ALONE = frozenset({"pendulum, gradient"})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", PRACTICE.values(), ids=PRACTICE)
+@together("task", PRACTICE.values(), ids=PRACTICE)
 def test_programs_of_practice(task: Task) -> None:
     args = task.arguments(small=True)
     staged = fg.program(task.function(funcgrad()))(*args)

@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad import errors, interop, nn
 from tests.interop.onnx_checks import difference
 from tests.interop.onnx_functions import FUNCTIONS, PARAMS, X, loss
+from tests.together import together
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -45,7 +46,7 @@ def model_of(
 # ---------------------------------------------------------------------------------- there and back
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_there_and_back(name: str) -> None:
     staged = fg.program(FUNCTIONS[name])(PARAMS, X)
     f, params = interop.onnx.load(staged.to_onnx(initializers={"p": PARAMS}))

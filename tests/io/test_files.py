@@ -18,6 +18,7 @@ from funcgrad import io, optim
 from funcgrad._core.specs import DTYPES, Spec, dtype_of
 from funcgrad._core.trace import concrete
 from funcgrad.errors import ArgumentError, DtypeError, LeafError, RangeError, TracerError, TreeError
+from tests.together import together
 
 SUFFIXES = ("safetensors", "npz")
 
@@ -71,7 +72,7 @@ def samples(dtype: np.dtype[Any]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=lambda dtype: dtype.char)
+@together("dtype", sorted(DTYPES, key=str), ids=lambda dtype: dtype.char)
 def test_every_dtype_and_layout_comes_back_with_its_bits(path: Path, dtype: Any) -> None:
     tree = samples(dtype)
     io.save(path, tree)
@@ -134,7 +135,7 @@ def test_containers_and_numbers_come_back_as_they_were(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("tree", [3.0, None, [], {}, fnp.ones((2, 2)), np.float16(2.0)])
+@together("tree", [3.0, None, [], {}, fnp.ones((2, 2)), np.float16(2.0)])
 def test_a_tree_may_be_one_leaf_or_none(path: Path, tree: Any) -> None:
     io.save(path, tree)
     assert repr(io.load(path)) == repr(fg.tensor(tree) if hasattr(tree, "dtype") else tree)
@@ -300,7 +301,7 @@ def test_numbers_that_were_saved_are_loaded_like_themselves(path: Path) -> None:
         assert all(same(loaded["end"][name], x[1]) for name, x in ends.items())
 
 
-@pytest.mark.parametrize(
+@together(
     ("numbers", "like", "shown"),
     [
         ([1, 300], "i1", "300, which int8"),
@@ -338,7 +339,7 @@ def test_a_message_about_many_paths_stays_short(path: Path) -> None:
 # ------------------------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize(
+@together(
     ("tree", "reason"),
     [
         ({"a.b": 1.0, "a": {"b": 2.0}}, r"tree\['a'\]\['b'\] and tree\['a.b'\].*'a.b'"),
@@ -355,7 +356,7 @@ def test_trees_that_cannot_be_named_are_refused(path: Path, tree: Any, reason: s
     assert not path.exists()
 
 
-@pytest.mark.parametrize("dtype", ["longdouble", "datetime64[s]", "U3", "O"])
+@together("dtype", ["longdouble", "datetime64[s]", "U3", "O"])
 def test_dtypes_that_no_tensor_has_are_refused(path: Path, dtype: str) -> None:
     with pytest.raises((DtypeError, LeafError)):
         io.save(path, {"x": np.zeros(2, dtype)})

@@ -25,6 +25,7 @@ from funcgrad.errors import (
     TreeError,
 )
 from funcgrad.io.saving import digest_of_texts
+from tests.together import together
 
 
 def written(path: Path, header: Any, data: bytes = b"", length: int | None = None) -> Path:
@@ -150,7 +151,7 @@ GOOD = {"x": entry("F64", [2], 0, 16)}
 DATA = bytes(16)
 
 
-@pytest.mark.parametrize(
+@together(
     ("header", "data", "length", "reason"),
     [
         (GOOD, DATA[:-1], None, "should take 16 bytes, there are 15"),
@@ -255,7 +256,7 @@ def forged(path: Path, change: Any) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + length :])
 
 
-@pytest.mark.parametrize(
+@together(
     "tree",
     [
         '{"version":2,"nodes":[null],"leaves":[["value",""]],"statics":{}}',

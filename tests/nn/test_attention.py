@@ -12,6 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.together import together
 
 RNG = np.random.default_rng(0)
 Q, K = RNG.normal(size=(2, 4, 3, 5)), RNG.normal(size=(2, 2, 6, 5))
@@ -46,7 +47,7 @@ SIGHT: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("options", "sees"), SIGHT.values(), ids=SIGHT)
+@together(("options", "sees"), SIGHT.values(), ids=SIGHT)
 def test_attention_by_its_definition(options, sees):
     assert_allclose(nn.attention(Q, K, V, **options), loop(Q, K, V, sees, 0 * BIAS), atol=1e-13)
     f = lambda q, k, v, b: nn.attention(q, k, v, bias=b, **options)  # noqa: E731
@@ -88,7 +89,7 @@ def test_attention_of_odd_shapes():
     assert_allclose(nn.attention(Q, K, V, scale=0.0)[0, 0, 0], V[0, 0].mean(0))
 
 
-@pytest.mark.parametrize(
+@together(
     ("options", "error", "words"),
     [
         ({"mask": np.ones((3, 6))}, DtypeError, "mask > 0"),
@@ -167,8 +168,8 @@ def test_norms_by_their_definitions():
     fg.testing.check_grads(lambda x: nn.rms_norm(x), (X,), order=2)
 
 
-@pytest.mark.parametrize("f", [nn.layer_norm, nn.rms_norm, lambda x, **o: nn.group_norm(x, 1, **o)])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-5])
+@together("f", [nn.layer_norm, nn.rms_norm, lambda x, **o: nn.group_norm(x, 1, **o)])
+@together("epsilon", [0.0, 1e-5])
 def test_constant_rows(f, epsilon):
     x = fg.tensor(np.zeros((2, 3)) if f is nn.rms_norm else np.full((2, 3), 2.0))
     g = lambda x: f(x, epsilon=epsilon)  # noqa: E731
@@ -202,8 +203,8 @@ def test_bad_arguments_of_norms():
         nn.layer_norm([1j])
 
 
-@pytest.mark.parametrize("size", [1e-200, 1e-3, 1e5, 1e154, 1e200, 1e307])
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@together("size", [1e-200, 1e-3, 1e5, 1e154, 1e200, 1e307])
+@together("kind", [np.float64, np.float32])
 @pytest.mark.filterwarnings("ignore:overflow")  # of running variances
 def test_normalizations_are_right_at_every_scale(size, kind):
     """Without epsilon nothing changes when all numbers are multiplied; slopes are divided."""

@@ -16,6 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 
 def slow_conv(x, kernel, stride, padding, dilation, groups):
@@ -88,7 +89,7 @@ def test_every_mode_of_convolutions(case: Any) -> None:
         assert_every_mode(lambda x, kernel: fnp.sin(nn.conv(x, kernel, **options)), x, kernel)
 
 
-@pytest.mark.parametrize(("size", "window", "stride"), [*product([4, 5, 7], [1, 2, 3], [1, 2, 3])])
+@together(("size", "window", "stride"), [*product([4, 5, 7], [1, 2, 3], [1, 2, 3])])
 def test_same_has_as_many_places_as_strides_fit(size: int, window: int, stride: int) -> None:
     x, kernel = np.arange(1.0, size + 1).reshape(1, 1, size), np.ones((1, 1, window))
     found = nn.conv(x, kernel, stride=stride, padding="same")
@@ -269,7 +270,7 @@ def test_pooling_keeps_what_it_is_given() -> None:
     assert nn.max_pool(np.ones((0, 2, 4)), (2,)).shape == (0, 2, 2)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: nn.conv(np.ones((1, 2, 5)), np.ones((1, 3, 2))), ShapeError, "x has 2 channels"),
@@ -349,10 +350,8 @@ def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) ->
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "pool", [nn.max_pool, nn.avg_pool, nn.adaptive_max_pool, nn.adaptive_avg_pool]
-)
-@pytest.mark.parametrize("size", [2, np.int64(2), fg.tensor(2)])
+@together("pool", [nn.max_pool, nn.avg_pool, nn.adaptive_max_pool, nn.adaptive_avg_pool])
+@together("size", [2, np.int64(2), fg.tensor(2)])
 def test_a_single_number_for_three_axes_is_refused(pool: Any, size: Any) -> None:
     """An image and a batch of signals both have three axes, so one number is ambiguous."""
     image = np.arange(48.0).reshape(3, 4, 4)

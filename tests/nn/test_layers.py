@@ -14,6 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad._core.pytree_class import is_frozen_dataclass
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, LeafError, ShapeError
+from tests.together import together
 
 KEY = fg.random.key(0)
 RNG = np.random.default_rng(0)
@@ -56,7 +57,7 @@ def test_every_layer_is_tried():
     assert classes == set(MODELS) | STATES
 
 
-@pytest.mark.parametrize(("make", "f"), MODELS.values(), ids=MODELS)
+@together(("make", "f"), MODELS.values(), ids=MODELS)
 def test_every_layer_in_every_mode(make, f):
     model = make(KEY)
     fg.testing.check_layer(model, X, apply=lambda model, x: fnp.sin(f(model, x)))
@@ -65,7 +66,7 @@ def test_every_layer_in_every_mode(make, f):
     assert all(leaf.dtype.kind == "f" for leaf in fg.tree.leaves(model))
 
 
-@pytest.mark.parametrize(("make", "f"), MODELS.values(), ids=MODELS)
+@together(("make", "f"), MODELS.values(), ids=MODELS)
 def test_ensembles(make, f):
     """A vmapped constructor makes several models at once, and vmap applies them."""
     keys = fg.random.split(KEY, 2)
@@ -340,7 +341,7 @@ def append_many(cache, number, row):
     return nn.KVCache(cache.keys, cache.values, number).append(rows, rows).keys[:, :1] + row
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "error", "words"),
     [
         (lambda: nn.Linear(nn.relu), LeafError, r"Linear\.init\(key"),  # type: ignore[arg-type]

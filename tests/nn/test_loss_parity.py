@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
@@ -25,6 +24,7 @@ from tests.nn.loss_parity import (
     numbers,
 )
 from tests.nn.parity import projected
+from tests.together import together
 
 NUMBERS = json.loads(TABLE.read_text("utf-8"))
 FOCAL: Any = {"alpha": 0.25, "gamma": 1.5}
@@ -67,7 +67,7 @@ def test_every_row_is_compared() -> None:
     assert set(NUMBERS) == set(SHAPES) == set(LOSSES)
 
 
-@pytest.mark.parametrize("case", LOSSES)
+@together("case", LOSSES)
 def test_losses_agree_with_other_libraries(case: str) -> None:
     expected, loss = NUMBERS[case], LOSSES[case]
     arrays = fg.tree.map(fg.tensor, numbers(case))
@@ -79,6 +79,6 @@ def test_losses_agree_with_other_libraries(case: str) -> None:
         assert_allclose(projected(array), expected[name], rtol=0, atol=1e-12 * max(size, 1))
 
 
-@pytest.mark.parametrize("case", LOSSES)
+@together("case", LOSSES)
 def test_every_mode(case: str) -> None:
     assert_every_mode(LOSSES[case], *map(fg.tensor, numbers(case).values()))

@@ -323,8 +323,8 @@ def by_paths(logits: Any, labels: list[int], blank: int) -> float:
     return -log(total) if total else inf
 
 
-@pytest.mark.parametrize("blank", [0, 1, 2])
-@pytest.mark.parametrize("times", [0, 1, 3, 4])
+@together("blank", [0, 1, 2])
+@together("times", [0, 1, 3, 4])
 def test_ctc_by_all_paths(blank, times):
     logits = RNG.normal(size=(times, 3))
     for size in range(4):
@@ -375,7 +375,7 @@ def test_alignments_that_are_impossible_are_flat():
 # ---------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (

@@ -10,6 +10,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.together import together
 
 KEY = fg.random.key(0)
 
@@ -130,8 +131,8 @@ def test_truncated_normal_has_its_distribution():
     assert np.abs(cdf - (np.arange(4000) + 0.5) / 4000).max() < 1.63 / sqrt(4000)
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 3, 4), (4, 4), (0, 3)])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@together("shape", [(5, 3), (3, 5), (2, 3, 4), (4, 4), (0, 3)])
+@together("dtype", ["float64", "complex128"])
 def test_orthogonal(shape, dtype):
     matrix = np.asarray(nn.orthogonal(KEY, shape, dtype, scale=2.0))
     assert matrix.shape == shape

@@ -103,7 +103,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
+@together("name", ENDS)
 @together("dtype", ["float16", "float32", "float64"])
 @together("mode", [derivative, forward_derivative])
 def test_limits_at_infinity(name, dtype, mode):
@@ -114,7 +114,7 @@ def test_limits_at_infinity(name, dtype, mode):
             assert_array_equal(mode(f, order)(fg.tensor(x)), np.dtype(dtype).type(limit))
 
 
-@pytest.mark.parametrize("name", ENDS)
+@together("name", ENDS)
 @together("x", [1e3, 1e5, 1e154, 1e300])
 def test_large_arguments_are_at_their_limits(name, x):
     f = FUNCTIONS[name]
@@ -126,7 +126,7 @@ def test_large_arguments_are_at_their_limits(name, x):
         assert_array_equal(forward_derivative(f, 2)(sign * x), second)
 
 
-@pytest.mark.parametrize("x", [-700.0, -100.0, -40.0, 40.0, 100.0, 700.0])
+@together("x", [-700.0, -100.0, -40.0, 40.0, 100.0, 700.0])
 def test_tails_keep_their_digits(x):
     """Tails are exact where 1 - sigmoid(x) would have no correct digit."""
     tail = exp(-abs(x))
@@ -215,7 +215,7 @@ EXTREME = {
 }
 
 
-@pytest.mark.parametrize(("logits", "probabilities"), EXTREME.values(), ids=EXTREME)
+@together(("logits", "probabilities"), EXTREME.values(), ids=EXTREME)
 @together("dtype", ["float32", "float64"])
 def test_softmax_at_the_ends(logits, probabilities, dtype):
     logits = np.array(logits)
@@ -272,7 +272,7 @@ def test_cross_entropy_in_vmap_is_the_loop():
     assert nn.cross_entropy(x[:0], labels[:0]).shape == (0,)
 
 
-@pytest.mark.parametrize(
+@together(
     ("logits", "labels", "error", "text"),
     [
         ((2, 3), [0, 3], ArgumentError, "from 0 to 2, got labels from 0 to 3"),

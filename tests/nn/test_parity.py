@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from tests.nn.parity import SHAPES, TABLE, mask, numbers, padded, projected
+from tests.together import together
 
 RUNNING = nn.BatchStatistics(fg.tensor([0.5] * 3), fg.tensor([2.0] * 3))
 
@@ -83,7 +83,7 @@ LAYERS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", SHAPES)
+@together("case", SHAPES)
 def test_layers_agree_with_pytorch(case: str) -> None:
     expected = json.loads(TABLE.read_text())[case]
     arrays = fg.tree.map(fg.tensor, numbers(case))
@@ -96,9 +96,7 @@ def test_layers_agree_with_pytorch(case: str) -> None:
         assert_allclose(projected(array), expected[name], rtol=0, atol=1e-12 * max(size, 1))
 
 
-@pytest.mark.parametrize(
-    "case", ["layer_norm", "batch_norm", "gru", "heads, masked", "conv", "conv, circular"]
-)
+@together("case", ["layer_norm", "batch_norm", "gru", "heads, masked", "conv", "conv, circular"])
 def test_layers_in_machine_code(case: str) -> None:
     """A value and all gradients in one program, where there is a compiler."""
     arrays, layer = fg.tree.map(fg.tensor, numbers(case)), LAYERS[case]

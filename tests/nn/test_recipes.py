@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TracerError
+from tests.together import together
 
 KEY = fg.random.key(0)
 THREE: Any = 3
@@ -38,7 +39,7 @@ def test_sizes_follow_from_what_goes_in():
     assert_array_equal(fg.tree.leaves(model)[0], fg.tree.leaves(nn.build(recipe, KEY, x))[0])
 
 
-@pytest.mark.parametrize(
+@together(
     ("recipe", "shape", "first"),
     [
         (nn.dense(7), (5, 3), (3, 7)),
@@ -92,7 +93,7 @@ def test_a_summary_counts():
     assert "?" in str(conv)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "error", "words"),
     [
         (lambda: nn.build(nn.dense(3), KEY), ArgumentError, "pass it behind the key"),

@@ -15,6 +15,7 @@ import funcgrad as fg
 from funcgrad import io, nn, random
 from funcgrad.errors import ArgumentError, TreeError
 from tests.nn.parity import TABLE, numbers, projected
+from tests.together import together
 
 KEY = random.key(0)
 RNG = np.random.default_rng(0)
@@ -207,7 +208,7 @@ CASES: dict[str, tuple[Arrays, Any, Callable[[Arrays], Any], Callable[[Any], Any
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@together("name", CASES)
 def test_a_layer_computes_what_the_documentation_of_pytorch_says(name: str) -> None:
     weights, like, reference, call = CASES[name]
     layer = nn.from_torch(weights, like)
@@ -218,7 +219,7 @@ def test_a_layer_computes_what_the_documentation_of_pytorch_says(name: str) -> N
     assert nn.to_torch(layer, like=weights).keys() == weights.keys()
 
 
-@pytest.mark.parametrize("name", CASES)
+@together("name", CASES)
 def test_names_follow_the_tree(name: str) -> None:
     weights, like, reference, call = CASES[name]
     model = nn.Sequential(nn.relu, nn.Residual(like), like)

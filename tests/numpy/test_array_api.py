@@ -9,6 +9,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
+from tests.together import together
 
 INFO = fnp.__array_namespace_info__()
 
@@ -30,7 +31,7 @@ CREATION: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", CREATION)
+@together("name", CREATION)
 def test_functions_that_make_arrays_take_a_device(name: str) -> None:
     function, args = getattr(fnp, name), CREATION[name]
     for device in ("cpu", None):

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import AxisError, ShapeError
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 rng = np.random.default_rng(0)
 
@@ -39,7 +40,7 @@ MATRICES = (
 )
 
 
-@pytest.mark.parametrize(("first", "second"), MATRICES)
+@together(("first", "second"), MATRICES)
 def test_matmul_in_every_shape(first, second):
     assert_every_mode(fnp.matmul, draw(*first), draw(*second))
 
@@ -85,7 +86,7 @@ def test_matrix_repeated_over_a_stack_is_pulled_back_without_a_stack_of_products
 # -------------------------------------------------------------------------------------- relatives
 
 
-@pytest.mark.parametrize(
+@together(
     ("function", "first", "second"),
     [
         (fnp.dot, (2, 3), (2, 3)),
@@ -166,7 +167,7 @@ EXPRESSIONS = (
 )
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda e: f"{e[0]} of {e[1:]}")
+@together("expression", EXPRESSIONS, ids=lambda e: f"{e[0]} of {e[1:]}")
 def test_einsum(expression):
     subscripts, *shapes = expression
     for imaginary in (False, True):
@@ -224,7 +225,7 @@ def test_einsum_follows_a_path():
         np.testing.assert_allclose(result, expected)
 
 
-@pytest.mark.parametrize(
+@together(
     ("subscripts", "shapes", "dtypes"),
     [
         ("ab,a->", ((2, 3), (2,)), "?d"),
@@ -251,7 +252,7 @@ def test_integers_do_not_wrap_around_before_a_float_factor():
     assert fnp.einsum("i,i,i", x, x, np.array([0.5])).item() == 5000
 
 
-@pytest.mark.parametrize(
+@together(
     ("subscripts", "shapes"),
     [
         ("ij->ijj", [(2, 2)]),
@@ -293,8 +294,8 @@ def test_a_diagonal_leaves_the_other_elements_out():
         np.testing.assert_array_equal(fg.grad(loss)(x), [[1.0, 0.0], [0.0, 0.5]])
 
 
-@pytest.mark.parametrize("way", ["eager", "jit", "jit by NumPy", "vmap"])
-@pytest.mark.parametrize(
+@together("way", ["eager", "jit", "jit by NumPy", "vmap"])
+@together(
     "f",
     [
         lambda np, x, y: np.outer(x, y),

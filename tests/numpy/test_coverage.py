@@ -11,6 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import MissingAttributeError
 from funcgrad.numpy.excluded import EXCLUDED, reason_for
 from tests.numpy.coverage import BEGIN, PAGE, table, without_a_word
+from tests.together import together
 
 
 def test_every_callable_of_numpy_is_here_or_excluded_with_a_reason() -> None:
@@ -75,7 +76,7 @@ def test_nothing_is_both() -> None:
     assert [name for name in EXCLUDED if name in fnp.__all__] == []
 
 
-@pytest.mark.parametrize("name", sorted(EXCLUDED))
+@together("name", sorted(EXCLUDED))
 def test_an_excluded_name_says_why(name: str) -> None:
     with pytest.raises(MissingAttributeError) as caught:
         getattr(fnp, name)

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DegenerateError, DifferentiationError, MatrixError
+from tests.together import together
 
 RNG = np.random.default_rng(0)
 
@@ -103,7 +104,7 @@ def test_the_error_is_one_of_linear_algebra_and_of_derivatives() -> None:
             fg.grad(f)(EQUAL)
 
 
-@pytest.mark.parametrize("x", [DISTINCT, EQUAL, COMPLEX, COMPLEX_EQUAL, np.eye(4), 0 * DISTINCT])
+@together("x", [DISTINCT, EQUAL, COMPLEX, COMPLEX_EQUAL, np.eye(4), 0 * DISTINCT])
 def test_sums_of_functions_of_eigenvalues_have_the_gradient_of_a_matrix_function(x: Any) -> None:
     w, v = np.linalg.eigh(x)
     expected = v @ np.diag(np.cos(w)) @ np.conj(v.T)

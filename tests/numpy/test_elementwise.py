@@ -29,7 +29,7 @@ def test_aliases_are_the_same_functions():
         assert getattr(fnp, alias) is getattr(fnp, name)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.add([1.0] * 2, [1.0] * 3), ShapeError, r"add\(float64\[2\], float64\[3\]\)"),

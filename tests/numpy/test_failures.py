@@ -16,6 +16,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DegenerateError, MatrixError
 from funcgrad.scipy import linalg as scipy_linalg
+from tests.together import together
 
 NUMPY, SCIPY = fnp.linalg, scipy_linalg
 RNG = np.random.default_rng(5)
@@ -199,14 +200,8 @@ CASES: dict[Any, list[Case]] = {
     SCIPY.tanm: [_(plain(SCIPY.tanm), INFINITE, 0, False)],
     SCIPY.tanhm: [_(plain(SCIPY.tanhm), INFINITE, 0, False)],
 }
-LONG = (SCIPY.fractional_matrix_power, SCIPY.logm)
-"""Functions whose second derivatives take seconds."""
 ALL = [
-    pytest.param(
-        case,
-        id=f"{function.__module__.split('.')[1]}.{function.__name__}-{number}",
-        marks=[pytest.mark.slow] if function in LONG else [],
-    )
+    pytest.param(case, id=f"{function.__module__.split('.')[1]}.{function.__name__}-{number}")
     for function, cases in CASES.items()
     for number, case in enumerate(cases)
 ]
@@ -224,9 +219,7 @@ def test_every_function_with_the_keyword_has_a_case() -> None:
     assert set(discovered()) == set(CASES)
 
 
-@pytest.mark.parametrize(
-    "function", list(discovered()), ids=lambda f: f"{f.__module__}.{f.__name__}"
-)
+@together("function", list(discovered()), ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_another_word_is_refused(function: Any) -> None:
     required = [
         p
@@ -313,7 +306,7 @@ def is_refused(f: Callable[[Any], Any], a: Any) -> bool:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL)
 def test_nan_is_for_the_bad_matrix_alone_in_every_mode(case: Case) -> None:
     bad = GOOD.copy()
     bad[PLACE] = case.bad
@@ -336,7 +329,7 @@ def test_nan_is_for_the_bad_matrix_alone_in_every_mode(case: Case) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("case", ALL)
+@together("case", ALL)
 def test_the_results_of_stacks_and_of_one_matrix_are_nan(case: Case) -> None:
     if case.fails:
         return

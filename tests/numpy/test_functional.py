@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, FunctionError, ShapeError
+from tests.together import together
 
 NO_FUNCTION: Any = 3
 MATRIX = np.array([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]])
@@ -22,7 +23,7 @@ def total(x: Any, y: Any) -> Any:
     return (x * y).sum()
 
 
-@pytest.mark.parametrize(
+@together(
     "call",
     [
         lambda space: space.vectorize(larger)(MATRIX, 3.5),
@@ -64,7 +65,7 @@ def test_a_vectorized_function_keeps_its_name_and_words() -> None:
     assert fnp.vectorize(larger, doc="Mine.").__doc__ == "Mine."
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.vectorize(larger, signature="(n)->"), ArgumentError, "a signature is written"),

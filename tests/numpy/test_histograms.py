@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TracerError
+from tests.together import together
 
 ELEMENTS = np.array([0.3, 1.2, 2.9, 1.7])
 WEIGHTS = np.array([1.0, 2.0, 0.5, 4.0])
@@ -66,7 +67,7 @@ def test_membership_is_asked_of_batches_too() -> None:
     np.testing.assert_array_equal(shared, [[False, False], [True, True]])
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.bincount([0.5]), DtypeError, "x has to be of integers"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError, TracerError
+from tests.together import together
 
 SHAPES = st.lists(st.sampled_from([2, 3, 1, 0]), max_size=4).map(tuple)
 
@@ -200,8 +201,8 @@ def test_all_that_attain_an_extremum_share_its_gradient(name: str, best: float) 
     np.testing.assert_allclose(np.asarray(gu), [1 / 3, 0.0, 1 / 3, 0.0])
 
 
-@pytest.mark.parametrize("name", UPDATES)
-@pytest.mark.parametrize("flags", [(0, 0, 0), (0, None, None), (None, 0, None), (None, None, 0)])
+@together("name", UPDATES)
+@together("flags", [(0, 0, 0), (0, None, None), (None, 0, None), (None, None, 0)])
 def test_updates_batch_over_arrays_values_and_indices(name: str, flags: tuple[Any, ...]) -> None:
     rng = np.random.default_rng(4)
     x, u = rng.uniform(0.5, 2, (5, 3, 2)), rng.uniform(0.5, 2, (5, 4, 2))
@@ -221,7 +222,7 @@ def test_updates_batch_over_arrays_values_and_indices(name: str, flags: tuple[An
             np.testing.assert_allclose(np.asarray(batched)[example], np.asarray(single), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@together(
     "choose",
     [
         lambda x, i: x[i],
@@ -244,7 +245,7 @@ def test_batched_indices_are_a_loop(choose: Callable[[Any, Any], Any]) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@together(
     ("key", "error", "words"),
     [
         (3, AxisError, ["index 3", "axis 0", "size 3", "(3, 4)"]),
@@ -325,7 +326,7 @@ def test_positions_convert_in_both_directions() -> None:
         fnp.unravel_index(6, (2, 3))
 
 
-@pytest.mark.parametrize("key", [[0.5], 1.5, "a", {0}, np.ones(2, bool), ([0], {1})])
+@together("key", [[0.5], 1.5, "a", {0}, np.ones(2, bool), ([0], {1})])
 def test_what_is_no_index_is_caught_as_numpys_is(key: Any) -> None:
     with pytest.raises(IndexError) as caught:
         fg.tensor(np.zeros((3, 4)))[key]
@@ -340,9 +341,9 @@ def test_powers_of_small_integers_do_not_lose_their_product() -> None:
     assert x.dtype == "int8"
 
 
-@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
-@pytest.mark.parametrize("char", "bBhlL")
-@pytest.mark.parametrize("size", [1, 5, 300])
+@together("mode", ["raise", "wrap", "clip"])
+@together("char", "bBhlL")
+@together("size", [1, 5, 300])
 def test_positions_of_small_integers_choose_from_long_axes(mode: Any, char: str, size: int) -> None:
     x, places = np.arange(size), np.array([0, 100, 127, 4], char)
     if mode == "raise":
@@ -362,8 +363,8 @@ def test_small_integers_name_places_on_long_axes_in_insert_and_delete(char: str)
     np.testing.assert_array_equal(np.asarray(fnp.delete(x, places)), np.delete(x, wide))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (1, 1, 2), (1, 3)])
-@pytest.mark.parametrize("obj", [0, [0], [0, 1], slice(0, 2)])
+@together("shape", [(1, 1), (1, 1, 1), (1, 1, 2), (1, 3)])
+@together("obj", [0, [0], [0, 1], slice(0, 2)])
 def test_inserted_values_may_have_more_axes_of_one_element(
     shape: tuple[int, ...], obj: Any
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DlpackError, DtypeError, FuncgradError, LeafError, TracerError
+from tests.together import together
 
 READ: Any = np.from_dlpack  # NumPy's stubs know of capsules of one kind alone
 NUMBERS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -26,7 +27,7 @@ class Old:
         return self.array.__dlpack_device__()
 
 
-@pytest.mark.parametrize("dtype", "?bhilBHILefdFD")
+@together("dtype", "?bhilBHILefdFD")
 def test_numpy_reads_a_tensor(dtype: str) -> None:
     t = fg.tensor(NUMBERS.astype(dtype))
     array = READ(t)
@@ -64,8 +65,8 @@ CONSUMERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("consumer", CONSUMERS)
-@pytest.mark.parametrize("view", [lambda t: t, lambda t: t.T[::-1], lambda t: t[0, 0]])
+@together("consumer", CONSUMERS)
+@together("view", [lambda t: t, lambda t: t.T[::-1], lambda t: t[0, 0]])
 def test_who_writes_to_what_dlpack_hands_out_writes_to_a_copy(consumer: str, view: Any) -> None:
     t = fg.tensor(NUMBERS)
     array = READ(CONSUMERS[consumer](view(t)))

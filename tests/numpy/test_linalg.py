@@ -17,6 +17,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError, MatrixError, MatrixShapeError, ShapeError
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.standard_normal((3, 3)) + 2 * np.eye(3)
@@ -39,7 +40,7 @@ def cofactor(x: Any, i: int, j: int) -> Any:
 # ------------------------------------------------------------------------------- determinants
 
 
-@pytest.mark.parametrize(
+@together(
     "x",
     [
         SQUARE,
@@ -182,8 +183,8 @@ def test_a_posterior_of_gaussians_differentiates_twice_in_every_way() -> None:
 # -------------------------------------------------------------------------------------- Cholesky
 
 
-@pytest.mark.parametrize("upper", [False, True])
-@pytest.mark.parametrize("x", [positive(SQUARE), positive(STACK), positive(COMPLEX)], ids=str)
+@together("upper", [False, True])
+@together("x", [positive(SQUARE), positive(STACK), positive(COMPLEX)], ids=str)
 def test_gradients_of_cholesky_factors_are_hermitian(x: Any, upper: bool) -> None:
     def f(x: Any) -> Any:
         factor = fnp.linalg.cholesky(x, upper=upper)
@@ -288,7 +289,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@together("what", REFUSED)
 def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):

@@ -9,6 +9,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError
+from tests.together import together
 
 A, B, V = (2, 3), (2, 3, 4), (5,)
 
@@ -16,7 +17,7 @@ A, B, V = (2, 3), (2, 3, 4), (5,)
 Call = Callable[..., Any]
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "error", "words"),
     [
         (lambda x: fnp.reshape(x, (4, 2)), ShapeError, ["6 elements", "(2, 3)", "(4, 2)"]),

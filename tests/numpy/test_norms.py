@@ -18,27 +18,28 @@ from funcgrad.errors import (
     MissingOptionError,
     ShapeError,
 )
+from tests.together import together
 
 RNG = np.random.default_rng(4)
 X = RNG.standard_normal((3, 3)) + np.eye(3)
 ORDERS = (None, 1, 2, 3, 0.5, 1.5, -1, -2, np.inf, -np.inf)
 
 
-@pytest.mark.parametrize("ord", ORDERS)
+@together("ord", ORDERS)
 def test_vector_norms_differentiate_twice(ord: Any) -> None:
     fg.testing.check_grads(lambda x: fnp.linalg.norm(x, ord, axis=1), (X,), order=2)
     z = X + 1j * X[::-1] ** 2
     fg.testing.check_grads(lambda x: fnp.linalg.norm(x, ord, axis=0), (z,), order=1)
 
 
-@pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
+@together("ord", ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
 def test_matrix_norms_differentiate_twice(ord: Any) -> None:
     fg.testing.check_grads(lambda x: fnp.linalg.norm(x, ord), (X,), order=2)
     stack = np.stack([X, X.T * 2])
     fg.testing.check_grads(lambda x: fnp.linalg.matrix_norm(x, ord=ord), (stack,), order=1)
 
 
-@pytest.mark.parametrize("ord", [None, 1, 2, 3, 0.5, -1, np.inf, -np.inf, 0])
+@together("ord", [None, 1, 2, 3, 0.5, -1, np.inf, -np.inf, 0])
 def test_the_origin_is_flat(ord: Any) -> None:
     f = lambda x: fnp.linalg.norm(x, ord)  # noqa: E731 - three uses
     zero = np.zeros(3)
@@ -62,8 +63,8 @@ def test_the_square_of_a_norm_has_the_gradient_of_the_sum_of_squares() -> None:
         assert_allclose(fg.grad(lambda x: fnp.linalg.norm(x) ** 2)(x), 2 * x, rtol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e-140, 1.0, 1e150, 1e300])
-@pytest.mark.parametrize("weight", [0.0, 1e-200, -1.0, 1e200])
+@together("scale", [1e-320, 1e-200, 1e-140, 1.0, 1e150, 1e300])
+@together("weight", [0.0, 1e-200, -1.0, 1e200])
 def test_gradients_of_weighted_norms_at_the_ends_of_the_range(weight: float, scale: float) -> None:
     """The quotient of weight and length may be infinite or NaN where the gradient is finite."""
     x = np.array([3.0, 4.0]) * scale
@@ -82,8 +83,8 @@ def test_at_the_origin_sums_of_squares_are_curved_and_norms_count_as_flat() -> N
             assert_allclose(transformed(np.zeros(2)), curvature * np.eye(2))
 
 
-@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e-310, 1e300])
-@pytest.mark.parametrize("ord", [None, 2, 3, 1.5, "fro", "nuc"])
+@together("scale", [1e200, 1e-200, 1e-310, 1e300])
+@together("ord", [None, 2, 3, 1.5, "fro", "nuc"])
 def test_norms_at_the_ends_of_the_range(ord: Any, scale: float) -> None:
     x = np.array([[3.0, 1.0], [4.0, 2.0]]) if isinstance(ord, str) else np.array([3.0, 4.0, -1.0])
     f = lambda x: fnp.linalg.norm(x, ord)  # noqa: E731 - three uses
@@ -94,9 +95,9 @@ def test_norms_at_the_ends_of_the_range(ord: Any, scale: float) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("mode", ["warn", "ignore", "raise"])
-@pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
+@together("staged", [False, True])
+@together("mode", ["warn", "ignore", "raise"])
+@together("scale", [1.0, 1e200, 1e-200])
 def test_errors_on_the_way_to_a_norm_are_nobodys(scale: float, mode: Any, staged: bool) -> None:
     x = scale * np.array([3.0, 4.0])
     f = fg.value_and_grad(fnp.linalg.norm)
@@ -108,8 +109,8 @@ def test_errors_on_the_way_to_a_norm_are_nobodys(scale: float, mode: Any, staged
     assert_allclose(gradient, [0.6, 0.8], rtol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
-@pytest.mark.parametrize("shape", [(2,), (1, 2), (3, 2)])
+@together("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+@together("shape", [(2,), (1, 2), (3, 2)])
 def test_norms_have_their_digits_around_where_squares_lose_them(
     shape: tuple[int, ...], dtype: Any
 ) -> None:
@@ -136,7 +137,7 @@ def test_euler_holds_of_norms(seed: int, scale: float, n: int) -> None:
         assert_allclose(np.asarray(g) @ x, value, rtol=1e-11)
 
 
-@pytest.mark.parametrize("p", [None, 2, -2, 1, -1, np.inf, -np.inf, "fro", "nuc"])
+@together("p", [None, 2, -2, 1, -1, np.inf, -np.inf, "fro", "nuc"])
 def test_condition_numbers(p: Any) -> None:
     assert_allclose(fnp.linalg.cond(X, p), np.linalg.cond(X, p), rtol=1e-12)
     fg.testing.check_grads(lambda x: fnp.linalg.cond(x, p), (X,), order=1)
@@ -157,7 +158,7 @@ def test_ranks_have_no_derivative() -> None:
     assert_array_equal(fg.vmap(fnp.linalg.matrix_rank)(np.stack([low, X])), [1, 3])
 
 
-@pytest.mark.parametrize("n", [-3, -1, 0, 1, 2, 7])
+@together("n", [-3, -1, 0, 1, 2, 7])
 def test_powers_of_matrices_are_products(n: int) -> None:
     f = lambda x: fnp.linalg.matrix_power(x, n)  # noqa: E731 - two uses
     assert_allclose(f(X), np.linalg.matrix_power(X, n), rtol=1e-9)
@@ -241,10 +242,8 @@ def test_any_eigenvalues_and_vectors_make_the_matrix_in_derivatives_too(x: Any) 
     assert_allclose(fg.vmap(lambda x: fnp.linalg.eigvals(x))(batch)[0].sum(), np.trace(x))
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [("l", "D"), ("f", "F"), ("d", "D"), ("F", "F"), ("D", "D")]
-)
-@pytest.mark.parametrize("of_namespace", [fnp.linalg, fg.scipy.linalg, np.linalg], ids=str)
+@together(("given", "expected"), [("l", "D"), ("f", "F"), ("d", "D"), ("F", "F"), ("D", "D")])
+@together("of_namespace", [fnp.linalg, fg.scipy.linalg, np.linalg], ids=str)
 def test_eigenvalues_are_complex_in_every_mode(
     given: str, expected: str, of_namespace: Any
 ) -> None:
@@ -354,7 +353,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@together("what", REFUSED)
 def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):

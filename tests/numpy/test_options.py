@@ -7,6 +7,7 @@ import pytest
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, AxisError, DtypeError, FunctionError, ShapeError
+from tests.together import together
 
 NUMBERS = np.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]])
 WINDOWS = fnp.lib.stride_tricks.sliding_window_view
@@ -27,7 +28,7 @@ def test_weights_of_quantiles(name: str) -> None:
         function(NUMBERS, 0.5, axis=1, weights=np.ones(2), **inverted)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.ravel_multi_index(([-1],), (2,)), AxisError, "must not be negative"),

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DegenerateError, MatrixError, MatrixShapeError
+from tests.together import together
 
 RNG = np.random.default_rng(3)
 TALL = RNG.standard_normal((4, 3))
@@ -33,8 +34,8 @@ def reconstruct(x: Any, full: bool = False) -> Any:
     return (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize(
+@together("full", [False, True])
+@together(
     "x", [TALL, TALL.T, TALL[:3], COMPLEX, np.conj(COMPLEX.T), np.diag([2.0, 1.0, 0.0])], ids=str
 )
 def test_the_factors_make_the_matrix_in_derivatives_too(x: Any, full: bool) -> None:
@@ -142,7 +143,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@together("what", REFUSED)
 def test_what_is_not_determined_is_refused(what: str) -> None:
     f, x, message = REFUSED[what]
     with pytest.raises(DegenerateError, match=message):

@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError, TracerError
+from tests.together import together
 
 PLACES = np.array([-1.5, -0.5, 0.0, 0.5, 2.0])
 SAMPLES = np.array([1.0, -0.3, 0.2, 0.9, 3.1])
@@ -84,7 +85,7 @@ def test_a_batch_has_no_leading_zeros_to_look_at() -> None:
     np.testing.assert_array_equal(found, [[1.0, 2.0, 1.0]] * 2)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.polyval(1.0, 2.0), ShapeError, "coefficients need an axis"),

@@ -9,6 +9,7 @@ from funcgrad._primitives.stein_equation import stein
 from funcgrad.errors import DegenerateError
 from funcgrad.scipy import linalg
 from funcgrad.testing import check_grads
+from tests.together import together
 
 SHAPES = [(4, 4), (6, 4), (4, 6)]
 
@@ -29,9 +30,9 @@ def projection(q):
     return q @ q.mT.conj()
 
 
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("values", [(3.0, 2.0, 1.0, 0.5), (2.0, 2.0, 1.0, 1.0)], ids=str)
+@together("is_complex", [False, True])
+@together("shape", SHAPES, ids=str)
+@together("values", [(3.0, 2.0, 1.0, 0.5), (2.0, 2.0, 1.0, 1.0)], ids=str)
 def test_what_is_cut_off_has_its_part_in_derivatives(shape, values, is_complex):
     a = matrix(shape, values, is_complex)
     b = np.random.default_rng(1).normal(size=(shape[0], 2))

@@ -10,6 +10,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import AxisError, ShapeError
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 
 def test_half_precision_means_are_computed_in_single():
@@ -19,7 +20,7 @@ def test_half_precision_means_are_computed_in_single():
     assert fnp.var(x).item() == 0.0
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.sum([[1.0]], axis=2), AxisError, "sum: axis 2"),
@@ -71,7 +72,7 @@ REDUCTIONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
+@together("name", REDUCTIONS)
 def test_every_mode(name):
     x = np.random.default_rng(3).uniform(0.5, 2.0, (2, 3, 4))
     for axes in ({"axis": (2, 0)}, {"axis": -2, "keepdims": True}):
@@ -83,7 +84,7 @@ def test_complex_variance_differentiates(f):
     fg.testing.check_grads(f, (np.array([1 + 2j, 3 - 1j, -2j]),), order=1)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "var", "std", "logsumexp"])
+@together("name", ["sum", "mean", "prod", "max", "var", "std", "logsumexp"])
 def test_single_precision_gradients(name):
     x = np.array([1.0, 2.0, 3.0], np.float32)
     assert fg.grad(getattr(fnp, name))(x).dtype == np.float32
@@ -156,7 +157,7 @@ def test_deviation_of_equal_numbers_has_no_slope():
         assert np.all(np.isfinite(np.asarray(fg.hessian(fnp.std)(x))))
 
 
-@pytest.mark.parametrize(
+@together(
     ("x", "value", "gradient"),
     [
         ([0.0, 0.0], np.log(2), [0.5, 0.5]),
@@ -200,8 +201,8 @@ def test_differences_of_wrong_arguments():
 # ------------------------------------------------------------------------------------- statistics
 
 
-@pytest.mark.parametrize("correction", [0, 1])
-@pytest.mark.parametrize("x", [np.ones(3), np.zeros(2), np.full(4, 1e8), np.full((2, 3), 0.1)])
+@together("correction", [0, 1])
+@together("x", [np.ones(3), np.zeros(2), np.full(4, 1e8), np.full((2, 3), 0.1)])
 def test_the_deviation_of_equal_numbers_has_no_curvature(x, correction):
     def deviation(x):
         return fnp.std(x, correction=correction)
@@ -223,7 +224,7 @@ def test_derivatives_of_numbers_that_are_nearly_equal_keep_their_digits():
             np.testing.assert_allclose(fg.hessian(f)(apart + far), expected, atol=1e-14 * size)
 
 
-@pytest.mark.parametrize("order", sorted(set(permutations((1e200, 1e200, 0.0, 0.0)))))
+@together("order", sorted(set(permutations((1e200, 1e200, 0.0, 0.0)))))
 def test_the_product_of_others_does_not_overflow_beside_zeros(order):
     x = np.array(order)
     derivatives = [

@@ -8,12 +8,13 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.together import together
 
 PLACES = np.array([1.0, 2.0, 4.0])
 HEIGHTS = np.array([3.0, 2.0, -6.0])
 
 
-@pytest.mark.parametrize(
+@together(
     ("x", "slope"), [(0.0, 0.0), (1.0, -1.0), (2.0, -4.0), (3.0, -4.0), (4.0, 0.0), (5.0, 0.0)]
 )
 def test_the_slope_at_a_sample_is_that_to_its_right(x: float, slope: float) -> None:
@@ -48,7 +49,7 @@ def test_whole_periods_are_counted() -> None:
     np.testing.assert_array_equal(turns, [0.0, -1.0, -2.0, -1.0])
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fnp.interp([], [], [1.0]), ShapeError, "xp and fp have to be sequences"),

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError, TracerError
+from tests.together import together
 
 NUMBERS = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan])
 ARRAYS = hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=5), elements=NUMBERS)
@@ -151,9 +152,9 @@ LONG_KINDS = {
 }
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("kind", LONG_KINDS)
+@together("descending", [False, True])
+@together("axis", [0, 1])
+@together("kind", LONG_KINDS)
 def test_long_orders_are_stable_and_so_are_derivatives(
     kind: str, axis: int, descending: bool
 ) -> None:

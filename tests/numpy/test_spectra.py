@@ -24,6 +24,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DegenerateError, MatrixError
 from funcgrad.scipy import linalg
+from tests.together import together
 
 GAPS = (0.0, 1e-15, 1e-12, 1e-8, 1e-4, 1.0)
 MARGIN = 300.0
@@ -217,7 +218,7 @@ HOMOGENEOUS: dict[str, tuple[float, Any, Function]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOMOGENEOUS)
+@together("name", HOMOGENEOUS)
 def test_derivatives_scale_as_functions_do(name: str) -> None:
     degree, x, f = HOMOGENEOUS[name]
     e = numbers(5, x.shape, 1j if np.iscomplexobj(x) else 0)
@@ -313,7 +314,7 @@ def spectral(x: Any) -> Any:
     return fnp.sum(v @ (v.mT * B[:, None]) * SQUARE)
 
 
-@pytest.mark.parametrize("name", STACKED)
+@together("name", STACKED)
 def test_stacks_of_stacks_are_many_matrices(name: str) -> None:
     f = STACKED[name]
     x = numbers(3, (2, 1, 3, 3)) + np.diag([3.0, 5.0, 8.0])

@@ -187,7 +187,7 @@ SQUARED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("matrix", SQUARED)
+@together("matrix", SQUARED)
 def test_the_squares_have_a_constant_hessian(matrix: str) -> None:
     x = SQUARED[matrix]
     for values in (fnp.linalg.svdvals, lambda x: fnp.linalg.svd(x, compute_uv=False)):

@@ -12,6 +12,7 @@ from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
 from tests.optim.subjects import RULES
+from tests.together import together
 
 PARAMS = {"w": fg.tensor([1.0, -2.0]), "b": fg.tensor(0.5)}
 
@@ -29,7 +30,7 @@ def scaled_by_value(factor):
     return optim.Optimizer(lambda params: None, update, takes=("value",))
 
 
-@pytest.mark.parametrize("name", RULES)
+@together("name", RULES)
 def test_an_optimizer_pickles(name):
     optimizer = getattr(optim, name)(halved)
     again = pickle.loads(pickle.dumps(optimizer))
@@ -40,7 +41,7 @@ def test_an_optimizer_pickles(name):
     assert pytrees.structure(first) == pytrees.structure(pickle.loads(pickle.dumps(second)))
 
 
-@pytest.mark.parametrize("name", RULES)
+@together("name", RULES)
 def test_a_state_holds_the_rate(name):
     optimizer = getattr(optim, name)(halved)
     params, state = PARAMS, optimizer.init(PARAMS)

@@ -15,6 +15,7 @@ from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, TreeError
 from tests.optim.subjects import CHANGES, FUNCTIONS, OTHERS, RULES, WRAPPED, named
+from tests.together import together
 
 PARAMS: dict[str, Any] = {
     "w": fg.tensor([[1.0, -2.0], [0.5, 3.0]]),
@@ -102,7 +103,7 @@ def test_steps_are_one_in_every_mode(name):
 
 
 @every
-@pytest.mark.parametrize("dtype", ["float16", "complex64"])
+@together("dtype", ["float16", "complex64"])
 def test_dtypes_stay(name, dtype):
     optimizer = SUBJECTS[name]
     turn = 1 - 0.5j if dtype.startswith("complex") else 1
@@ -152,7 +153,7 @@ def test_what_is_wrapped_is_an_optimizer():
             WRAPPED[name](0.1)
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@together("name", WRAPPED)
 def test_named_arguments_reach_the_inside(name):
     inner = optim.chain(optim.sgd(0.1), optim.reduce_on_plateau(0.5, patience=1))
     optimizer = WRAPPED[name](inner)

@@ -11,6 +11,7 @@ import funcgrad as fg
 from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from tests.together import together
 
 PARAMS: dict[str, Any] = {
     "w": fg.tensor([[3.0, 4.0], [0.0, 1.0]]),
@@ -33,7 +34,7 @@ def changed(change, grads, params=None):
     return change.update(grads, None, grads if params is None else params)[0]
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@together("name", CHANGES)
 def test_a_change_is_a_value(name):
     change = CHANGES[name]
     direct = changed(change, PARAMS)
@@ -52,8 +53,8 @@ def test_a_change_is_a_value(name):
         change.update(PARAMS, PARAMS, PARAMS)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", CLIPS)
-@pytest.mark.parametrize("extreme", [0.0, 5e-324, 1e308, np.inf])
+@together("name", CLIPS)
+@together("extreme", [0.0, 5e-324, 1e308, np.inf])
 def test_clipping_makes_no_nan(name, extreme):
     grads = {
         "w": fg.tensor([[extreme, -extreme], [1.0, extreme]]),

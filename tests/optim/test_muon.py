@@ -13,6 +13,7 @@ from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.optim import MuonDimensionNumbers
 from funcgrad.optim.orthogonalization import PRECONDITIONINGS, orthogonalized
+from tests.together import together
 
 RANDOM = np.random.default_rng(0)
 EXACT = (15 / 8, -10 / 8, 3 / 8)
@@ -28,9 +29,9 @@ def polar(matrix):
     return u @ v
 
 
-@pytest.mark.parametrize("preconditioning", PRECONDITIONINGS)
-@pytest.mark.parametrize("shape", [(3, 3), (5, 2), (2, 4), (2, 3, 4)])
-@pytest.mark.parametrize("is_complex", [False, True])
+@together("preconditioning", PRECONDITIONINGS)
+@together("shape", [(3, 3), (5, 2), (2, 4), (2, 3, 4)])
+@together("is_complex", [False, True])
 def test_the_iteration_finds_the_polar_factor(preconditioning, shape, is_complex):
     matrix = RANDOM.normal(size=shape) + (1j * RANDOM.normal(size=shape) if is_complex else 0)
     found = orthogonalized(fg.tensor(matrix), (EXACT,) * 25, preconditioning)
@@ -41,8 +42,8 @@ def test_the_iteration_finds_the_polar_factor(preconditioning, shape, is_complex
     assert_allclose(product, np.broadcast_to(np.eye(min(shape[-2:])), product.shape), atol=1e-8)
 
 
-@pytest.mark.parametrize("preconditioning", PRECONDITIONINGS)
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 2, 3), (2, 3)])
+@together("preconditioning", PRECONDITIONINGS)
+@together("shape", [(0, 3), (3, 0), (0, 2, 3), (2, 3)])
 def test_empty_and_zero_matrices_stay(preconditioning, shape):
     zeros = fg.tensor(np.zeros(shape))
     numbers = MuonDimensionNumbers(-2, -1)

@@ -178,7 +178,7 @@ def test_bad_learning_rates(make, rate):
         make(rate)
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "options"),
     [
         ("sgd", {"momentum": 1.0}),

@@ -15,6 +15,7 @@ import funcgrad as fg
 from funcgrad import optim
 from funcgrad._core import pytrees
 from tests.optim.subjects import RULES as OPTIMIZERS
+from tests.together import together
 
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -112,7 +113,7 @@ def test_staged_steps_are_the_same(make, options, dtype):
         assert_allclose(np.asarray(second), np.asarray(first), rtol=8 * precision, atol=1e-300)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@together("name", OPTIMIZERS)
 def test_parameters_keep_half_precision_and_states_do_not(name):
     optimizer = OPTIMIZERS[name](1e-3)
     params = {"w": fg.tensor([1.0, 2.0], "float16")}

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
@@ -12,6 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad import optim
 from funcgrad.optim import schedules
 from tests.optim.golden import CASES, COUNTS, STEPS, TABLE, gradients, start, value
+from tests.together import together
 
 NUMBERS = json.loads(TABLE.read_text("utf-8"))
 
@@ -105,7 +105,7 @@ def numbers(params):
     return np.concatenate([flat.real, flat.imag]) if np.iscomplexobj(flat) else flat
 
 
-@pytest.mark.parametrize("row", ROWS)
+@together("row", ROWS)
 def test_fifty_steps(row):
     _, case, kind = row.split()
     found, _ = ran(optimizer_of(case), kind)
@@ -119,7 +119,7 @@ def test_the_mean_of_parameters_is_that_of_ema():
     assert_allclose(numbers(state.average), NUMBERS["mean sgd real"], rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@together("name", SCHEDULES)
 def test_schedules(name):
     rates = [SCHEDULES[name](count).item() for count in COUNTS]
     assert_allclose(rates, NUMBERS[f"schedule {name} -"], rtol=1e-12, atol=1e-15)

@@ -17,6 +17,7 @@ from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, Tr
 from funcgrad.optim import projections as p
 from tests.every_mode import assert_every_mode
 from tests.optim.golden import PROJECTED, PROJECTIONS, TABLE
+from tests.together import together
 
 BALLS = {
     "l1_ball": (p.l1_ball, 1),
@@ -123,7 +124,7 @@ def test_low_precision_is_that_of_the_result(name):
         assert_allclose(found, expected, rtol=tolerance, atol=tolerance * 1e-3)
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
+@together("unit", [1e-300, 1e-200, 1e200, 1e300])
 @every
 def test_scale_is_no_edge(name, unit):
     project = EVERY[name]
@@ -201,7 +202,7 @@ def test_empty_trees():
             p.simplex(tree)
 
 
-@pytest.mark.parametrize("case", PROJECTIONS)
+@together("case", PROJECTIONS)
 def test_optax_has_these_numbers(case):
     name, options = PROJECTIONS[case]
     tree = [fg.tensor(x) for x in PROJECTED]
@@ -234,7 +235,7 @@ def test_descent_with_constraints():
     assert_allclose(slopes, np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]]) / 2, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: p.simplex(X, -1.0), ArgumentError, r"projections\.simplex: scale has to be at le"),

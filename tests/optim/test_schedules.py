@@ -12,6 +12,7 @@ import funcgrad as fg
 from funcgrad import optim
 from funcgrad.errors import ArgumentError, FunctionError, MissingPackageError
 from funcgrad.optim import schedules
+from tests.together import together
 
 ALL: dict[str, Any] = {
     "constant": schedules.constant(0.5, warmup=3),
@@ -32,7 +33,7 @@ def test_all_are_here():
     assert {*ALL, "plot"} == set(schedules.__all__)
 
 
-@pytest.mark.parametrize("name", ALL)
+@together("name", ALL)
 def test_a_schedule_is_a_value(name):
     schedule = ALL[name]
     counts = np.arange(12)
@@ -81,7 +82,7 @@ def test_bad_schedules():
         schedules.piecewise(1.0, [(2, 0.5)])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "fields"),
     [
         ("constant", {"start": -0.1}),

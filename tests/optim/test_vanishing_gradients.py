@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import optim
 from tests.optim.subjects import CHANGES, RULES, WRAPPED, named
+from tests.together import together
 
 
 def _of_adam(wrap: Callable[..., Any]) -> Any:
@@ -35,7 +35,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 STEPS = 6
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@together("name", OPTIMIZERS)
 def test_steps_have_derivatives_where_a_gradient_is_zero(name: str) -> None:
     optimizer = OPTIMIZERS[name]()
     start = {"w": fg.tensor([[1.0, 2.0], [0.5, -1.0]]), "b": fg.tensor([0.0, 0.0])}
@@ -55,8 +55,8 @@ def test_steps_have_derivatives_where_a_gradient_is_zero(name: str) -> None:
         assert_allclose(slope, expected, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [optim.adam, optim.adamw, optim.nadam, optim.radam, optim.lamb])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@together("make", [optim.adam, optim.adamw, optim.nadam, optim.radam, optim.lamb])
+@together("dtype", ["float32", "float64"])
 def test_a_step_by_its_gradient_at_zero(make: Any, dtype: str) -> None:
     optimizer = make(0.1, eps=1e-3)
 

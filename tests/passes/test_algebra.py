@@ -14,6 +14,7 @@ from funcgrad._primitives.elementwise import add, multiply
 from funcgrad._programs.program import Program
 from tests.passes.expressions import inputs, run, steps
 from tests.subjects import assert_bits
+from tests.together import together
 
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.1, -0.7, 3.0, np.inf, -np.inf, np.nan)
 
@@ -56,8 +57,8 @@ def improved(f: Callable[..., Any], *args: Any) -> list[str]:
 # ------------------------------------------------------------------- reductions of single elements
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex128])
-@pytest.mark.parametrize(
+@together("dtype", [np.float16, np.float32, np.float64, np.complex128])
+@together(
     ("f", "wanted"),
     [
         (lambda x: fnp.sum(x, axis=()), "add"),  # of 0.0, for the sign of a zero
@@ -99,13 +100,13 @@ NEGATIONS: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize(("f", "wanted"), NEGATIONS.values(), ids=NEGATIONS)
+@together("dtype", [np.float16, np.float32, np.float64])
+@together(("f", "wanted"), NEGATIONS.values(), ids=NEGATIONS)
 def test_negations_are_absorbed(f: Any, wanted: str, dtype: Any) -> None:
     assert sorted(improved(f, *pairs(dtype))) == sorted(wanted.split())
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "wanted"),
     [
         (lambda x, y: -(x + y), "add negative"),
@@ -145,8 +146,8 @@ NEUTRAL: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize(("f", "wanted"), NEUTRAL.values(), ids=NEUTRAL)
+@together("dtype", [np.float16, np.float32])
+@together(("f", "wanted"), NEUTRAL.values(), ids=NEUTRAL)
 def test_neutral_elements_go(f: Any, wanted: str, dtype: Any) -> None:
     assert improved(f, *pairs(dtype)) == wanted.split()
 
@@ -200,7 +201,7 @@ SINKS: dict[str, tuple[Callable[..., Any], str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("f", "wanted"), SINKS.values(), ids=SINKS)
+@together(("f", "wanted"), SINKS.values(), ids=SINKS)
 def test_broadcasts_sink(f: Any, wanted: str | None) -> None:
     names = improved(f, X, ROW, COLUMN)
     if wanted is not None:
@@ -229,7 +230,7 @@ def test_a_broadcast_number_stays_where_it_decides_the_dtype() -> None:
 # ------------------------------------------------------------------------------------ all together
 
 
-@pytest.mark.parametrize("start", range(0, 400, 50))
+@together("start", range(0, 400, 50))
 def test_expressions_keep_their_bits(start: int) -> None:
     before = after = 0
     for seed in range(start, start + 50):

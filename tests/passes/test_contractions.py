@@ -15,6 +15,7 @@ from funcgrad._passes.workbench import improve
 from funcgrad._programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.subjects import SUBJECTS
+from tests.together import together
 from tests.transforms.support import numbers
 
 
@@ -46,7 +47,7 @@ def assert_close(change: Callable[[Program], Program], program: Program, *args: 
     return changed
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@together("name", SUBJECTS)
 def test_any_program_means_the_same(name: str) -> None:
     subject = SUBJECTS[name]
     assert_close(fold_into_contractions, subject.staged(), *subject.args)
@@ -89,8 +90,8 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], list
 }
 
 
-@pytest.mark.parametrize("name", SUMS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@together("name", SUMS)
+@together("dtype", [np.float32, np.float64])
 def test_sums_become_part_of_products(name: str, dtype: Any) -> None:
     f, first, second, expected = SUMS[name]
     x, y = numbers(*first).astype(dtype), numbers(*second, seed=1).astype(dtype)
@@ -111,8 +112,8 @@ def test_rounding_is_that_of_a_sum_in_another_order(name: str) -> None:
     assert np.all(abs(own - wide) <= terms * np.finfo(np.float32).eps * of_sizes)
 
 
-@pytest.mark.parametrize("name", SUMS)
-@pytest.mark.parametrize("seed", range(4))
+@together("name", SUMS)
+@together("seed", range(4))
 def test_nan_and_infinities_stay_where_they_were(name: str, seed: int) -> None:
     f, first, second, _ = SUMS[name]
     rng = np.random.default_rng(seed)
@@ -126,7 +127,7 @@ def test_nan_and_infinities_stay_where_they_were(name: str, seed: int) -> None:
     assert_array_equal(np.where(np.isfinite(own), 0, own), np.where(np.isfinite(other), 0, other))
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x, y: (fnp.sum(x @ y, axis=0), x @ y),

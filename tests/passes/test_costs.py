@@ -17,6 +17,7 @@ from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.inline import inlined
 from funcgrad.tensor.tensor import apply
 from tests.subjects import SUBJECTS, wrong_square
+from tests.together import together
 from tests.transforms.support import complex_numbers, numbers
 
 
@@ -37,7 +38,7 @@ def of(f, *args) -> Costs:
 # ------------------------------------------------------------------------------------- arithmetic
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "args", "arithmetic", "transcendental"),
     [
         (lambda x: x * 2.0 + x, (numbers(5),), 10, 0),
@@ -118,7 +119,7 @@ def test_an_operation_of_unknown_form_is_unknown():
     assert of(lambda x: apply(whole, x), numbers(8)).unknown == 1
 
 
-@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+@together("subject", SUBJECTS.values(), ids=SUBJECTS)
 def test_every_program_has_costs(subject):
     with np.errstate(all="ignore"):
         program = subject.staged()

@@ -14,6 +14,7 @@ from funcgrad._passes.identity import copy_products_with_identities
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
 from tests.subjects import assert_bits
+from tests.together import together
 from tests.transforms.support import numbers
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -98,7 +99,7 @@ def test_nothing_else_is_a_copy(dtype: Any) -> None:
     assert copy_products_with_identities(given) is given
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "shape"),
     [
         (times_identity, (8, 10_000)),
@@ -138,7 +139,7 @@ DERIVATIVES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @DTYPES
-@pytest.mark.parametrize(("f", "args"), DERIVATIVES.values(), ids=DERIVATIVES)
+@together(("f", "args"), DERIVATIVES.values(), ids=DERIVATIVES)
 def test_derivatives_in_all_directions_start_from_a_copy(f: Any, args: Any, dtype: Any) -> None:
     args = [arg.astype(dtype) for arg in args]
     staged = fg.program(f)(*args)

@@ -158,7 +158,7 @@ def test_random_expressions_keep_their_bits(change: Any) -> None:
 
 
 @by_pass
-@pytest.mark.parametrize("name", ["where", "custom_jvp", "custom_vjp", "specials", "matrix"])
+@together("name", ["where", "custom_jvp", "custom_vjp", "specials", "matrix"])
 def test_derivatives_keep(change: Any, name: str) -> None:
     subject = SUBJECTS[name]
     staged = subject.staged()
@@ -320,7 +320,7 @@ def test_warnings_come_when_they_came() -> None:
         program()
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x: fnp.reshape(x, (2, 3)),
@@ -337,7 +337,7 @@ def test_what_changes_nothing_goes(f: Any) -> None:
     assert names_of(fold_constants(fg.program(f)(numbers(2, 3)))) == []
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x: fnp.reshape(x, (3, 3)).T,
@@ -373,7 +373,7 @@ def test_exact_algebra(f: Any) -> None:
     assert_bits(program(numbers(3)), numbers(3))
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x: x + 0.0,
@@ -392,7 +392,7 @@ def test_what_is_not_exact_stays(f: Any) -> None:
     assert len(optimize(fg.program(f)(numbers(3))).equations) == 1
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "x"),
     [
         (lambda x: fnp.multiply(x, 1.0), 2.0),  # a function's result is not as weak as x

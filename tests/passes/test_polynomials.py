@@ -14,6 +14,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
+from tests.together import together
 
 SEEDS = range(120)
 STEPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
@@ -79,7 +80,7 @@ def test_a_product_whose_factor_is_a_product_with_the_same_matrix() -> None:
     assert_staged(lambda x, c: [c @ x, c.T @ x, x @ x, (x @ x) @ x, ((x @ x) @ x) @ x], x, c)
 
 
-@pytest.mark.parametrize("size", range(2, 9))
+@together("size", range(2, 9))
 def test_curvature_of_powers(size: int) -> None:
     x, v = 0.3 * np.random.default_rng(size).standard_normal((2, size, size))
     for power in (lambda x: x @ x @ x, lambda x: x @ (x @ x), lambda x: (x @ x) @ (x @ x)):

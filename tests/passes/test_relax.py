@@ -12,6 +12,7 @@ from funcgrad._passes import relax
 from funcgrad._passes.pipeline import optimize
 from tests.passes.expressions import inputs, run, steps
 from tests.subjects import bits, public_functions
+from tests.together import together
 
 Pass = Callable[[fg.Program], fg.Program]
 PASSES: dict[str, Pass] = dict(public_functions(relax))
@@ -107,7 +108,7 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@together("case", CASES.values(), ids=CASES)
 def test_bounds(case: Case) -> None:
     change, f, wanted, bound, scale = case
     staged = fg.program(f)(F, ROW, COLUMN)
@@ -121,7 +122,7 @@ def test_bounds(case: Case) -> None:
     assert names_of(optimize(staged, relaxed=True)) == wanted.split()
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@together("case", CASES.values(), ids=CASES)
 def test_only_who_asks_gets_it(case: Case) -> None:
     _, f, *_ = case
     staged = fg.program(f)(F, ROW, COLUMN)
@@ -129,7 +130,7 @@ def test_only_who_asks_gets_it(case: Case) -> None:
     assert bits(own) == bits(other)
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x: x * 0.0,
@@ -223,9 +224,9 @@ def test_gradients_stay_close() -> None:
         np.testing.assert_allclose(own, other, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("small", [(), (1,), (3,), (5, 1), (1, 3), (1, 1), (4, 1, 1), (1, 5, 3)])
-@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (0, 1, 2)])
-@pytest.mark.parametrize("name", ["sum", "mean"])
+@together("small", [(), (1,), (3,), (5, 1), (1, 3), (1, 1), (4, 1, 1), (1, 5, 3)])
+@together("axis", [0, 1, 2, (0, 1), (0, 2), (0, 1, 2)])
+@together("name", ["sum", "mean"])
 def test_reductions_of_any_broadcast(small: Any, axis: Any, name: str) -> None:
     x = np.random.default_rng(3).uniform(-2, 2, small)
 

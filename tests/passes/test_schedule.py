@@ -16,6 +16,7 @@ from funcgrad._passes.workbench import improve
 from funcgrad._programs.program import Program
 from funcgrad.errors import GuardError
 from tests.subjects import SUBJECTS, assert_bits, inputs, run_steps, steps
+from tests.together import together
 from tests.transforms.support import numbers
 
 SIZE = 20_000
@@ -47,7 +48,7 @@ def recomputations(program):
             yield earlier[-1], second
 
 
-@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+@together("subject", SUBJECTS.values(), ids=SUBJECTS)
 def test_results_keep_their_bits(subject):
     with np.errstate(all="ignore"):
         assert_reordered(subject.staged(), subject.args)

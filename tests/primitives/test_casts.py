@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core import intrinsics
+from tests.together import together
 
 FLOATS = [np.float16, np.float32, np.float64]
 INTEGERS = [np.dtype(char) for char in "bBhHiIqQ"]
@@ -72,8 +73,8 @@ WAYS: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", FLOATS)
-@pytest.mark.parametrize("way", WAYS)
+@together("source", FLOATS)
+@together("way", WAYS)
 def test_floats_beyond_an_integer_dtype(way: str, source: type[Any]) -> None:
     with np.errstate(all="ignore"):
         x = NUMBERS.astype(source)

@@ -7,12 +7,13 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 SHAPES = ((80, 90), (), (90,), (80, 1))
 
 
-@pytest.mark.parametrize("dtype", list("bhilefdF?"))
-@pytest.mark.parametrize("wide", [(80, 90), (1, 90), (80, 1), (3, 80, 90)])
+@together("dtype", list("bhilefdF?"))
+@together("wide", [(80, 90), (1, 90), (80, 1), (3, 80, 90)])
 def test_where_of_many_elements_is_numpys(dtype: str, wide: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     signs = rng.random(wide) > 0.5

@@ -21,6 +21,7 @@ from funcgrad._primitives.elementwise import batch_elementwise
 from funcgrad._primitives.special import ndtri
 from funcgrad.tensor.tensor import apply, apply1, apply2
 from tests.conformance import every_case, every_primitive, special_functions
+from tests.together import together
 
 pytestmark = pytest.mark.slow
 
@@ -333,7 +334,7 @@ def failures(
     ]
 
 
-@pytest.mark.parametrize(("primitive", "params", "arity"), SUBJECTS, ids=names)
+@together(("primitive", "params", "arity"), SUBJECTS, ids=names)
 def test_derivatives_keep_their_digits(
     primitive: Primitive, params: dict[str, Any], arity: int
 ) -> None:

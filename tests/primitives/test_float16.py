@@ -37,6 +37,7 @@ from tests.conformance import (
     representatives,
 )
 from tests.subjects import bits
+from tests.together import together
 
 HALF, SINGLE, DOUBLE = (np.dtype(char) for char in "efd")
 TO_HALF = {DOUBLE: HALF, SINGLE: HALF}
@@ -207,7 +208,7 @@ REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
+@together("name", REDUCTIONS)
 def test_reductions_add_up_as_numpy_does(name: str) -> None:
     reduce = REDUCTIONS[name]
     expected = np.asarray(reduce(np, LONG))
@@ -224,7 +225,7 @@ def test_reductions_add_up_as_numpy_does(name: str) -> None:
 WIDE = ("sum in single", "cumsum")  # whose gradient counts to 5000, which float16 cannot
 
 
-@pytest.mark.parametrize("name", [name for name in REDUCTIONS if name not in WIDE])
+@together("name", [name for name in REDUCTIONS if name not in WIDE])
 def test_gradients_through_reductions_are_of_half_precision(name: str) -> None:
     def total(x: Any) -> Any:
         return fnp.sum(REDUCTIONS[name](fnp, x))
@@ -252,7 +253,7 @@ ELEMENTWISE = (
 ).split()
 
 
-@pytest.mark.parametrize("name", [name for name in ELEMENTWISE if hasattr(fnp, name)])
+@together("name", [name for name in ELEMENTWISE if hasattr(fnp, name)])
 def test_functions_of_the_namespace_have_numpy_s_dtype(name: str) -> None:
     x = np.array([0.25, 0.5, 0.75], np.float16)
     more = (1,) if name == "roll" else ()

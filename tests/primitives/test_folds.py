@@ -22,6 +22,7 @@ from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.properties import AtSamples
 from tests.conformance import every_primitive
+from tests.together import together
 
 (FOLDS,) = [tried for tried in PROPERTIES if tried.name == "structure: fold"]
 
@@ -80,7 +81,7 @@ def tried(primitive: Primitive) -> int:
     return count
 
 
-@pytest.mark.parametrize("primitive", FOLDING, ids=str)
+@together("primitive", FOLDING, ids=str)
 def test_a_fold_says_what_is_evaluated(primitive: Primitive) -> None:
     assert tried(primitive) > 20
 
@@ -122,7 +123,7 @@ WRONG = [
 NUMBERED = [f"{k} {primitive.name}" for k, (primitive, _) in enumerate(WRONG)]
 
 
-@pytest.mark.parametrize(("primitive", "fold"), WRONG, ids=NUMBERED)
+@together(("primitive", "fold"), WRONG, ids=NUMBERED)
 def test_a_wrong_fold_is_seen(primitive: Primitive, fold: Fold) -> None:
     kind = type(primitive.structure)
     assert kind in (Reduction, Scan)

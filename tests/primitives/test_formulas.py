@@ -18,6 +18,7 @@ from funcgrad._core.structure.structures import UNEVEN, Elementwise
 from funcgrad.errors import CheckError
 from funcgrad.testing.operations.agreement import require_bits, require_ulps
 from tests.conformance import every_primitive
+from tests.together import together
 
 # From call to call the bits of NumPy 2.0's absolute values and squares of complex numbers differ.
 OLD = np.__version__.startswith("2.0.")
@@ -100,7 +101,7 @@ def tried(primitive: Primitive) -> int:
     return count
 
 
-@pytest.mark.parametrize("primitive", SUBJECTS, ids=str)
+@together("primitive", SUBJECTS, ids=str)
 def test_a_formula_says_what_the_ufunc_does(primitive: Primitive) -> None:
     assert formula_of(primitive) is not None, f"{primitive.name} is known by NumPy's name alone"
     assert tried(primitive)
@@ -126,7 +127,7 @@ WRONG: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@together("name", WRONG)
 def test_a_wrong_formula_is_seen(name: str) -> None:
     (right,) = [each for each in SUBJECTS if each.name == name]
     wrong = replace(right, structure=Elementwise(WRONG[name]))

@@ -6,6 +6,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special
+from tests.together import together
 
 SIZES = (0.5, 30.0, 400.0, 720.0, 1e5, 1e10, 1e155, 1e200, 1e300)
 PLACES = np.array(
@@ -19,7 +20,7 @@ FUNCTIONS = {
 } | {name: getattr(special, name) for name in "digamma erf erfc erfi gamma loggamma".split()}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_derivatives_are_numbers_where_values_are(name):
     f = FUNCTIONS[name]
     ones = np.ones_like(PLACES)

@@ -163,7 +163,7 @@ def listed(found: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=NAMES)
+@together("number", range(len(SUBJECTS)), ids=NAMES)
 @pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # SciPy is strict
 def test_other_dtypes_count_as_their_numbers(number: int) -> None:
     """One of booleans, integers and floats, along a path; all take turns:
@@ -204,9 +204,7 @@ BESIDE = [True, False, np.True_, np.uint8(1), np.int8(-128), np.array([True]), 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "subject", [*enumerate(of_two_numbers())], ids=lambda subject: str(subject[1])
-)
+@together("subject", [*enumerate(of_two_numbers())], ids=lambda subject: str(subject[1]))
 def test_numbers_beside_a_scalar(subject: tuple[int, Case]) -> None:
     """The ways and the sides take turns over numbers and operations."""
     start, case = subject
@@ -302,9 +300,7 @@ SITUATIONS = list(product(SINGULAR, (0.0, 1.0, np.inf)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS]
-)
+@together("number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS])
 def test_one_meaning_of_booleans_on_every_path(number: int) -> None:
     """Situations, paths and the two booleans take turns over the operations."""
     name, k = BOOLEANS[number]

@@ -24,6 +24,7 @@ from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.cases import Case
 from funcgrad.testing.operations.properties import AtSamples, Property
 from tests.conformance import every_primitive
+from tests.together import together
 
 SUBJECTS = [each for each in every_primitive() if isinstance(each.structure, Gather | Scatter)]
 BY_INDICES = [each for each in SUBJECTS if each is not scatter.replace]
@@ -84,7 +85,7 @@ def tried(primitive: Primitive, at: Iterator[Sample]) -> int:
     return count
 
 
-@pytest.mark.parametrize("primitive", BY_INDICES, ids=str)
+@together("primitive", BY_INDICES, ids=str)
 def test_places_are_where_evaluation_reads_or_writes(primitive: Primitive) -> None:
     assert tried(primitive, samples(primitive)) > 50
 

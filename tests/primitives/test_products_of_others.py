@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._primitives.cumulative import product_of_others
 from funcgrad._primitives.recurrence import recurrence
+from tests.together import together
 
 WAYS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
     "grad": fg.grad,
@@ -62,8 +63,8 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("zeros", [0, 1, 2])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@together("zeros", [0, 1, 2])
+@together("layout", LAYOUTS)
 def test_products_of_any_number_of_factors(layout: str, zeros: int) -> None:
     """Pairs are made of even and odd numbers of factors, over and over. Exact in powers of two."""
     rng = np.random.default_rng(3)
@@ -80,7 +81,7 @@ def test_products_of_any_number_of_factors(layout: str, zeros: int) -> None:
 
 
 @by_way
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 3, 1), (2, 3, 0, 1)])
+@together("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 3, 1), (2, 3, 0, 1)])
 def test_a_product_of_zeros_and_large_numbers(order: Any, way: str) -> None:
     x = np.array([1e200, 1e200, 0.0, 0.0])[list(order)]
     with np.errstate(all="ignore"):
@@ -187,7 +188,7 @@ LONG: dict[str, Callable[[np.random.Generator], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
+@together("kind", LONG)
 def test_modes_agree_on_long_running_products(kind: str) -> None:
     """One of them by division where that is as exact, the other by factors only."""
     rng = np.random.default_rng(3)
@@ -205,9 +206,9 @@ def test_modes_agree_on_long_running_products(kind: str) -> None:
         assert_allclose(own, expected, rtol=tolerance, atol=1e-290)
 
 
-@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 500, 5000])
-@pytest.mark.parametrize("shape", ["one", "many"])
-@pytest.mark.parametrize("reverse", [False, True])
+@together("size", [1, 2, 63, 64, 65, 500, 5000])
+@together("shape", ["one", "many"])
+@together("reverse", [False, True])
 def test_a_recurrence_is_a_loop(size: int, shape: str, reverse: bool) -> None:
     rng = np.random.default_rng(size)
     a, b = rng.uniform(-1.2, 1.2, (2, size, *((3,) if shape == "many" else ())))
@@ -230,8 +231,8 @@ def test_a_recurrence_of_extreme_numbers_is_a_loop(power: int) -> None:
     assert_allclose(recurrence(a, b, axis=0, reverse=False), one_by_one(a, b), rtol=1e-12)
 
 
-@pytest.mark.parametrize("place", [0, 70, 299])
-@pytest.mark.parametrize("special", [np.inf, np.nan])
+@together("place", [0, 70, 299])
+@together("special", [np.inf, np.nan])
 def test_a_recurrence_with_infinities_is_a_loop(special: float, place: int) -> None:
     a, b = np.random.default_rng(1).uniform(0.5, 1.0, (2, 300))
     a[place] = special

@@ -18,6 +18,7 @@ from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.inline import inlined
 from funcgrad.errors import GuardError, ProgramError
 from tests.subjects import SUBJECTS, assert_bits, wrong_cube, wrong_square
+from tests.together import together
 from tests.transforms.support import numbers
 
 X = numbers(3)
@@ -174,9 +175,9 @@ def test_what_a_rule_looks_at_is_a_guard_of_derivatives(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [fg.jit, fg.checkpoint, lambda f: fg.jit(fg.checkpoint(f))])
-@pytest.mark.parametrize("first", ["value", "gradient"])
-@pytest.mark.parametrize("kind", ["jvp", "vjp", "cotangent"])
+@together("made", [fg.jit, fg.checkpoint, lambda f: fg.jit(fg.checkpoint(f))])
+@together("first", ["value", "gradient"])
+@together("kind", ["jvp", "vjp", "cotangent"])
 def test_rules_that_look_look_anew(kind: str, first: str, made: Any) -> None:
     f = looking(kind)
     g = made(lambda x: f(x) * x)
@@ -199,8 +200,8 @@ def test_a_rule_that_looks_at_a_cotangent_is_run_by_python_in_a_program() -> Non
 # -------------------------------------------------------------------------- names bound anew
 
 
-@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
-@pytest.mark.parametrize(
+@together("kind", ["custom_jvp", "custom_vjp"])
+@together(
     "of",
     [
         lambda p, x: p(x),

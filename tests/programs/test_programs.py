@@ -17,6 +17,7 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad.errors import DtypeError, GuardError, LeafError, ProgramError, ShapeError, TreeError
 from tests.subjects import SUBJECTS, assert_bits
+from tests.together import together
 from tests.transforms.support import Layer, assert_same, numbers
 
 F8 = np.dtype(np.float64)
@@ -79,7 +80,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize(("message", "program"), MALFORMED.items(), ids=MALFORMED)
+@together(("message", "program"), MALFORMED.items(), ids=MALFORMED)
 def test_a_malformed_program_is_refused(message: str, program: fg.Program) -> None:
     with pytest.raises(ProgramError) as caught:
         program.verify()
@@ -144,7 +145,7 @@ def test_nothing_is_refused_of_an_array_without_elements() -> None:
 # -------------------------------------------------------------------------------- equality
 
 
-@pytest.mark.parametrize("subject", [s for n, s in SUBJECTS.items() if n != "calls"])
+@together("subject", [s for n, s in SUBJECTS.items() if n != "calls"])
 def test_the_same_function_staged_twice_gives_equal_programs(subject: Any) -> None:
     with np.errstate(all="ignore"):
         first, second = subject.staged(), subject.staged()
@@ -163,7 +164,7 @@ def test_source_lines_and_names_of_arguments_play_no_part() -> None:
     assert hash(first) == hash(second)
 
 
-@pytest.mark.parametrize(
+@together(
     ("one", "other"),
     [
         (0.0, -0.0),
@@ -189,7 +190,7 @@ def test_constants_that_are_nan_are_equal() -> None:
     assert repr(Constant(2.0)) == "Constant(2.0)"
 
 
-@pytest.mark.parametrize(
+@together(
     ("one", "other"),
     [(2, 2.0), (1, True), (0.0, -0.0), (1.0, 1 + 0j), (0j, -0j), ((1,), (1.0,)), ((), slice(None))],
 )
@@ -264,7 +265,7 @@ def test_calls_take_trees_and_keywords() -> None:
         staged(layer, "text", scale=3.0)
 
 
-@pytest.mark.parametrize("x", [3.0, 3, True, np.float64(3.0), np.array(3.0), fg.tensor(3.0)])
+@together("x", [3.0, 3, True, np.float64(3.0), np.array(3.0), fg.tensor(3.0)])
 def test_a_python_number_stays_weak_whatever_is_passed_for_it(x: Any) -> None:
     single = np.ones(2, np.float32)
     staged = fg.program(lambda x: x * single)(2.0)
@@ -281,7 +282,7 @@ def test_a_strong_number_stays_strong_whatever_is_passed_for_it(x: Any) -> None:
     assert_bits(fg.vmap(staged)(np.array([x * 1.0])), np.full((1, 2), 3.0))
 
 
-@pytest.mark.parametrize(
+@together(
     ("staged_with", "called_with"),
     [
         (np.int64(2), 2.5),
@@ -310,7 +311,7 @@ def test_results_may_be_inputs_and_constants() -> None:
     assert_same(staged(4.0, 5.0)[3], np.arange(2.0))
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@together("name", SUBJECTS)
 def test_a_call_gives_what_the_function_gives(name: str) -> None:
     subject = SUBJECTS[name]
     with np.errstate(all="ignore"):

@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import random
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.together import together
 
 KEY = random.key(5)
 SAMPLE = 10_000
@@ -68,7 +69,7 @@ GOLDEN_COUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@together("name", GOLDEN)
 def test_golden_numbers(name):
     """These numbers must never change: other numbers would break everybody's experiments."""
     parameters, golden = GOLDEN[name]
@@ -109,7 +110,7 @@ CONTINUOUS = {
 }
 
 
-@pytest.mark.parametrize("case", CONTINUOUS)
+@together("case", CONTINUOUS)
 def test_continuous_distributions(case):
     parameter, law = CONTINUOUS[case]
     draw = getattr(random, case.partition(" ")[0])
@@ -137,12 +138,12 @@ def test_shares():
     assert_allclose(np.sort(corners, -1), np.tile([0.0, 0, 0, 1], (100, 1)), atol=1e-6)
 
 
-@pytest.mark.parametrize("mean", [0.01, 0.5, 4.0, 9.99, 10.0, 30.0, 1e3, 1e6])
+@together("mean", [0.01, 0.5, 4.0, 9.99, 10.0, 30.0, 1e3, 1e6])
 def test_poisson_counts(mean):
     assert passes_chi2(random.poisson(KEY, mean, SAMPLE), stats.poisson(mean))
 
 
-@pytest.mark.parametrize(
+@together(
     ("n", "p"),
     [(1, 0.5), (10, 0.3), (50, 0.9), (40, 0.5), (1000, 0.3), (10**6, 0.7), (10**15, 1e-15)],
 )
@@ -201,7 +202,7 @@ ALL = {
 COUNTS = frozenset({"poisson", "binomial", "geometric"})
 
 
-@pytest.mark.parametrize("name", ALL)
+@together("name", ALL)
 def test_shapes_and_dtypes(name):
     draw, parameters = getattr(random, name), ALL[name]
     many = draw(KEY, *parameters, shape=12)
@@ -221,7 +222,7 @@ def test_shapes_and_dtypes(name):
             draw(KEY, *[[p] * 2 for p in parameters], shape=3)
 
 
-@pytest.mark.parametrize("name", ALL)
+@together("name", ALL)
 def test_numbers_do_not_depend_on_batching_or_staging(name):
     draw, parameters = getattr(random, name), ALL[name]
     keys = random.split(KEY, 3)
@@ -298,7 +299,7 @@ def vectors(mean, cov):
     return random.multivariate_normal(KEY, mean, cov)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "error", "text"),
     [
         (lambda: random.gamma(KEY, 1j), DtypeError, "have to be real"),
@@ -360,9 +361,7 @@ def test_mean_derivatives_are_those_of_the_moments():
     assert_allclose(shares, np.array([[3, -1], [-3, 1]]) / 16, atol=0.01)
 
 
-@pytest.mark.parametrize(
-    "name", ["weibull", "pareto", "laplace", "lognormal", "rayleigh", "cauchy"]
-)
+@together("name", ["weibull", "pareto", "laplace", "lognormal", "rayleigh", "cauchy"])
 def test_quantiles_are_differentiable(name):
     draw = getattr(random, name)
     if name in ("weibull", "pareto"):
@@ -426,7 +425,7 @@ for scaled in "normal exponential gumbel laplace logistic cauchy rayleigh".split
     BY_PARAMETER[scaled] = by_scale(scaled)
 
 
-@pytest.mark.parametrize("name", BY_PARAMETER)
+@together("name", BY_PARAMETER)
 def test_nothing_is_nan_at_extreme_parameters(name):
     draw = BY_PARAMETER[name]
     for x in EXTREME:

@@ -13,6 +13,7 @@ from scipy import stats
 import funcgrad as fg
 from funcgrad import random
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.together import together
 
 KEY = random.key(20)
 FLOATS = ("float16", "float32", "float64")
@@ -49,7 +50,7 @@ def test_seeds_of_every_integer_type(seed):
     assert_array_equal(random.key(seed), random.key(7))
 
 
-@pytest.mark.parametrize("seed", [0.5, 1.0, "1", None, True, 1j, [1.0], fg.tensor(1.0)])
+@together("seed", [0.5, 1.0, "1", None, True, 1j, [1.0], fg.tensor(1.0)])
 def test_seed_that_is_no_integer(seed):
     with pytest.raises(DtypeError, match=r"key: seed has to be an integer from 0 to 2\*\*128 - 1"):
         random.key(seed)
@@ -175,8 +176,8 @@ each_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 
 
 @each_draw
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+@together("dtype", FLOATS)
+@together("shape", [(), (3,), (2, 0), (2, 3)])
 def test_shape_and_dtype(draw, dtype, shape):
     numbers = draw(KEY, shape, dtype)
     assert isinstance(numbers, fg.Tensor)
@@ -198,13 +199,13 @@ def test_lower_precision_rounds_the_same_numbers(draw):
     assert_allclose(draw(KEY, 100, "float16"), exact, rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("shape", [-1, (2, -3), 1.5, (2.0,), "3", None])
+@together("shape", [-1, (2, -3), 1.5, (2.0,), "3", None])
 def test_bad_shapes(shape):
     with pytest.raises(ShapeError, match="uniform: a shape is"):
         random.uniform(KEY, shape)
 
 
-@pytest.mark.parametrize("dtype", ["int64", "complex128", "bool", "longdouble", "U3", "nonsense"])
+@together("dtype", ["int64", "complex128", "bool", "longdouble", "U3", "nonsense"])
 def test_bad_dtypes(dtype):
     with pytest.raises(DtypeError, match="uniform"):
         random.uniform(KEY, (), dtype)
@@ -235,7 +236,7 @@ def test_uniform_bounds():
         random.uniform(KEY, minval=[0.0, 1.0])
 
 
-@pytest.mark.parametrize(
+@together(
     ("draw", "cdf"),
     [
         (random.normal, stats.norm.cdf),
@@ -243,7 +244,7 @@ def test_uniform_bounds():
         (random.gumbel, stats.gumbel_r.cdf),
     ],
 )
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@together("dtype", ["float32", "float64"])
 def test_continuous_distributions(draw, cdf, dtype):
     assert passes_ks(draw(KEY, SAMPLE, dtype), cdf)
 
@@ -271,7 +272,7 @@ def test_complex_normal_numbers(dtype):
     assert_allclose(np.mean(np.abs(array(numbers)) ** 2), 1, rtol=0.03)
 
 
-@pytest.mark.parametrize(
+@together(
     ("lower", "upper"),
     [
         (-1, 2),
@@ -317,7 +318,7 @@ BATCHED = {
 }
 
 
-@pytest.mark.parametrize("draw", BATCHED.values(), ids=BATCHED)
+@together("draw", BATCHED.values(), ids=BATCHED)
 def test_vmap_over_keys_is_the_loop(draw):
     keys = random.split(KEY, 4)
     looped = np.stack([draw(key) for key in keys])

@@ -17,6 +17,7 @@ from scipy import stats
 import funcgrad as fg
 from funcgrad import random
 from funcgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError
+from tests.together import together
 
 KEY = random.key(20)
 SAMPLE = 20_000
@@ -35,7 +36,7 @@ def passes_chi2(counts, probabilities):
 # ---------------------------------------------------------------------------------------- integers
 
 
-@pytest.mark.parametrize("dtype", [f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)])
+@together("dtype", [f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)])
 def test_integers_of_every_dtype(dtype):
     info = np.iinfo(dtype)
     numbers = random.randint(KEY, 1000, info.min, info.max + 1, dtype)
@@ -69,7 +70,7 @@ def test_integer_bounds_broadcast():
     assert set(mixed) == {3, 4}
 
 
-@pytest.mark.parametrize(
+@together(
     ("bounds", "dtype", "error", "text"),
     [
         ((3, 3), "int64", ArgumentError, "minval has to be below maxval"),
@@ -171,7 +172,7 @@ def test_subsets_are_equally_probable():
     assert passes_chi2(list(subsets.values()), np.full(comb(5, 2), 1 / comb(5, 2)))
 
 
-@pytest.mark.parametrize(
+@together(
     ("arguments", "error", "text"),
     [
         (

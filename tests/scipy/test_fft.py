@@ -15,6 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.scipy import fft
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 ALONG_ONE = ["dct", "idct", "dst", "idst"]
 SEVERAL = ["dctn", "idctn", "dstn", "idstn"]
@@ -28,9 +29,9 @@ def assert_close(found: Any, expected: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("norm", [None, "backward", "ortho", "forward"])
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", ALONG_ONE)
+@together("norm", [None, "backward", "ortho", "forward"])
+@together("kind", [1, 2, 3, 4])
+@together("name", ALONG_ONE)
 def test_values_are_scipys(name: str, kind: int, norm: Any) -> None:
     rng = np.random.default_rng(kind)
     own, peer = getattr(fft, name), getattr(scipy.fft, name)
@@ -44,8 +45,8 @@ def test_values_are_scipys(name: str, kind: int, norm: Any) -> None:
             assert_close(own(y, kind, n, 1, norm), peer(y, kind, n, 1, norm))
 
 
-@pytest.mark.parametrize("dtype", ["f", "d", "F", "D", "b", "l"])
-@pytest.mark.parametrize("name", [*ALONG_ONE, *SEVERAL])
+@together("dtype", ["f", "d", "F", "D", "b", "l"])
+@together("name", [*ALONG_ONE, *SEVERAL])
 def test_dtypes_are_scipys(name: str, dtype: str) -> None:
     x = np.random.default_rng(3).uniform(-9, 9, (3, 5)).astype(dtype)
     assert_close(getattr(fft, name)(x), getattr(scipy.fft, name)(x))
@@ -61,8 +62,8 @@ def test_transforms_of_several_axes(name: str, kind: int, data: st.DataObject) -
     assert_close(getattr(fft, name)(x, **options), getattr(scipy.fft, name)(x, **options))
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", ALONG_ONE)
+@together("kind", [1, 2, 3, 4])
+@together("name", ALONG_ONE)
 def test_every_mode(name: str, kind: int) -> None:
     transform = getattr(fft, name)
     x, v = np.random.default_rng(kind).standard_normal((2, 3, 5))
@@ -83,7 +84,7 @@ def test_fourier_transforms_are_numpys() -> None:
         assert getattr(fft, name) is getattr(fnp.fft, name)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: fft.dct([1.0, 2.0], type=5), ArgumentError, "1, 2, 3 or 4"),

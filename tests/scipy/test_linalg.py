@@ -16,6 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MatrixError, MatrixShapeError, ShapeError
 from funcgrad.scipy import linalg
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((3, 3)) * 0.5 + 2 * np.eye(3)
@@ -25,8 +26,8 @@ JORDAN = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 0.0, 2.0]])
 FUNCTIONS = ["expm", "logm", "sqrtm"]
 
 
-@pytest.mark.parametrize("dtype", "fdFDl")
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("dtype", "fdFDl")
+@together("name", FUNCTIONS)
 def test_functions_have_scipys_values(name: str, dtype: str) -> None:
     x = (X * 4).astype(dtype)
     found = getattr(linalg, name)(x)
@@ -46,10 +47,8 @@ def exact(name: str, x: Any, e: Any) -> Any:
         return np.array(((parts[0] - parts[1]) / (2 * step)).tolist(), complex).real
 
 
-@pytest.mark.parametrize(
-    "x", [X, POSITIVE, 2 * np.eye(3), JORDAN, np.diag([1.0, 1 + 1e-9, 3.0])], ids=str
-)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("x", [X, POSITIVE, 2 * np.eye(3), JORDAN, np.diag([1.0, 1 + 1e-9, 3.0])], ids=str)
+@together("name", FUNCTIONS)
 def test_first_derivatives_agree_with_many_digits(name: str, x: Any) -> None:
     f: Any = getattr(linalg, name)
     expected = exact(name, x, E)
@@ -58,8 +57,8 @@ def test_first_derivatives_agree_with_many_digits(name: str, x: Any) -> None:
     assert_allclose(np.sum(np.asarray(g) * E), np.sum(E.T * expected), rtol=1e-9)
 
 
-@pytest.mark.parametrize("x", [JORDAN, np.eye(3)], ids=str)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("x", [JORDAN, np.eye(3)], ids=str)
+@together("name", FUNCTIONS)
 def test_every_mode(name: str, x: Any) -> None:
     assert_every_mode(getattr(linalg, name), x)
 
@@ -133,9 +132,9 @@ def test_real_roots_that_take_complex_numbers_on_the_way() -> None:
 # ----------------------------------------------------------------------- triangular systems
 
 
-@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("unit_diagonal", [True, False])
+@together("trans", [0, 1, 2, "N", "T", "C"])
+@together("lower", [True, False])
+@together("unit_diagonal", [True, False])
 def test_triangular_systems(trans: Any, lower: bool, unit_diagonal: bool) -> None:
     options = {"trans": trans, "lower": lower, "unit_diagonal": unit_diagonal}
     for a, b in ((X, E[0]), (X, E), (X + 1j * E, E)):
@@ -179,9 +178,9 @@ def test_factors_of_elimination(shape: Any) -> None:
 # ------------------------------------------------------------------------------- equations
 
 
-@pytest.mark.parametrize("q", [E, E + 1j * E.T], ids=["real", "complex"])
-@pytest.mark.parametrize("turn", [0, 1j], ids=["real", "complex"])
-@pytest.mark.parametrize("other", ["itself", "adjoint", "transpose", "another"])
+@together("q", [E, E + 1j * E.T], ids=["real", "complex"])
+@together("turn", [0, 1j], ids=["real", "complex"])
+@together("other", ["itself", "adjoint", "transpose", "another"])
 def test_sylvester_where_one_triangular_form_serves_for_both(other: str, turn: Any, q: Any) -> None:
     a = X + 3 * np.eye(3) + turn * X.T
     b = {"itself": a, "adjoint": a.conj().T, "transpose": a.T, "another": a @ a}[other]
@@ -262,7 +261,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 
 @pytest.mark.filterwarnings("ignore:Matrix is singular")  # SciPy's, of the root itself
-@pytest.mark.parametrize("what", REFUSED)
+@together("what", REFUSED)
 def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):

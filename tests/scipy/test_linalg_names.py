@@ -23,6 +23,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.scipy import linalg
+from tests.together import together
 from tests.tools.benchmarks.coverage import of_some_versions
 
 RNG = np.random.default_rng(11)
@@ -187,7 +188,7 @@ def test_every_function_of_scipys_is_here_or_has_a_reason() -> None:
     assert sorted((set(linalg.__all__) | reasons) - theirs) == []
 
 
-@pytest.mark.parametrize("name", linalg.__all__)
+@together("name", linalg.__all__)
 def test_parameters_are_scipys(name: str) -> None:
     ours = inspect.signature(getattr(linalg, name)).parameters
     theirs = inspect.signature(getattr(scipy.linalg, name)).parameters
@@ -206,7 +207,7 @@ def _flat(found: Any) -> list[Any]:
     return [x for each in found for x in _flat(each)] if isinstance(found, tuple) else [found]
 
 
-@pytest.mark.parametrize(("name", "number"), ALL)
+@together(("name", "number"), ALL)
 def test_values_are_scipys(name: str, number: int) -> None:
     args, options = CALLS[name][number]
     if set(options) - set(inspect.signature(getattr(scipy.linalg, name)).parameters):
@@ -222,7 +223,7 @@ def test_values_are_scipys(name: str, number: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "number"), ALL)
+@together(("name", "number"), ALL)
 def test_derivatives_in_every_mode(name: str, number: int) -> None:
     args, options = CALLS[name][number]
     places = [k for k, x in enumerate(args) if isinstance(x, np.ndarray)]
@@ -257,8 +258,8 @@ def test_derivatives_in_every_mode(name: str, number: int) -> None:
 # ----------------------------------------------------- what is determined up to signs and turns
 
 
-@pytest.mark.parametrize("kind", [1, 2, 3])
-@pytest.mark.parametrize(("a", "b"), [(S, P), (H, Q)], ids=["real", "complex"])
+@together("kind", [1, 2, 3])
+@together(("a", "b"), [(S, P), (H, Q)], ids=["real", "complex"])
 def test_generalized_eigenvectors(a: Any, b: Any, kind: int) -> None:
     w, found = linalg.eigh(a, b, type=kind)
     expected, peer = scipy.linalg.eigh(a, b, type=kind)
@@ -472,7 +473,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@together("what", REFUSED)
 def test_what_is_refused_says_why(what: str) -> None:
     call, kind, message = REFUSED[what]
     with pytest.raises(kind, match=message):

@@ -22,6 +22,7 @@ from funcgrad.errors import (
     TreeError,
 )
 from funcgrad.scipy.optimize import least_squares, minimize
+from tests.together import together
 
 METHODS = [
     *["Nelder-Mead", "Powell", "CG", "BFGS", "L-BFGS-B", "TNC", "COBYLA", "COBYQA", "SLSQP"],
@@ -39,7 +40,7 @@ def bowl(p: Any) -> Any:
     return fnp.sum(fnp.cosh(p["a"] - np.array([1.0, 2.0]))) + (first + 1) ** 2 + (second - 3) ** 2
 
 
-@pytest.mark.parametrize("method", [None, *METHODS])
+@together("method", [None, *METHODS])
 def test_every_method_finds_the_minimum_of_a_tree(method: str | None) -> None:
     found = minimize(bowl, START, method=method, tol=1e-6)
     np.testing.assert_allclose(found.x["a"], [[1.0, 2.0]], atol=1e-3)
@@ -51,7 +52,7 @@ def test_every_method_finds_the_minimum_of_a_tree(method: str | None) -> None:
         assert found.jac["a"].shape == (1, 2)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name[:2] not in ("Ne", "Po", "CO")])
+@together("method", [name for name in METHODS if name[:2] not in ("Ne", "Po", "CO")])
 def test_methods_get_derivatives_and_take_no_differences(method: str) -> None:
     """Differences would need one more call for each variable."""
     calls = []
@@ -166,8 +167,8 @@ def misfit(p: Any) -> Any:
     return {"all": p["scale"] * fnp.exp(-p["rates"] * TIMES[:, None]) - np.exp(-TIMES[:, None])}
 
 
-@pytest.mark.parametrize("method", ["trf", "dogbox", "lm"])
-@pytest.mark.parametrize("loss", ["linear", "soft_l1"])
+@together("method", ["trf", "dogbox", "lm"])
+@together("loss", ["linear", "soft_l1"])
 def test_least_squares_of_trees(method: str, loss: str) -> None:
     if method == "lm":
         loss = "linear"  # the only one that it has
@@ -188,7 +189,7 @@ def test_least_squares_within_bounds_and_with_more_variables_than_residuals() ->
     assert float(np.sum(wide.x)) == pytest.approx(10.0)
 
 
-@pytest.mark.parametrize(
+@together(
     ("call", "kind", "words"),
     [
         (lambda: minimize(fnp.sum, np.zeros(0)), ShapeError, "minimize: x0 has no numbers"),

@@ -273,7 +273,7 @@ def single(x: Any) -> Any:
     return x.astype(IN_SINGLE.get(x.dtype.char, x.dtype)) if isinstance(x, np.ndarray) else x
 
 
-@pytest.mark.parametrize("name", sorted(set(linalg.__all__) - OF_NUMBERS))
+@together("name", sorted(set(linalg.__all__) - OF_NUMBERS))
 def test_matrices_of_single_precision_keep_it(name: str) -> None:
     """Options that are Python numbers, such as tolerances and exponents, are among the calls."""
     for args, options in test_linalg_names.CALLS[name]:

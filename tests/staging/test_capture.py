@@ -7,13 +7,13 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.jit import JitWarning
+from tests.together import together
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -226,7 +226,7 @@ def test_an_array_of_any_dtype_and_layout_is_watched():
         assert not capture.unchanged()
 
 
-@pytest.mark.parametrize(
+@together(
     "value",
     [
         partial(max, 2.0),

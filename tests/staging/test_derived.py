@@ -16,6 +16,7 @@ from funcgrad._core import pytrees
 from tests.passes.forms_of_matrices import PRODUCTS, SUMS
 from tests.passes.generator import Pick
 from tests.subjects import inputs, run_steps, steps
+from tests.together import together
 from tests.transforms.support import Point, assert_same, complex_numbers, numbers
 
 Function = Callable[..., Any]
@@ -221,7 +222,7 @@ PAIRS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), PAIRS)
+@together(("name", "way"), PAIRS)
 def test_a_jitted_function_is_transformed_as_the_function_is(name: str, way: str) -> None:
     f, args = CASES[name]
     staged = fg.jit(f)

@@ -18,6 +18,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.interface import MISS
 from funcgrad.errors import ArgumentError, LeafError, ShapeError
+from tests.together import together
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -71,7 +72,7 @@ def quick(f, *args, **kwargs):
 # -------------------------------------------------------------------------------------------- trees
 
 
-@pytest.mark.parametrize(
+@together(
     "tree",
     [
         2.0,
@@ -192,7 +193,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@together("name", VIEWS)
 def test_results_do_not_change_when_an_argument_is_written_to(name):
     staged = fg.jit(VIEWS[name])
     spans = [X, np.asfortranarray(X), np.repeat(X, 2)[::2], X[::-1], np.append(X, 0.0)[:-1]]

@@ -9,6 +9,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import FuncgradError
+from tests.together import together
 
 X = fg.tensor(np.arange(3.0))
 
@@ -40,8 +41,8 @@ def _grad_of(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, i: fg.grad(lambda x: fnp.sum(f(x, i)))(x)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", REFUSED)
+@together("way", WAYS)
+@together("name", REFUSED)
 def test_a_compiled_program_refuses_as_the_function_does(name: str, way: str) -> None:
     f, staged_with, refused = REFUSED[name]
     batch = [1] if way == "vmap of jit" else []

@@ -17,6 +17,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
 from tests.staging.changes import stagings
+from tests.together import together
 
 Function = Callable[[Any], Any]
 X = np.ones(3)
@@ -142,8 +143,8 @@ def assert_noticed(operation: extend.Primitive, way: Callable[[Function], Any]) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("name", NAMES)
+@together("way", WAYS.values(), ids=WAYS)
+@together("name", NAMES)
 def test_a_rule_that_reads_what_changes_is_noticed(
     name: str, way: Callable[[Function], tuple[Function, Function]]
 ) -> None:
@@ -151,8 +152,8 @@ def test_a_rule_that_reads_what_changes_is_noticed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("read", READS)
+@together("name", NAMES)
+@together("read", READS)
 def test_a_rule_may_read_in_any_way(read: str, name: str) -> None:
     assert_noticed(operations(READS[read])[name], WAYS["grad of jit"])
     assert_noticed(operations(READS[read])[name], WAYS["jit of vmap"])

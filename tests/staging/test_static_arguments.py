@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 from funcgrad._staging.static_arguments import exact
 from funcgrad.errors import ArgumentError
+from tests.together import together
 
 WHOLE = np.array([1, 2])
 
@@ -43,8 +44,8 @@ def first(value):
     return first(value[0]) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize(("one", "other"), EQUAL)
-@pytest.mark.parametrize(
+@together(("one", "other"), EQUAL)
+@together(
     ("wrap", "read"),
     [
         (lambda value: value, first),
@@ -61,8 +62,8 @@ def test_equal_static_arguments_that_are_not_the_same_have_programs_of_their_own
     same_as_eagerly(staged, f, [(WHOLE, wrap(one)), (WHOLE, wrap(other))])
 
 
-@pytest.mark.parametrize(("one", "other"), EQUAL)
-@pytest.mark.parametrize("kind", [Scaled, Flattened])
+@together(("one", "other"), EQUAL)
+@together("kind", [Scaled, Flattened])
 def test_equal_static_parts_that_are_not_the_same_have_programs_of_their_own(one, other, kind):
     f = lambda scaled: scaled.value * first(scaled.factor)  # noqa: E731
     same_as_eagerly(fg.jit(f), f, [(kind(WHOLE, one),), (kind(WHOLE, other),)])
@@ -89,7 +90,7 @@ def test_nan_is_itself():
     assert exact((float("nan"),)) == exact((float("nan"),))
 
 
-@pytest.mark.parametrize(
+@together(
     ("options", "message"),
     [
         ({"static_argnums": 5}, "takes 2 positional"),

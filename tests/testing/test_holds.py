@@ -19,6 +19,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, CheckError, FunctionError
 from funcgrad.testing import holds, laws
 from funcgrad.testing import strategies as st
+from tests.together import together
 
 HOLDS: Any = holds  # to call with arguments of wrong types
 shrinking = settings(
@@ -119,7 +120,7 @@ def test_pytest_runs_each_law_by_itself(tmp_path: Path):
     assert "is not homogeneous of degree 1" in done.stdout
 
 
-@pytest.mark.parametrize(
+@together(
     ("make", "text"),
     [
         (lambda: holds(at=st.tensors()), "name the laws"),

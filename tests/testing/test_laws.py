@@ -19,6 +19,7 @@ from funcgrad.errors import (
     FunctionError,
 )
 from funcgrad.testing import laws
+from tests.together import together
 
 X = fg.tensor([0.5, 1.25, 2.5])
 
@@ -62,15 +63,15 @@ def name_of(law: Any) -> str:
     return law.__name__
 
 
-@pytest.mark.parametrize("law", DERIVATIVE_LAWS, ids=name_of)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@together("law", DERIVATIVE_LAWS, ids=name_of)
+@together("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_right_functions_pass_in_every_dtype(law, dtype):
     z = np.array([0.5 + 0.25j, 1.25 - 1j]) if dtype[0] == "c" else np.array([0.5, 1.25])
     law(lambda z: z * z + z, (fg.tensor(z.astype(dtype)),))
     law(lambda z: {"u": abs(z) ** 2 + 1, "n": 3}, (fg.tensor(z.astype(dtype)),))
 
 
-@pytest.mark.parametrize("law", DERIVATIVE_LAWS, ids=name_of)
+@together("law", DERIVATIVE_LAWS, ids=name_of)
 def test_trees_several_arguments_and_empty_arrays(law):
     def f(params, scale, n):
         return fnp.sum(params["a"]) * scale, params["b"][0] * n
@@ -147,7 +148,7 @@ MISTAKES: dict[str, tuple[Any, Any, tuple[Any, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize(("law", "f", "args", "text"), MISTAKES.values(), ids=MISTAKES)
+@together(("law", "f", "args", "text"), MISTAKES.values(), ids=MISTAKES)
 def test_a_planted_mistake_is_found(law, f, args, text):
     with pytest.raises(CheckError, match=text) as caught:
         law(f, args)
@@ -196,7 +197,7 @@ def test_a_function_that_changes_breaks_the_chain_rule():
         laws.chain_rule(fnp.sum)(f, (X,))
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "point"),
     [
         (abs, [0.0, 1.0]),
@@ -211,7 +212,7 @@ def test_a_function_that_changes_breaks_the_chain_rule():
         (fnp.exp, [0.0, 10.0, -100.0]),
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
+@together("seed", range(3))
 def test_subgradients_at_kinks(f, point, seed):
     laws.subgradient(f, (fg.tensor(point),), seed=seed)
 
@@ -248,7 +249,7 @@ def test_an_example_can_be_pasted():
 # ------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("law", [*DERIVATIVE_LAWS, laws.linear, laws.convex], ids=name_of)
+@together("law", [*DERIVATIVE_LAWS, laws.linear, laws.convex], ids=name_of)
 def test_bad_points_are_explained(law):
     with pytest.raises(DifferentiationError, match=r"args has to be a tuple.*Write laws\."):
         law(fnp.sin, 2.0)

@@ -19,6 +19,7 @@ from funcgrad.testing import laws
 from funcgrad.testing import strategies as st
 from funcgrad.testing.strategies import drawn_functions
 from funcgrad.testing.strategies.drawn_functions import OPERATIONS
+from tests.together import together
 
 STRATEGIES: Any = st  # to call with arguments of wrong types
 quickly = settings(max_examples=40, deadline=None)
@@ -182,7 +183,7 @@ def test_functions_have_loops_branches_complex_numbers_and_linear_algebra(text):
     laws.modes_agree(f, (x,))
 
 
-@pytest.mark.parametrize("text", drawn_functions._OF_NUMBERS)
+@together("text", drawn_functions._OF_NUMBERS)
 def test_names_inside_of_steps_hide_no_values(text):
     def drawn(*steps):
         source = drawn_functions._source([(3,)], (3,), [(step, 0, 0) for step in steps])
@@ -222,7 +223,7 @@ def test_functions_shrink_to_few_steps():
 # ------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
+@together(
     ("make", "error", "text"),
     [
         (lambda: st.tensors("text"), DtypeError, "dtype has to be"),

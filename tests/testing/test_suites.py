@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad import optim
 from funcgrad.errors import ArgumentError, CheckError, FunctionError, ShapeError
 from funcgrad.testing import assert_trees_close, check_layer, check_optimizer, max_variants
+from tests.together import together
 
 # ------------------------------------------------------------------------------------ optimizers
 
@@ -67,7 +68,7 @@ def detached(grads, state, params):
     return fg.tree.map(lambda g: -0.05 * g * fg.stop_gradient(g), grads), state
 
 
-@pytest.mark.parametrize(
+@together(
     ("update", "names"),
     [
         (growing, {"state", "dtypes", "scan", "descent"}),
@@ -144,7 +145,7 @@ steep = fg.custom_jvp(fnp.sin)
 steep.defjvp(lambda primals, tangents: (fnp.sin(*primals), 2 * fnp.cos(*primals) * tangents[0]))
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "promise"),
     [
         ("modes", "derivative: First and second derivatives"),
@@ -176,7 +177,7 @@ def test_trees_that_are_close_pass():
     assert_trees_close(fg.tensor([1j]), fg.tensor([1j + 1e-9]))
 
 
-@pytest.mark.parametrize(
+@together(
     ("actual", "expected", "text"),
     [
         ({"a": X}, {"b": X}, "the structures differ"),

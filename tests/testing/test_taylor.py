@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import CheckError
 from funcgrad.testing.laws import taylor
+from tests.together import together
 
 SMOOTH: dict[str, Any] = {
     "sin": fnp.sin,
@@ -78,8 +79,8 @@ def wrong_in_second(f: Any, factor: float) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sin", "exp", "tanh", "cube", "square", "reciprocal", "log"])
-@pytest.mark.parametrize("factor", [-1, 2, 1.01, 1.0001, 1 + 1e-6])
+@together("name", ["sin", "exp", "tanh", "cube", "square", "reciprocal", "log"])
+@together("factor", [-1, 2, 1.01, 1.0001, 1 + 1e-6])
 def test_a_first_derivative_that_is_off_by_little_is_found(name, factor):
     for scale in (1e-8, 1.0):
         point = abs(point_of(scale, 0))
@@ -93,8 +94,8 @@ def test_they_are_found_at_extreme_scales(scale):
         taylor(wrong_in_first(lambda x: x * fnp.log(abs(x)), 1.001), (point_of(scale, 0),))
 
 
-@pytest.mark.parametrize("name", ["sin", "exp", "tanh", "cube", "square", "reciprocal", "log"])
-@pytest.mark.parametrize("factor", [-1, 2, 1.1])
+@together("name", ["sin", "exp", "tanh", "cube", "square", "reciprocal", "log"])
+@together("factor", [-1, 2, 1.1])
 def test_a_wrong_second_derivative_is_told_from_a_wrong_first(name, factor):
     point = abs(point_of(1.0, 0))
     wrong = wrong_in_second(SMOOTH[name], factor)

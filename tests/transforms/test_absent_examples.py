@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 Function = Callable[..., Any]
 NOISE = np.random.default_rng(3).standard_normal((3, 3))
@@ -77,8 +78,8 @@ DERIVATIVES: dict[str, Callable[[Function], Function]] = {
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("way", DERIVATIVES)
+@together("name", OPERATIONS)
+@together("way", DERIVATIVES)
 def test_what_was_not_selected_adds_nothing_to_shared_gradients(name: str, way: str) -> None:
     derive, operation = DERIVATIVES[way], OPERATIONS[name]
     expected = derive(of_the_others(operation))(0.3)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 X = np.random.default_rng(3).uniform(0.5, 1.5, (4, 3))
 FIRST, SECOND = np.array([2, 0, 2, -1]), np.array([[1], [0]], np.uint64)
@@ -82,7 +83,7 @@ def test_second_derivatives_of_patches(names: list[str]) -> None:
     assert_allclose(staged, forward, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", AROUND)
+@together("name", AROUND)
 def test_what_no_patch_reaches_is_absent(name: str) -> None:
     """The derivative of the root is infinite at 0: times nothing it is nothing, not NaN."""
 
@@ -95,7 +96,7 @@ def test_what_no_patch_reaches_is_absent(name: str) -> None:
     assert_array_equal(found, [0.0, 1.0, 0.25, 0.5])
 
 
-@pytest.mark.parametrize("name", AROUND)
+@together("name", AROUND)
 def test_patches_with_holes(name: str) -> None:
     def f(x: Any) -> Any:
         y = fnp.sqrt(x)
@@ -106,8 +107,8 @@ def test_patches_with_holes(name: str) -> None:
     assert_array_equal(found, [0.0, 0.5, 0.25, 1.0])
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64])
-@pytest.mark.parametrize("name", AROUND)
+@together("dtype", [np.float16, np.float32, np.complex64])
+@together("name", AROUND)
 def test_patches_have_the_dtype_of_what_they_are_taken_from(name: str, dtype: Any) -> None:
     wide = np.arange(1.0, 4.0)
 

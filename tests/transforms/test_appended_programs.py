@@ -16,6 +16,7 @@ from funcgrad._transforms.numberless import applied, flat_program
 from funcgrad.errors import TracerError
 from tests.control.nests import LIBRARY, Nest, function_of, nests
 from tests.subjects import SUBJECTS
+from tests.together import together
 
 
 def check(program: Program) -> None:
@@ -25,7 +26,7 @@ def check(program: Program) -> None:
     assert staged.to_text() == flat_program("appended", program.evaluate, program.inputs).to_text()
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@together("name", SUBJECTS)
 def test_subjects(name: str) -> None:
     program = SUBJECTS[name].staged()
     with suppress(TracerError):  # where a number is looked at

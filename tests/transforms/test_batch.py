@@ -7,6 +7,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, numbers
 
 # --------------------------------------------------------------------------------- in_axes
@@ -17,7 +18,7 @@ def test_maps_all_arguments_over_axis_0_by_default() -> None:
     assert_same(fg.vmap(lambda x, y: x * y)(x, y), x * y[:, None])
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3, np.int64(1)])
+@together("axis", [0, 1, 2, -1, -2, -3, np.int64(1)])
 def test_every_axis_in_and_out(axis: Any) -> None:
     x = numbers(2, 3, 4)
     assert_same(fg.vmap(lambda v: v * 2, in_axes=axis, out_axes=axis)(x), x * 2)
@@ -140,7 +141,7 @@ def test_batches_of_no_examples_and_of_one() -> None:
     assert_same(fg.vmap(lambda x: x @ x)(numbers(1, 3)), np.sum(numbers(1, 3) ** 2, 1))
 
 
-@pytest.mark.parametrize("dtype", ["?", "b", "B", "l", "e", "f", "d", "F", "D"])
+@together("dtype", ["?", "b", "B", "l", "e", "f", "d", "F", "D"])
 def test_every_dtype(dtype: str) -> None:
     x = np.arange(6).reshape(3, 2).astype(dtype)
     assert_same(fg.vmap(lambda v: (v, v == v[0]))(x), (x, x == x[:, :1]))

@@ -137,7 +137,7 @@ def compositions() -> dict[str, Callable[[Callable[[Any], Any]], Any]]:
     }
 
 
-@pytest.mark.parametrize("name", compositions())
+@together("name", compositions())
 def test_every_composition_is_as_without(name: str) -> None:
     of = compositions()[name]
     expected = fg.tree.map(np.asarray, of(plain_twice))
@@ -521,7 +521,7 @@ INSIDE: dict[str, Callable[[Any], Any]] = {
 
 
 @together("inside", INSIDE)
-@pytest.mark.parametrize("door", DOORS)
+@together("door", DOORS)
 def test_what_runs_again_is_what_ran(door: str, inside: str) -> None:
     """Changed between the call and the pullback, nothing that was read is seen anew."""
 
@@ -612,8 +612,8 @@ def test_numbers_may_be_looked_at_as_without_a_checkpoint() -> None:
         assert_same(fg.grad(fg.checkpoint(inner))(x), fg.grad(f)(x))
 
 
-@pytest.mark.parametrize("look", [float, np.asarray, lambda t: t.item(), lambda t: t.tolist()])
-@pytest.mark.parametrize("nested", [False, True])
+@together("look", [float, np.asarray, lambda t: t.item(), lambda t: t.tolist()])
+@together("nested", [False, True])
 def test_a_number_that_is_differentiated_does_not_get_lost(look: Any, nested: bool) -> None:
     def f(x: Any, y: Any) -> Any:
         return y * np.max(look(x * x))
@@ -716,8 +716,8 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", list(permutations(LAYERS, 3)), ids=", ".join)
-@pytest.mark.parametrize("leaf", [damped, lambda x: fnp.linalg.inv(x[None, None])[0, 0]])
+@together("names", list(permutations(LAYERS, 3)), ids=", ".join)
+@together("leaf", [damped, lambda x: fnp.linalg.inv(x[None, None])[0, 0]])
 def test_examples_choose_branches_within_checkpoints_and_around_them(
     leaf: Callable[[Any], Any], names: tuple[str, ...]
 ) -> None:
@@ -762,8 +762,8 @@ MODES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-@pytest.mark.parametrize("inside", [fixed, summed, repeated, chosen])
+@together("mode", MODES.values(), ids=MODES)
+@together("inside", [fixed, summed, repeated, chosen])
 def test_a_checkpoint_may_hold_a_loop_or_a_solution_that_holds_a_checkpoint(
     inside: Any, mode: Any
 ) -> None:

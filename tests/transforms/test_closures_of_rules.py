@@ -16,6 +16,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 
 Function = Callable[[Any], Any]
 Maker = Callable[[Any], Function]
@@ -134,8 +135,8 @@ AROUND: dict[str, tuple[Callable[[Function], Any], Callable[[Function], Any]]] =
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize("maker", MAKERS)
+@together("around", AROUND)
+@together("maker", MAKERS)
 def test_what_only_a_rule_reads_may_be_traced(maker: str, around: str) -> None:
     ways = AROUND[around]
     for inside, put_on in product(INSIDE, (lambda w: 1.5 * w, lambda w: fg.tensor(0.4))):

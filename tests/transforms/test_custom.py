@@ -18,6 +18,7 @@ from funcgrad.errors import (
     TracerError,
     TreeError,
 )
+from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 
@@ -273,7 +274,7 @@ def test_static_arguments_reach_the_rules_first() -> None:
 
 
 @CUBES
-@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+@together("dtype", ["e", "f", "d"])
 def test_derivatives_keep_the_dtype(cube: Any, dtype: str) -> None:
     x = np.array([0.5, 1.0]).astype(dtype)
     assert_same(fg.grad(lambda x: fnp.sum(cube(x)))(x), 30 * x * x)
@@ -281,7 +282,7 @@ def test_derivatives_keep_the_dtype(cube: Any, dtype: str) -> None:
 
 
 @CUBES
-@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+@together("shape", [(), (0,), (2, 3)])
 def test_every_shape(cube: Any, shape: tuple[int, ...]) -> None:
     x = np.asarray(numbers(*shape))
     assert_same(fg.grad(lambda x: fnp.sum(cube(x)))(x), 30 * x * x)
@@ -491,7 +492,7 @@ BAD_RULES = (
 )
 
 
-@pytest.mark.parametrize(("f", "kind", "reason"), BAD_RULES)
+@together(("f", "kind", "reason"), BAD_RULES)
 def test_what_a_rule_returns_is_checked(f: Any, kind: type[Exception], reason: str) -> None:
     for _ in range(2):  # the second time as the first: nothing was left behind
         with pytest.raises(kind) as caught:
@@ -641,8 +642,8 @@ SPREAD = {
 }
 
 
-@pytest.mark.parametrize("f", SPREAD.values(), ids=SPREAD)
-@pytest.mark.parametrize(
+@together("f", SPREAD.values(), ids=SPREAD)
+@together(
     "move",
     [
         lambda y: y.reshape(6),

@@ -119,7 +119,7 @@ def test_a_linear_function_may_be_its_own_derivative(
 
 
 @together("with_rule", [self_applied, twice_applied, with_transpose])
-@pytest.mark.parametrize("name", LINEAR)
+@together("name", LINEAR)
 def test_a_linear_function_with_a_rule_is_transposed(
     name: str, with_rule: Callable[[Function], Function]
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_linear_function_with_a_rule_is_transposed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", modes())
+@together("mode", modes())
 @together("kind", ["custom_jvp", "custom_vjp"])
 @together("name", KINKED)
 def test_a_rule_may_select(name: str, kind: str, mode: str) -> None:
@@ -210,7 +210,7 @@ def through(f: Function, bwd: Callable[[Any, Any], Any]) -> Function:
     return made
 
 
-@pytest.mark.parametrize("mode", modes())
+@together("mode", modes())
 @together("name", KINKED)
 def test_forward_mode_may_go_through_a_function_with_a_true_rule(name: str, mode: str) -> None:
     f, scaled = KINKED[name]

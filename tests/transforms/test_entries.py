@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
@@ -16,6 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad._transforms.composite import WholeEntry
 from funcgrad._transforms.entries import Entry, keep
 from funcgrad._transforms.masked import SPARING as LARGE
+from tests.together import together
 
 X = np.random.default_rng(5).uniform(0.5, 1.5, (3, 3, 3, 3))  # equal sizes: no axis is told by its
 WEIGHTS = np.array([1.0, 10.0, 100.0])
@@ -34,8 +34,8 @@ AXES = [0, 1, 2, 3, (0, 1), (0, 2), (1, 3), (0, 3), (2, 3)]
 # The cotangent of a product with WEIGHTS, of which all elements are added up, is WEIGHTS alone.
 
 
-@pytest.mark.parametrize("axis", AXES, ids=str)
-@pytest.mark.parametrize("name", REDUCTIONS)
+@together("axis", AXES, ids=str)
+@together("name", REDUCTIONS)
 def test_a_cotangent_of_fewer_axes_goes_through_a_reduction(name: str, axis: Any) -> None:
     reduce = REDUCTIONS[name]
 
@@ -52,7 +52,7 @@ def test_a_cotangent_of_fewer_axes_goes_through_a_reduction(name: str, axis: Any
     assert_allclose(np.sum(np.asarray(fg.grad(small)(X)) * X**2), tangent, rtol=1e-12)
 
 
-@pytest.mark.parametrize("axis", AXES, ids=str)
+@together("axis", AXES, ids=str)
 def test_it_does_so_under_other_transformations(axis: Any) -> None:
     def small(x: Any) -> Any:
         return fnp.sum(fnp.sum(x * x * x, axis=axis) * WEIGHTS)
@@ -70,7 +70,7 @@ def test_it_does_so_under_other_transformations(axis: Any) -> None:
         assert_allclose(transform(small), transform(whole), rtol=1e-12)
 
 
-@pytest.mark.parametrize("axis", AXES, ids=str)
+@together("axis", AXES, ids=str)
 def test_it_does_so_with_gaps(axis: Any) -> None:
     chosen = np.array([True, False, True])
 
@@ -89,7 +89,7 @@ def test_sizes_that_differ() -> None:
     assert_allclose(slope, np.broadcast_to(np.arange(4.0), x.shape))
 
 
-@pytest.mark.parametrize(
+@together(
     ("shape", "axis", "kept"),
     [
         ((4,), (1,), (1, 1, 4)),  # of an output (2, 4)
@@ -132,7 +132,7 @@ def test_there_are_kinds_of_entries_for_calls_too() -> None:
     assert len(KINDS) > 10
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@together("kind", KINDS.values(), ids=KINDS)
 def test_an_entry_is_slotted(kind: type[Entry]) -> None:
     """A dictionary for each would double what a record takes."""
     assert not hasattr(object.__new__(kind), "__dict__")
@@ -141,7 +141,7 @@ def test_an_entry_is_slotted(kind: type[Entry]) -> None:
 LEAVES = {name: kind for name, kind in KINDS.items() if not kind.__subclasses__()}
 
 
-@pytest.mark.parametrize("kind", LEAVES.values(), ids=LEAVES)
+@together("kind", LEAVES.values(), ids=LEAVES)
 def test_an_entry_has_both_directions(kind: type[Entry]) -> None:
     assert kind.push is not Entry.push
     assert kind.pull is not Entry.pull or kind.pull_from is not Entry.pull_from
@@ -160,8 +160,8 @@ SUMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SUMS)
-@pytest.mark.parametrize("x", [NARROW, WIDE], ids=["narrow", "wide"])
+@together("name", SUMS)
+@together("x", [NARROW, WIDE], ids=["narrow", "wide"])
 def test_large_sums_of_two_precisions(name: str, x: Any) -> None:
     """With gaps in the cotangent, and with tangents, as where everything is kept."""
     f = SUMS[name]

@@ -9,6 +9,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
+from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 
@@ -17,7 +18,7 @@ def test_value_and_directional_derivative() -> None:
     assert_same((out, tangent), (18.0, 9.0 + 120.0))
 
 
-@pytest.mark.parametrize(
+@together(
     "tree",
     [
         (2.0, 3.0),

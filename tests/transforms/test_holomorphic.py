@@ -10,6 +10,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DifferentiationError, MissingOptionError
+from tests.together import together
 
 Z = 0.7 - 0.4j
 FUNCTIONS: dict[str, tuple[Any, Any, Any]] = {
@@ -47,21 +48,21 @@ SECOND: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("way", FIRST)
+@together("name", FUNCTIONS)
+@together("way", FIRST)
 def test_the_complex_derivative(name: str, way: str) -> None:
     f, slope, _ = FUNCTIONS[name]
     np.testing.assert_allclose(FIRST[way](f)(Z), slope(Z), rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("way", SECOND)
+@together("name", FUNCTIONS)
+@together("way", SECOND)
 def test_the_second_complex_derivative(name: str, way: str) -> None:
     f, _, curvature = FUNCTIONS[name]
     np.testing.assert_allclose(SECOND[way](f)(Z), curvature(Z), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_the_equations_of_cauchy_and_riemann(name: str) -> None:
     """The derivative along i is i times that along 1, and the real part alone determines both."""
     f, _, _ = FUNCTIONS[name]
@@ -106,8 +107,8 @@ def test_the_precision_is_the_arguments() -> None:
     assert found.dtype == np.complex64
 
 
-@pytest.mark.parametrize("transform", [fg.grad, fg.value_and_grad])
-@pytest.mark.parametrize(
+@together("transform", [fg.grad, fg.value_and_grad])
+@together(
     ("f", "x", "holomorphic", "words"),
     [
         (lambda z: z * z, Z, False, "holomorphic=True is for f'(z)"),

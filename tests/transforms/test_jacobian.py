@@ -8,13 +8,14 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DifferentiationError
+from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 BOTH = pytest.mark.parametrize("jacobian", [fg.jacfwd, fg.jacrev])
 
 
 @BOTH
-@pytest.mark.parametrize(
+@together(
     ("shape_in", "shape_out"), [((), ()), ((3,), ()), ((), (2,)), ((2, 3), (4,)), ((3,), (2, 2))]
 )
 def test_shapes_are_those_of_the_result_then_the_argument(
@@ -50,7 +51,7 @@ def test_the_tree_of_the_result_holds_trees_of_the_argument(jacobian: Any) -> No
 
 
 @BOTH
-@pytest.mark.parametrize(
+@together(
     ("argnums", "expected"),
     [(1, 2.0), (-1, 2.0), ((0, 1), (3.0, 2.0)), ((1,), (2.0,)), ((), ())],
 )
@@ -77,7 +78,7 @@ def test_aux_and_keyword_arguments(jacobian: Any) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+@together("dtype", ["e", "f", "d"])
 def test_dtypes(jacobian: Any, dtype: str) -> None:
     x = numbers(2).astype(dtype)
     assert_same(jacobian(lambda x: x * x)(x), np.diag(2 * x), rtol=1e-3)
@@ -129,7 +130,7 @@ def test_real_and_complex_arguments_together(jacobian: Any) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize(
+@together(
     ("f", "x", "holomorphic", "reason"),
     [
         (lambda z: z * z, 1j, False, "Say holomorphic=True"),

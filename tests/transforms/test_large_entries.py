@@ -168,7 +168,7 @@ def test_programs_give_the_same_bits(steps: Any, shape: tuple[int, ...], dtype: 
     assert_alike(steps, fg.tensor(numbers(*shape, dtype=dtype)))
 
 
-@pytest.mark.parametrize("number", range(len(UNARY) + len(BINARY)))
+@together("number", range(len(UNARY) + len(BINARY)))
 @together("use", ["let go", "hold", "hold a buffer"])
 def test_every_step_gives_the_same_bits(number: int, use: str) -> None:
     steps = [(0, 0, 0, use), (number, 0, 1, use), (number, 1, 0, use), (2, 0, 0, use)]

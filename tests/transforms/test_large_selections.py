@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._transforms.masked import SPARING as LARGE
 from funcgrad._transforms.masked import CotangentBuffer, Masked, buffered, selected
+from tests.together import together
 
 _rng = np.random.default_rng(0)
 POINT = _rng.integers(-50, 50, (2 * LARGE, 1)) / 8
@@ -41,7 +41,7 @@ def twice_chosen(y: Any) -> Any:
     return fnp.max(total) + fnp.min(y + total) + fnp.max(y)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_gradients_are_those_without_buffers(name: str) -> None:
     """A batch is followed, and nothing followed is written to."""
     f = FUNCTIONS[name]
@@ -72,8 +72,8 @@ def test_masks_of_others_stay() -> None:
     assert_array_equal(buffer.settle(), np.where(MASK, POINT, 1.0))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 1.0])
-@pytest.mark.parametrize("ct", [2.0, np.inf, np.nan, _rng.uniform(size=(2 * LARGE, 1)), WIDE])
+@together("share", [0.0, 0.001, 0.5, 1.0])
+@together("ct", [2.0, np.inf, np.nan, _rng.uniform(size=(2 * LARGE, 1)), WIDE])
 def test_selected_is_where(share: float, ct: Any) -> None:
     mask = _rng.uniform(size=POINT.shape) < share
     assert_array_equal(selected(mask, np.asarray(ct)[()]), np.where(mask, ct, 0))

@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DifferentiationError
+from tests.together import together
 from tests.transforms.support import Layer, assert_same, complex_numbers, numbers
 
 # --------------------------------------------------------------------------------- linearize
@@ -113,7 +114,7 @@ def linear_functions() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", linear_functions())
+@together("name", linear_functions())
 def test_adjointness(name: str) -> None:
     f = linear_functions()[name]
     x = numbers(4)
@@ -161,7 +162,7 @@ def test_coefficients_may_be_traced() -> None:
     assert_same(fg.vmap(f)(np.arange(3.0)), 3 * np.arange(3.0))
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "reason"),
     [
         (lambda x: x * x, "multiply is not linear in argument(s) 0, 1"),

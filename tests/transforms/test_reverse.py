@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
+from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 
 # --------------------------------------------------------------------------------- arguments
@@ -23,7 +24,7 @@ def test_grad_is_in_the_first_argument_by_default() -> None:
     assert_same(fg.grad(polynomial)(2.0, 3.0), np.float64(12.0))
 
 
-@pytest.mark.parametrize(
+@together(
     ("argnums", "expected"),
     [
         (0, 12.0),
@@ -86,7 +87,7 @@ def test_callables_of_every_kind() -> None:
 # --------------------------------------------------------------------------------- pytrees
 
 
-@pytest.mark.parametrize(
+@together(
     "tree",
     [
         2.0,
@@ -206,7 +207,7 @@ def test_float32_stays_float32_at_second_order() -> None:
 # ------------------------------------------------------------------------------ shapes
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3), (1, 1)])
+@together("shape", [(), (0,), (3,), (2, 0, 3), (2, 3), (1, 1)])
 def test_every_shape(shape: tuple[int, ...]) -> None:
     x = numbers(*shape)
     assert_same(fg.grad(lambda x: fnp.sum(x * x))(x), np.asarray(2 * x))

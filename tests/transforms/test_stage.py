@@ -22,6 +22,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from tests.subjects import assert_bits, wrong_cube, wrong_square
+from tests.together import together
 from tests.transforms.support import assert_same
 
 
@@ -72,7 +73,7 @@ def twice_batched(f: Any) -> Any:
     return lambda x: fg.grad(total)(x, x)
 
 
-@pytest.mark.parametrize(
+@together(
     "transform",
     [
         fg.grad,
@@ -176,10 +177,8 @@ def both_ways(x: Any) -> Any:
 both_ways.defvjp(lambda x: (both_ways(x), None), lambda _, ct: (both_ways(ct),))
 
 
-@pytest.mark.parametrize("rule", [itself, both_ways])
-@pytest.mark.parametrize(
-    "of", [fg.grad, fg.program, lambda f: lambda x: fg.grad(fg.program(f)(x))(x)]
-)
+@together("rule", [itself, both_ways])
+@together("of", [fg.grad, fg.program, lambda f: lambda x: fg.grad(fg.program(f)(x))(x)])
 def test_calls_with_rules_leave_nothing_to_the_collector(rule: Any, of: Any) -> None:
     def f(x: Any) -> Any:
         return fg.checkpoint(lambda y: rule(y) * x)(x)
@@ -218,7 +217,7 @@ def test_programs_of_functions_with_rules_free_what_they_held() -> None:
 # -------------------------------------------------------------------------------- guards
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "x", "same", "other"),
     [
         (lambda x: x if x > 0 else -x, 1.0, 2.0, -2.0),

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.together import together
 from tests.transforms.support import Point, assert_same, numbers
 
 
@@ -16,7 +16,7 @@ def test_it_is_the_identity_on_values() -> None:
     assert_same(out, {"a": x, "b": Point(1.0, None), "c": [True, 3]})
 
 
-@pytest.mark.parametrize("dtype", ["?", "b", "l", "e", "f", "d", "F", "D"])
+@together("dtype", ["?", "b", "l", "e", "f", "d", "F", "D"])
 def test_every_dtype(dtype: str) -> None:
     x = np.arange(3).astype(dtype)
     assert_same(fg.stop_gradient(x), x)

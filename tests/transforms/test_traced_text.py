@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import funcgrad as fg
+from tests.together import together
 
 
 def saved(write: Callable[..., None], out: Any, x: Any) -> Any:
@@ -122,8 +123,8 @@ def tells_a_number(found: Any) -> bool:
     return not (isinstance(found, str) and "Traced(" in found)
 
 
-@pytest.mark.parametrize("numbers", [WHOLE, ARRAYS], ids=["number", "array"])
-@pytest.mark.parametrize("way", WAYS)
+@together("numbers", [WHOLE, ARRAYS], ids=["number", "array"])
+@together("way", WAYS)
 def test_no_text_or_number_of_a_staged_value_is_stale(way: str, numbers: Any) -> None:
     first, second = seen_by(WAYS[way], numbers)
     # Where the function is not run again for other numbers, it has not seen those of the first.

@@ -20,6 +20,7 @@ from funcgrad._backends.native.builtin_entry import CALLS, runtime_text
 from funcgrad._backends.native.cpython import symbols
 from funcgrad._backends.native.native_backend import NativeBackend
 from funcgrad._backends.native.processor import LLVM, Processor, Toolchain
+from tests.together import together
 
 GRAVITON = Processor("generic", "", 128, "aarch64-unknown-linux-gnu")
 APPLE = Processor("apple-m1", "", 128, "arm64-apple-darwin24.0")
@@ -58,8 +59,8 @@ PROGRAMS: MappingProxyType[str, tuple[Callable[..., Any], Any]] = MappingProxyTy
 )
 
 
-@pytest.mark.parametrize("processor", [GRAVITON, APPLE, INTEL_OF_APPLE], ids=lambda p: p.triple)
-@pytest.mark.parametrize("name", PROGRAMS)
+@together("processor", [GRAVITON, APPLE, INTEL_OF_APPLE], ids=lambda p: p.triple)
+@together("name", PROGRAMS)
 def test_code_refers_to_what_is_known_only(processor: Processor, name: str) -> None:
     """LLVM calls functions of its own choice, such as macOS's for memory that becomes zero."""
     f, x = PROGRAMS[name]

@@ -22,6 +22,7 @@ from funcgrad._backends.interface import MISS
 from funcgrad._backends.native import cpython
 from funcgrad._backends.native.cpython import ArrayLayout
 from funcgrad._staging.jit import Jitted
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -70,7 +71,7 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("name", TREES)
+@together("name", TREES)
 def test_trees_come_apart_and_are_made_as_by_python(name: str) -> None:
     tree = TREES[name]
     f = native(

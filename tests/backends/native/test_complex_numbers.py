@@ -96,7 +96,7 @@ OF_TWO = {
 
 @together("exact", [False, True])
 @together("char", "FD")
-@pytest.mark.parametrize("name", OF_ONE)
+@together("name", OF_ONE)
 def test_functions_of_a_number_at_all_edges(name: str, char: str, exact: bool) -> None:
     f, z = OF_ONE[name], _edges(char)
     with np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ def test_functions_of_a_number_at_all_edges(name: str, char: str, exact: bool) -
 
 
 @together("char", "FD")
-@pytest.mark.parametrize("name", OF_TWO)
+@together("name", OF_TWO)
 def test_functions_of_two_numbers_at_all_edges(name: str, char: str) -> None:
     f, z = OF_TWO[name], _edges(char)
     x, y = [np.array(column) for column in zip(*product(z, z), strict=True)]
@@ -113,7 +113,7 @@ def test_functions_of_two_numbers_at_all_edges(name: str, char: str) -> None:
 
 
 @together("char", "FD")
-@pytest.mark.parametrize(
+@together(
     "name", ["cos", "cosh", "exp", "log", "log10", "log2", "sin", "sinh", "sqrt", "tan", "tanh"]
 )
 def test_functions_by_the_c_standard_at_all_edges(name: str, char: str) -> None:
@@ -125,7 +125,7 @@ def test_functions_by_the_c_standard_at_all_edges(name: str, char: str) -> None:
 
 
 @together("char", "FD")
-@pytest.mark.parametrize("exponent", [*range(-5, 6), 9.0, -8])
+@together("exponent", [*range(-5, 6), 9.0, -8])
 def test_whole_powers_at_all_edges(exponent: float, char: str) -> None:
     z = np.concatenate([_edges(char), _numbers(char, 40)])
     with np.errstate(all="ignore"):
@@ -179,7 +179,7 @@ MOVED = {
 
 @together("shape", [(2, 3), (7, 70)])
 @together("char", "FD")
-@pytest.mark.parametrize("name", MOVED)
+@together("name", MOVED)
 def test_movements_and_strides(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = MOVED[name], _numbers(char, *shape)
     _assert_same(_assert_is_machine_code(f, x), np.asarray(f(fg.tensor(x))))
@@ -230,7 +230,7 @@ FOLDED = {
 
 @together("shape", [(3, 4), (2, 131), (70, 3), (1, 9000)])
 @together("char", "FD")
-@pytest.mark.parametrize("name", FOLDED)
+@together("name", FOLDED)
 def test_folds_scatters_and_gathers(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = FOLDED[name], _numbers(char, *shape)
     x /= np.abs(x) ** 0.999  # whose products are no larger

@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 
 from funcgrad._backends.native.arena import LARGE
 from funcgrad._backends.native.bound_formulas import BoundFormula
+from tests.together import together
 
 X = np.random.default_rng(0).standard_normal((8, 16))
 W = X.T @ X / 16.0
@@ -27,7 +28,7 @@ def functions_of_nests(f: Any) -> int:
     return len(re.findall(r"define internal void @nest\d", natively(f).lower(X).source))
 
 
-@pytest.mark.parametrize(
+@together(
     ("step", "functions"),
     [
         (lambda x, k: fnp.tanh(x) * 0.5 + 1.0, 1),

@@ -13,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native.native_backend import EXACT, NATIVE
 from tests.backends.native.vector_functions import EDGES, HOST
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -58,7 +59,7 @@ def whole_numbers(char: str) -> Any:
     return np.array([*numbers, *([-1, -2, -7, -100] if limits.min else [])], char)
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x, y: x // y,
@@ -73,12 +74,12 @@ def whole_numbers(char: str) -> Any:
     ],
     ids=["//", "%", "compared", "fmod", "gcd", "lcm", "maximum", "fmin", "logical_and"],
 )
-@pytest.mark.parametrize("char", INTEGERS)
+@together("char", INTEGERS)
 def test_functions_of_two_integers(f: Callable[..., Any], char: str) -> None:
     assert_numpys(f, *all_pairs(whole_numbers(char), whole_numbers(char)))
 
 
-@pytest.mark.parametrize("char", INTEGERS)
+@together("char", INTEGERS)
 def test_shifts_powers_and_bits_of_integers(char: str) -> None:
     x = whole_numbers(char)
     assert_numpys(lambda x: x**5, x)
@@ -89,8 +90,8 @@ def test_shifts_powers_and_bits_of_integers(char: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signed", "bhil")
-@pytest.mark.parametrize("unsigned", "BHIL")
+@together("signed", "bhil")
+@together("unsigned", "BHIL")
 def test_integers_with_and_without_sign_are_compared_exactly(signed: str, unsigned: str) -> None:
     x, y = all_pairs(whole_numbers(signed), whole_numbers(unsigned))
     for f in (fnp.less, fnp.less_equal, fnp.greater, fnp.greater_equal, fnp.equal, fnp.not_equal):
@@ -106,7 +107,7 @@ HALF: Final = pytest.mark.skipif(not HOST.halves, reason="the processor has no h
 
 
 @HALF
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x, y: (x + y) * x - y,
@@ -165,12 +166,12 @@ def any_bits(char: str, count: int, seed: int) -> Any:
     return np.random.default_rng(seed).integers(0, most, count, bits, endpoint=True).view(char)
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [fnp.fmod, lambda x, y: x % y, lambda x, y: x // y, fnp.nextafter, fnp.copysign],
     ids=["fmod", "%", "//", "nextafter", "copysign"],
 )
-@pytest.mark.parametrize("char", "fd")
+@together("char", "fd")
 def test_remainders_and_neighbours_of_floats(f: Callable[..., Any], char: str) -> None:
     assert_numpys(f, *all_pairs(floats(char), floats(char)))
     assert_numpys(f, any_bits(char, 1001, 1), any_bits(char, 1001, 2))

@@ -21,6 +21,7 @@ from funcgrad._primitives.identity_product import identity_product
 from funcgrad.errors import MatrixError
 from tests.backends.native.other_machines import OTHERS
 from tests.backends.native.other_machines import machine_code_of as run
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -99,8 +100,8 @@ def test_rows_are_exchanged() -> None:
         assert_allclose(run(f, matrix, b)[0], [[1.0], [1.0]], 1e-14)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 9])
-@pytest.mark.parametrize("name", ["solve", "inverse", "lower", "root"])
+@together("n", [1, 2, 5, 9])
+@together("name", ["solve", "inverse", "lower", "root"])
 def test_what_has_no_result_raises_as_in_evaluation(name: str, n: int) -> None:
     a = np.tile(np.eye(n), (4, 1, 1))
     a[2, -1, -1] = 0
@@ -165,8 +166,8 @@ def test_a_singular_matrix_of_few_diagonals_raises() -> None:
         run(lambda x, y: solve((1, 1), x, y), bands, np.ones((4, 1)))
 
 
-@pytest.mark.parametrize("n", [9, 40, 65])
-@pytest.mark.parametrize("name", ["lower", "upper", "lower transposed", "unit diagonal"])
+@together("n", [9, 40, 65])
+@together("name", ["lower", "upper", "lower transposed", "unit diagonal"])
 def test_large_triangles(name: str, n: int) -> None:
     rng = np.random.default_rng(n)
     a = rng.standard_normal((n, n)) / n + np.eye(n)
@@ -207,8 +208,8 @@ SPECIAL = (0.0, -0.0, 1e-310, 1e-200, 1e200, np.inf, -np.inf, np.nan)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SPECIAL)
-@pytest.mark.parametrize("name", sorted(USES))
+@together("number", SPECIAL)
+@together("name", sorted(USES))
 def test_special_numbers(name: str, number: float) -> None:
     f = USES[name]
     for n in (1, 2, 4):

@@ -20,6 +20,7 @@ from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.processor import Processor
 from tests.backends.native.other_machines import OTHERS, machine_code_of
 from tests.conformance import in_turn
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -80,8 +81,8 @@ def test_products_of_any_sizes(
     assert_product(letters, *args, flipped=flipped)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
-@pytest.mark.parametrize("letters", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ij,j->i"])
+@together("dtype", [np.float32, np.float64], ids=str)
+@together("letters", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ij,j->i"])
 def test_products_of_many_numbers(letters: str, dtype: Any) -> None:
     assert_product(letters, *operands(letters, {"i": 61, "j": 900, "k": 131}, dtype))
 

@@ -29,6 +29,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise, Movement
 from funcgrad._core.trace import concrete
 from tests.conformance import every_case, every_primitive, representatives
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -74,7 +75,7 @@ def test_every_kind_of_program_runs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("primitive", every_primitive(), ids=str)
+@together("primitive", every_primitive(), ids=str)
 def test_every_primitive_is_evaluation_s(primitive: Primitive) -> None:
     structure = primitive.structure
     moves = isinstance(structure, Movement)
@@ -136,7 +137,7 @@ def test_sums_of_many_numbers_keep_their_digits(dtype: type[Any]) -> None:
     assert abs(total / math.fsum(x.tolist()) - 1) < (1e-7 if dtype is np.float32 else 1e-13)
 
 
-@pytest.mark.parametrize(
+@together(
     "x",
     [
         np.arange(12.0).reshape(3, 4)[::-1, ::2],
@@ -158,8 +159,8 @@ def test_arguments_of_any_form(x: Any) -> None:
         assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("length", range(5))
-@pytest.mark.parametrize("reverse", [False, True])
+@together("length", range(5))
+@together("reverse", [False, True])
 def test_scans_of_every_length(length: int, reverse: bool) -> None:
     xs = np.arange(float(3 * length)).reshape(length, 3)
 
@@ -268,7 +269,7 @@ def test_numpys_loops_may_refuse_numbers() -> None:
         native(lambda x, y: x**y)(np.array([2, 3]), np.array([1, -1]))
 
 
-@pytest.mark.parametrize("char", "?eFDbB")
+@together("char", "?eFDbB")
 def test_what_is_handed_on_is_copied_for_every_dtype(char: str) -> None:
     x = np.arange(6).reshape(2, 3).astype(char)
     assert_same(lambda x: (x, x.T, x[::-1, 1], x[:0], x.sum()), x, exact=True)

@@ -21,6 +21,7 @@ from funcgrad._primitives.recurrence import recurrence
 from funcgrad.tensor.tensor import apply
 from tests.backends.native.test_native import assert_same
 from tests.backends.native.test_native_loops import called_back
+from tests.together import together
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 9, 17, 40]), min_size=1, max_size=3).map(tuple)
 DTYPES = st.sampled_from("?bBhHiIlLfd")
@@ -65,8 +66,8 @@ def test_places_of_extrema_are_the_first_ones(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", [31, 32, 33, 100, 1001])
-@pytest.mark.parametrize("char", "fdbl?")
+@together("length", [31, 32, 33, 100, 1001])
+@together("char", "fdbl?")
 def test_ties_between_pieces_of_long_rows(length: int, char: str) -> None:
     for place in (0, 7, length // 2, length - 1):
         x = np.zeros(length)
@@ -75,9 +76,9 @@ def test_ties_between_pieces_of_long_rows(length: int, char: str) -> None:
         assert_same(lambda x: fnp.argmax(x), x.astype(char), exact=True)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("shape", [(50,), (7, 9), (4, 3, 5)])
-@pytest.mark.parametrize("char", "fd")
+@together("reverse", [False, True])
+@together("shape", [(50,), (7, 9), (4, 3, 5)])
+@together("char", "fd")
 def test_recurrences(shape: tuple[int, ...], reverse: bool, char: str) -> None:
     draw = np.random.default_rng(3).uniform
     a, b = draw(-1, 1, shape).astype(char), draw(-1, 1, shape).astype(char)
@@ -132,8 +133,8 @@ def test_a_number_that_is_neutral_beside_infinity_alone_is_not_neutral() -> None
             neutral_of(extend.Fold(combine), np.dtype(float))
 
 
-@pytest.mark.parametrize("char", "fd")
-@pytest.mark.parametrize("shape", [(5,), (3, 70), (40, 3)])
+@together("char", "fd")
+@together("shape", [(5,), (3, 70), (40, 3)])
 def test_folds_of_a_strangers_with_exponentials(shape: tuple[int, ...], char: str) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(char)
     for axis in range(len(shape)):
@@ -147,8 +148,8 @@ def test_folds_of_a_strangers_with_exponentials(shape: tuple[int, ...], char: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("char", "efdFD")
-@pytest.mark.parametrize("shape", [(1,), (9,), (9000,), (3, 4), (3, 33), (40, 5), (1, 5), (5, 1)])
+@together("char", "efdFD")
+@together("shape", [(1,), (9,), (9000,), (3, 4), (3, 33), (40, 5), (1, 5), (5, 1)])
 def test_sums_of_negative_zeros_have_the_sign_of_numpys(char: str, shape: tuple[int, ...]) -> None:
     x = -np.zeros(shape, char)
     programs: list[Callable[[Any], Any]] = [lambda x: x.T @ fnp.ones((shape[0], 3), x.dtype)]

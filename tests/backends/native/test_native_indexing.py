@@ -21,6 +21,7 @@ from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.interpreter import gathered, scattered
 from tests.backends.native.test_native import assert_same, native
 from tests.backends.native.test_native_loops import called_back
+from tests.together import together
 
 INTEGERS = st.sampled_from("bBhHiIlLqQ")
 DTYPES = st.sampled_from("?bHiqefdFD")
@@ -65,8 +66,8 @@ def test_pairs_of_index_arrays_broadcast(rows: int, columns: int, data: Any) -> 
 KEYS: tuple[Any, ...] = (1, slice(1, None), (slice(None), 2), (-1, slice(None, None, -2)), ...)
 
 
-@pytest.mark.parametrize("key", KEYS, ids=str)
-@pytest.mark.parametrize("char", "?efD")
+@together("key", KEYS, ids=str)
+@together("char", "?efD")
 def test_windows_are_replaced(key: Any, char: str) -> None:
     x = np.arange(12).reshape(3, 4).astype(char)
     assert called_back(lambda x: x.at[key].set(x[key]), x).find("replace") < 0
@@ -136,8 +137,8 @@ def test_integers_wrap_are_clipped_or_read_zeros(mode: Any) -> None:
         assert_same(lambda x, i: apply(read, x, i), x, i * 7 - 3, exact=True)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("fold", [None, SUM], ids=["set", "add"])
+@together("mode", MODES)
+@together("fold", [None, SUM], ids=["set", "add"])
 def test_scatters_write_where_integers_say(mode: Any, fold: Fold | None) -> None:
     where = places(mode)
 

@@ -18,6 +18,7 @@ from funcgrad._core.structure.structures import Loop
 from funcgrad._programs.program import Program
 from funcgrad.tensor.tensor import apply
 from tests.backends.native.test_native import assert_same, native
+from tests.together import together
 
 X = np.array([0.9, 0.4, 1.3])
 
@@ -54,7 +55,7 @@ def test_derivatives_of_while_loops_are_machine_code(order: str) -> None:
     assert_same(derived, 100 * X)  # not one step
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 511, 512, 513, 3000])
+@together("count", [0, 1, 2, 15, 16, 17, 511, 512, 513, 3000])
 def test_stacks_hold_the_states_of_any_number_of_steps(count: int) -> None:
     derived = fg.grad(lambda x, n: fnp.sum(counted(x, n)))
     assert_same(derived, X, count)

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native.arena import MemoryPlan
 from funcgrad._backends.native.native_backend import NATIVE
+from tests.together import together
 
 SIZE = 1000
 BYTES = 8 * SIZE
@@ -79,7 +79,7 @@ PROGRAMS = (
 )
 
 
-@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+@together("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_nothing_is_overwritten_that_is_read_later(f: Callable[..., Any]) -> None:
     x = np.linspace(-1.0, 1.0, SIZE)
     staged = fg.jit(f, backend="native", exact=True)

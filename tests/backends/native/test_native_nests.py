@@ -12,6 +12,7 @@ from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.plan_steps import MatrixProduct
 from funcgrad._backends.native.planner import plan_of
 from tests.backends.native.test_native import assert_same
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -23,7 +24,7 @@ def run_natively(f: Any, *args: Any) -> Any:
     return jitted(*args)
 
 
-@pytest.mark.parametrize("char", "?bBlfd")
+@together("char", "?bBlfd")
 def test_parts_of_real_numbers(char: str) -> None:
     x = np.array([0, 1, 3], char)
     for f in (fnp.real, fnp.imag):
@@ -32,8 +33,8 @@ def test_parts_of_real_numbers(char: str) -> None:
         assert_array_equal(result, f(x))
 
 
-@pytest.mark.parametrize("char", "efF")
-@pytest.mark.parametrize("number", [0.1, 3, 0.1j])
+@together("char", "efF")
+@together("number", [0.1, 3, 0.1j])
 def test_arguments_that_are_numbers_of_python_give_way(char: str, number: Any) -> None:
     if char == "F" or not isinstance(number, complex):
         x = np.random.default_rng(2).standard_normal(41).astype(char)
@@ -84,8 +85,8 @@ def test_functions_of_complex_numbers(char: str) -> None:
         np.testing.assert_allclose(result, f(x, y), rtol=1e-6 if char == "F" else 1e-12)
 
 
-@pytest.mark.parametrize("char", "fdFDhq")
-@pytest.mark.parametrize(
+@together("char", "fdFDhq")
+@together(
     ("subscripts", "shape", "other"),
     [
         ("ij,jk->ik", (30, 40), (40, 50)),

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.backends.native.test_native_nests import run_natively
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -54,7 +55,7 @@ def test_nothing_behind_an_array_is_read(char: str, at_the_end_of_memory: Any) -
                 assert_allclose(run(x), f(x), rtol=1e-2 if char == "e" else 1e-5)
 
 
-@pytest.mark.parametrize("char", DTYPES)
+@together("char", DTYPES)
 def test_nothing_behind_a_part_is_written(char: str) -> None:
     def f(x: Any, y: Any) -> Any:
         return fnp.concatenate([~x, y | y] if char == "?" else [x + x, y * y], axis=1)

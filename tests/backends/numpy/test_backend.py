@@ -29,6 +29,7 @@ from funcgrad.errors import GuardError, ProgramError
 from funcgrad.tensor.tensor import apply1
 from tests.conformance import every_case, every_primitive, in_turn, representatives
 from tests.subjects import function_of
+from tests.together import together
 
 
 def raw_inputs(program: Program, *args: Any) -> list[Any]:
@@ -66,7 +67,7 @@ def assert_compiles(f: Callable[..., Any], *args: Any) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("primitive", every_primitive(), ids=str)
+@together("primitive", every_primitive(), ids=str)
 def test_every_primitive_is_the_same_to_the_last_bit(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         for case in representatives(every_case([primitive])):
@@ -87,9 +88,7 @@ def narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "primitive", [p for p in every_primitive() if p.source or body_of(p)], ids=str
-)
+@together("primitive", [p for p in every_primitive() if p.source or body_of(p)], ids=str)
 def test_sources_of_every_kind_have_the_same_bits(primitive: Primitive) -> None:
     """Truth values, half precision, and integers, of which the sizes take turns."""
     with np.errstate(all="ignore"):
@@ -179,7 +178,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@together("name", FUNCTIONS)
 def test_functions_are_the_same_to_the_last_bit(name: str) -> None:
     f, args = FUNCTIONS[name]
     ast.parse(assert_compiles(f, *args))
@@ -225,7 +224,7 @@ def test_lines_of_the_user_can_be_shown() -> None:
     assert "test_backend.py:" not in program.to_numpy_source()
 
 
-@pytest.mark.parametrize(
+@together(
     "value",
     [
         *(kind(x) for kind in (np.float16, np.float32, np.float64) for x in (0.1, -0.0, 1e-7)),
@@ -250,7 +249,7 @@ def test_literals_are_exact(value: Any) -> None:
     assert same_bits(eval(text, {"np": np}), value)
 
 
-@pytest.mark.parametrize(
+@together(
     "number",
     [0, -1, 2**70, True, 0.1, -0.0, 1e300, np.inf, -np.inf, np.nan, complex(-0.0, -np.inf)],
 )
@@ -263,7 +262,7 @@ def test_numbers_are_exact(number: Any) -> None:
 # Guards and errors.
 
 
-@pytest.mark.parametrize(
+@together(
     ("f", "held", "missed"),
     [
         (lambda x: x if x > 0 else -x, (1.0, 2.0), (-1.0, np.nan)),

@@ -16,6 +16,7 @@ from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._primitives.contraction import contract
 from funcgrad._primitives.products import plan_product
 from funcgrad.tensor.tensor import apply
+from tests.together import together
 
 rng = np.random.default_rng(0)
 
@@ -55,7 +56,7 @@ def assert_written(f: Any, *args: Any) -> None:
 # What the text of a contraction looks like.
 
 
-@pytest.mark.parametrize(
+@together(
     ("subscripts", "first", "second", "line"),
     [
         ("ij,jk->ik", (3, 4), (4, 5), "a = x @ y"),
@@ -85,7 +86,7 @@ def test_a_contraction_is_written_as_one_product(
     assert line_of(subscripts, first, second) == line
 
 
-@pytest.mark.parametrize("out", ["nki", "nik", "kni", "kin", "ink", "ikn"])
+@together("out", ["nki", "nik", "kni", "kin", "ink", "ikn"])
 def test_results_lie_in_memory_in_order_where_blas_can_write_so(out: str) -> None:
     x, y = rng.standard_normal((5, 6, 7)), rng.standard_normal((40, 5, 7))
     found = contract.evaluate(x, y, subscripts=f"kij,nkj->{out}")
@@ -166,9 +167,9 @@ def turned(x: Any) -> Any:
     return np.asfortranarray(x)
 
 
-@pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("shape", [(100, 10), (64, 1), (64, 2), (8, 9, 25), (100, 33), (100, 200)])
-@pytest.mark.parametrize("reduce", [fnp.sum, fnp.max, fnp.min, fnp.count_nonzero])
+@together("keepdims", [False, True])
+@together("shape", [(100, 10), (64, 1), (64, 2), (8, 9, 25), (100, 33), (100, 200)])
+@together("reduce", [fnp.sum, fnp.max, fnp.min, fnp.count_nonzero])
 def test_many_short_rows_are_reduced_alike(
     reduce: Any, shape: tuple[int, ...], keepdims: bool
 ) -> None:
@@ -189,7 +190,7 @@ def test_many_short_rows_are_reduced_alike(
 INDICES = np.array([[2, 0], [2, -1]])
 
 
-@pytest.mark.parametrize(
+@together(
     "f",
     [
         lambda x: fg.grad(lambda x: fnp.sum(x[:, INDICES] ** 2))(x),

@@ -20,6 +20,7 @@ from funcgrad._programs.liveness import makes_its_own
 from funcgrad._programs.program import Program
 from tests.conformance import every_case, every_primitive, representatives
 from tests.subjects import function_of
+from tests.together import together
 
 BLOCK = 64  # bytes: arrays of a few hundred bytes are large then
 
@@ -228,7 +229,7 @@ def test_random_programs_have_kernels() -> None:
 # What the plan relies on.
 
 
-@pytest.mark.parametrize("primitive", [*filter(makes_its_own, every_primitive())], ids=str)
+@together("primitive", [*filter(makes_its_own, every_primitive())], ids=str)
 def test_results_have_memory_of_their_own_where_the_plan_says_so(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         for sample in primitive.samples():

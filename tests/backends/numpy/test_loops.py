@@ -25,6 +25,7 @@ from funcgrad.errors import GuardError
 from tests.control.nests import LIBRARY, function_of, nests
 from tests.strangers.iteration import iterate, iterated
 from tests.subjects import assert_bits
+from tests.together import together
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +109,7 @@ def random_loop(seed: int) -> Callable[..., Any]:
     return f
 
 
-@pytest.mark.parametrize("seed", [*range(40), 1079])
+@together("seed", [*range(40), 1079])
 def test_random_loops_have_the_bits_of_evaluation(seed: int) -> None:
     text = staged(random_loop(seed), V, U, S, XS)
     assert "scan" not in text
@@ -223,7 +224,7 @@ def test_planted_mistakes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------------ numbers
 
 
-@pytest.mark.parametrize(
+@together(
     "start",
     [
         2.5,

@@ -18,6 +18,7 @@ from funcgrad import errors, nn
 from funcgrad._backends.numpy.carried import Carried, NotCarriedError
 from funcgrad._core.trace import bind
 from tests.conformance import every_primitive
+from tests.together import together
 from tests.tools.practice.all_tasks import TASKS
 from tests.tools.practice.libraries import funcgrad
 
@@ -231,7 +232,7 @@ CALLS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), CALLS)
+@together(("call", "kind", "words"), CALLS)
 def test_wrong_arguments_are_named(
     path: Path, call: Callable[[Any], Any], kind: type[Exception], words: str
 ) -> None:

@@ -16,6 +16,7 @@ from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
 from tests.counts import MOST, added, calls_made
 from tests.subjects import SUBJECTS, assert_bits, fixed
+from tests.together import together
 from tests.transforms.support import numbers
 
 ROWS = 2000
@@ -154,7 +155,7 @@ def test_the_compiled_program_has_the_bits_of_the_evaluated_one() -> None:
         assert_bits(compile_program(last)(*args), tuple(last.evaluate(args)))
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@together("name", SUBJECTS)
 def test_small_programs_stay(name: str) -> None:
     program = optimize(SUBJECTS[name].staged())
     assert put_rows_last(program) is program
@@ -202,7 +203,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@together("name", OPERATIONS)
 def test_operations_are_done_with_rows_last(name: str) -> None:
     def f(x: Any) -> Any:
         return fnp.max(one_by_one(OPERATIONS[name](one_by_one(x - ROW))), axis=0)
@@ -229,7 +230,7 @@ TOTALS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOTALS)
+@together("name", TOTALS)
 def test_what_has_no_rows_reads_them_as_they_lie(name: str) -> None:
     def f(x: Any) -> Any:
         return TOTALS[name](one_by_one(one_by_one(x - ROW)))

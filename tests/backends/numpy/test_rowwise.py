@@ -10,11 +10,12 @@ import funcgrad.numpy as fnp
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.movement import keys_behind
 from funcgrad._programs.moved_elements import letters_of
+from tests.together import together
 from tests.transforms.support import numbers
 
 
-@pytest.mark.parametrize("second", [(3,), (3, 2), (4, 3, 2), (5, 4, 3, 2)])
-@pytest.mark.parametrize("first", [(3,), (2, 3), (4, 2, 3), (5, 4, 2, 3)])
+@together("second", [(3,), (3, 2), (4, 3, 2), (5, 4, 3, 2)])
+@together("first", [(3,), (2, 3), (4, 2, 3), (5, 4, 2, 3)])
 def test_letters_of_products_are_those_of_einsum(first: Any, second: Any) -> None:
     x, y = numbers(*first), numbers(*second)
     program = fg.program(fnp.matmul)(x, y)

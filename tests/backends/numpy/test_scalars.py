@@ -112,8 +112,8 @@ ALL: dict[str, Callable[..., Any]] = {**UNARY, **BINARY}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("kind", [float, np.float64, np.array], ids=lambda kind: kind.__name__)
+@together("name", ALL)
+@together("kind", [float, np.float64, np.array], ids=lambda kind: kind.__name__)
 def test_every_operation_is_the_same_to_the_last_bit(name: str, kind: Any) -> None:
     arity = 2 if name in BINARY else 1
     program = fg.program(among_others(ALL[name]))(*[kind(1.0)] * arity)
@@ -149,7 +149,7 @@ def test_python_says_what_it_did() -> None:
     assert not {"exp", "signbit", "bitwise_left_shift"} & {p.name for p, _, _ in TEXTS}
 
 
-@pytest.mark.parametrize(("primitive", "kinds", "text"), TEXTS, ids=str)
+@together(("primitive", "kinds", "text"), TEXTS, ids=str)
 def test_every_text_has_the_bits_of_evaluation(
     primitive: Primitive, kinds: tuple[str, ...], text: str
 ) -> None:
@@ -188,7 +188,7 @@ def test_texts_within_texts_have_parentheses_where_they_need_them(formula: Any) 
 # What does not happen.
 
 
-@pytest.mark.parametrize("name", ALL)
+@together("name", ALL)
 def test_warnings_are_numpy_s(name: str) -> None:
     arity = 2 if name in BINARY else 1
     program = fg.program(among_others(ALL[name]))(*[1.0] * arity)
@@ -230,7 +230,7 @@ SWALLOWED: dict[str, tuple[Callable[[Any], Any], str, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", SWALLOWED)
+@together("name", SWALLOWED)
 @together("kind", [float, np.float64, fg.tensor], ids=lambda kind: kind.__name__)
 def test_floating_point_errors_are_treated_as_the_user_says(name: str, kind: Any) -> None:
     f, error, bad = SWALLOWED[name]
@@ -383,8 +383,8 @@ def test_names_of_python_s_own_are_kept() -> None:
 # Guards.
 
 
-@pytest.mark.parametrize("kind", [float, np.float64], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize(
+@together("kind", [float, np.float64], ids=lambda kind: kind.__name__)
+@together(
     ("f", "held", "missed"),
     [
         (lambda x: polynomial(x) if polynomial(x) < 0 else x, (1.0, 1.5), (10.0,)),
@@ -425,9 +425,9 @@ def bumpy(x: Any) -> Any:
     return fnp.where(y > 0.1, y**2, fnp.tanh(y)) + fnp.clip(x, -1, 1) * abs(x) ** 3
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
-@pytest.mark.parametrize("f", [bumpy, polynomial, lambda x: fnp.hypot(x, 2.0) * x**2.5 / x])
-@pytest.mark.parametrize("kind", [float, np.float64], ids=lambda kind: kind.__name__)
+@together("order", [0, 1, 2])
+@together("f", [bumpy, polynomial, lambda x: fnp.hypot(x, 2.0) * x**2.5 / x])
+@together("kind", [float, np.float64], ids=lambda kind: kind.__name__)
 def test_derivatives_are_the_same_to_the_last_bit(f: Any, order: int, kind: Any) -> None:
     for _ in range(order):
         f = fg.grad(f)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core.trace import concrete
 from funcgrad._passes.pipeline import optimize
 from tests.subjects import SUBJECTS, assert_bits
+from tests.together import together
 
 
 def pasted(program: fg.Program, text: str) -> Callable[..., Any]:
@@ -29,8 +29,8 @@ def pasted(program: fg.Program, text: str) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.parametrize("lines", [False, True])
-@pytest.mark.parametrize("name", SUBJECTS)
+@together("lines", [False, True])
+@together("name", SUBJECTS)
 def test_the_text_of_every_program_runs_when_it_is_pasted(name: str, lines: bool) -> None:
     program = SUBJECTS[name].staged()
     values = [concrete(leaf) for leaf in fg.tree.leaves(SUBJECTS[name].args)]

@@ -21,6 +21,7 @@ from funcgrad._core.primitive import DISCRETE, Primitive
 from funcgrad._primitives.special_functions.quadrature import EVEN, GRADED, integral
 from funcgrad.tensor.tensor import apply
 from tests.conformance import special_functions
+from tests.together import together
 
 pytestmark = pytest.mark.slow
 
@@ -444,7 +445,7 @@ def test_functions_of_three_arguments(name: str) -> None:
     assert [each for each in found if each[1] < 3 or name not in INVERSE] == []
 
 
-@pytest.mark.parametrize("name", OF_INTEGERS)
+@together("name", OF_INTEGERS)
 def test_functions_beside_integers(name: str) -> None:
     twin, integers = OF_INTEGERS[name]
     for each in integers:

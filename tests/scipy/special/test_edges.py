@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 from funcgrad.errors import ArgumentError, DifferentiationError, MissingOptionError
 from funcgrad.scipy import special
+from tests.together import together
 
 INF = np.inf
 
@@ -59,7 +60,7 @@ FORCED: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "point", "expected"), FORCED)
+@together(("name", "point", "expected"), FORCED)
 def test_both_modes(name: str, point: tuple[float, ...], expected: tuple[float, ...]) -> None:
     function: Any = getattr(special, name)
     places = tuple(range(len(point)))
@@ -88,7 +89,7 @@ ALONG: dict[str, tuple[Any, float | complex, complex]] = {
 }
 
 
-@pytest.mark.parametrize("name", ALONG)
+@together("name", ALONG)
 def test_slopes_along_one_argument(name: str) -> None:
     function, at, expected = ALONG[name]
     slope = fg.jvp(function, (at,), (type(at)(1),))[1]

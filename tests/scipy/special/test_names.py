@@ -13,6 +13,7 @@ import scipy.special
 import funcgrad as fg
 from funcgrad.errors import MissingPackageError
 from funcgrad.scipy import special
+from tests.together import together
 from tests.tools.benchmarks.coverage import of_some_versions
 
 NODES = "nodes and weights, lists of zeros or whole tables: constants, which NumPy holds"
@@ -95,7 +96,7 @@ def _last(function: Any) -> Any:
     return real
 
 
-@pytest.mark.parametrize("name", UFUNCS)
+@together("name", UFUNCS)
 def test_scipys_ufunc_reaches_ours(name: str) -> None:
     theirs: Any = getattr(scipy.special, name)
     # Half a whole number inside of every domain, beside whole numbers where there have to be.

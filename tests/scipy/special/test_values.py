@@ -18,6 +18,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DifferentiationError, DtypeError
 from funcgrad.scipy import special
 from tests.scipy.special.test_digits import DERIVATIVES, OF_INTEGERS, ONE, THREE, TWO
+from tests.together import together
 
 LINE, ABOVE = np.array([-2.3, -0.4, 0.7, 3.1]), np.array([0.3, 1.7, 6.0])
 PLANE = np.array([0.5 + 0.4j, -1.5 - 0.3j, 3.0 + 2.0j, -2.0 - 8.0j, 9.0 + 0.5j])
@@ -104,7 +105,7 @@ def _flat(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-@pytest.mark.parametrize(("name", "number"), ALL)
+@together(("name", "number"), ALL)
 def test_values_are_scipys(name: str, number: int) -> None:
     args = CALLS[name][number]
     found = _flat(getattr(special, name)(*args))
@@ -116,7 +117,7 @@ def test_values_are_scipys(name: str, number: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "number"), ALL)
+@together(("name", "number"), ALL)
 def test_derivatives_in_every_mode(name: str, number: int) -> None:
     args = [np.asarray(x) for x in CALLS[name][number]]
     places = [k for k, x in enumerate(args) if x.dtype.kind in "fc" and k >= (name == "pdtr")]
@@ -137,8 +138,8 @@ def test_derivatives_in_every_mode(name: str, number: int) -> None:
         assert_allclose(other, own, rtol=1e-13, atol=1e-16)
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
-@pytest.mark.parametrize("z", [*PLANE, 0.3, 25.0, 7.9 + 0.01j, 8.5 - 0.001j, 3.0 - 3.0j])
+@together("order", [0, 1, 2])
+@together("z", [*PLANE, 0.3, 25.0, 7.9 + 0.01j, 8.5 - 0.001j, 3.0 - 3.0j])
 def test_faddeevas_function_keeps_its_digits(z: complex, order: int) -> None:
     def twin(z: Any) -> Any:
         return mp.exp(-z * z) * mp.erfc(-1j * z)

@@ -65,7 +65,7 @@ def pair(name: str, method: str) -> tuple[Callable[..., Any], Callable[..., Any]
 
 
 @together("method", METHODS)
-@pytest.mark.parametrize("name", CONTINUOUS)
+@together("name", CONTINUOUS)
 def test_values_are_scipys(name: str, method: str) -> None:
     ours, theirs = pair(name, method)
     x = np.array(LEVELS if method in ("ppf", "isf") else VALUES)
@@ -110,7 +110,7 @@ def test_every_mode(name: str, method: str) -> None:
 
 
 @together("method", MOMENTS)
-@pytest.mark.parametrize("name", CONTINUOUS + DISCRETE)
+@together("name", CONTINUOUS + DISCRETE)
 def test_moments_are_scipys(name: str, method: str) -> None:
     if method == "entropy" and name in DISCRETE:
         return
@@ -129,7 +129,7 @@ def test_moments_are_scipys(name: str, method: str) -> None:
             fg.testing.check_grads(lambda p, f=ours: f(*p), (point,), order=2)
 
 
-@pytest.mark.parametrize("name", CONTINUOUS + DISCRETE)
+@together("name", CONTINUOUS + DISCRETE)
 def test_frozen_distributions_are_the_same(name: str) -> None:
     distribution = getattr(stats, name)
     shapes = SHAPES.get(name, ((),))[0]
@@ -229,7 +229,7 @@ def test_all_of_a_count_has_the_slope_of_its_formula(count: float) -> None:
     assert_allclose(change, polygamma(1, count + 1) - polygamma(1, 1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@together("name", CONTINUOUS)
 def test_at_ends_of_the_support_derivatives_are_those_from_inside(name: str) -> None:
     distribution = getattr(stats, name)
     for shapes in SHAPES.get(name, ((),)):
@@ -246,7 +246,7 @@ def test_at_ends_of_the_support_derivatives_are_those_from_inside(name: str) -> 
                     assert_allclose(here, second, rtol=1e-5, atol=2e-6, err_msg=f"{method}, {k}")
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@together("name", CONTINUOUS)
 def test_outside_of_the_support_derivatives_are_absent(name: str) -> None:
     distribution = getattr(stats, name)
     if not np.isfinite(distribution.low):
@@ -258,7 +258,7 @@ def test_outside_of_the_support_derivatives_are_absent(name: str) -> None:
             assert float(slope) == 0.0
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@together("name", CONTINUOUS)
 def test_parameters_that_are_none_give_nan(name: str) -> None:
     distribution = getattr(stats, name)
     shapes = SHAPES.get(name, ((),))[0]
@@ -338,7 +338,7 @@ def test_dirichlet_is_scipys(method: str) -> None:
 OF_VALUES = "pdf logpdf pmf logpmf cdf logcdf sf logsf ppf isf".split()
 
 
-@pytest.mark.parametrize("name", [name for name in stats.__all__ if "multi" not in name])
+@together("name", [name for name in stats.__all__ if "multi" not in name])
 def test_shapes_that_do_not_broadcast(name: str) -> None:
     distribution: Any = getattr(stats, name)
     shapes = getattr(distribution, "shapes", ())
