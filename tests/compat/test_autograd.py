@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections import namedtuple
+from pathlib import Path
 from typing import Any
 
 import numpy as onp
@@ -14,11 +16,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.compat.autograd as ag
 import funcgrad.compat.autograd.numpy as np
-from funcgrad.compat.autograd import builtins, core, extend, test_util, tracer, util, wrap_util
+from funcgrad.compat.autograd import builtins, extend, lazy_modules, test_util
 from funcgrad.compat.autograd.misc import const_graph, flatten
 from funcgrad.compat.autograd.misc.flatten import flatten_func
-from funcgrad.compat.autograd.numpy.numpy_boxes import ArrayBox
-from funcgrad.compat.autograd.numpy.numpy_vjps import unbroadcast_f
 from funcgrad.compat.autograd.scipy import linalg, signal, special, stats
 from funcgrad.errors import (
     ArgumentError,
@@ -30,6 +30,11 @@ from funcgrad.errors import (
     TreeError,
     UnknownFunctionError,
 )
+from tests.compat.programs import library
+
+AT = library("funcgrad.compat.autograd")
+core, tracer, util, wrap_util = map(AT, ("core", "tracer", "util", "wrap_util"))
+ArrayBox, unbroadcast_f = AT("numpy.numpy_boxes").ArrayBox, AT("numpy.numpy_vjps").unbroadcast_f
 
 
 def run(script: str) -> str:
@@ -42,6 +47,56 @@ def test_nothing_of_it_is_loaded_by_funcgrad_and_scipy_not_by_it() -> None:
     assert run(script.format("funcgrad", "funcgrad.compat")) == "[]\n"
     module = "funcgrad.compat.autograd.scipy, funcgrad.compat.autograd.numpy as np"
     assert run(script.format(module, "scipy")) == "[]\n"
+
+
+class TestModules:
+    @pytest.mark.parametrize("path", sorted({*lazy_modules.WRITTEN, *lazy_modules.MIRRORS}))
+    def test_a_module_has_the_names_of_its_row(self, path: str) -> None:
+        if path.startswith("scipy"):
+            pytest.importorskip("scipy")
+        module = AT(path)
+        assert sys.modules[module.__name__] is module
+        names = [name for name in dir(module) if name[0] != "_"]
+        assert names
+        for name in names:
+            assert getattr(module, name) is getattr(module, name)
+        with pytest.raises(AttributeError):
+            module.no_such_name  # noqa: B018
+
+    def test_names_are_those_of_their_files(self) -> None:
+        assert core.make_vjp is ag.differential_operators.pullback_of
+        assert AT("misc.optimizers").adam.__name__ == "adam"
+        assert AT("numpy").mean.__wrapped__ is onp.mean
+        assert np.linalg.eigh.__module__ == "funcgrad.compat.autograd.numpy_functions"
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "import funcgrad.compat.autograd.numpy.random as m; m.seed",
+            "import funcgrad.compat.autograd.scipy.stats.norm as m; m.logpdf",
+            "from funcgrad.compat.autograd.scipy.stats import norm as m; m.logpdf",
+            "from funcgrad.compat.autograd.misc.flatten import flatten; flatten([])",
+        ],
+    )
+    def test_statements_of_import_find_modules_without_files(self, statement: str) -> None:
+        if "scipy" in statement:
+            pytest.importorskip("scipy")
+        assert run(f"{statement}; print('found')") == "found\n"
+
+    def test_other_modules_are_not_found(self) -> None:
+        with pytest.raises(ModuleNotFoundError, match="numpy_wrapper"):
+            AT("numpy.numpy_wrapper")
+
+    def test_stubs_are_of_modules_and_their_names(self) -> None:
+        folder = Path(ag.__file__).parent
+        for stub in folder.rglob("*.pyi"):
+            path = ".".join(stub.relative_to(folder).with_suffix("").parts)
+            path = path.removesuffix(".__init__")
+            assert path in {*lazy_modules.WRITTEN, *lazy_modules.MIRRORS}
+            for node in ast.walk(ast.parse(stub.read_text("utf-8"))):
+                names = [alias.name for alias in getattr(node, "names", ())]
+                for name in (*names, getattr(node, "name", "*")):
+                    assert name in ("*", "Any", "__getattr__") or hasattr(AT(path), name)
 
 
 class TestValues:
@@ -130,11 +185,12 @@ class TestTypes:
         assert isinstance([], builtins.SequenceBox)
 
     def test_where_of_python_s_numbers(self) -> None:
-        assert type(np.where(True, 1, 2)) is int
-        assert np.where(condition=[True, False], x=onp.ones(2), y=0.0).tolist() == [1.0, 0.0]
-        assert np.where([False, True])[0].tolist() == [1]
+        where = AT("numpy").where
+        assert type(where(True, 1, 2)) is int
+        assert where(condition=[True, False], x=onp.ones(2), y=0.0).tolist() == [1.0, 0.0]
+        assert where([False, True])[0].tolist() == [1]
         with pytest.raises(ArgumentError, match="both x and y"):
-            np.where(True, 1)
+            where(True, 1)
 
 
 class TestPrimitives:

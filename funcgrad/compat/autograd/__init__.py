@@ -7,7 +7,6 @@ array([1., 1.])
 """
 
 from funcgrad.compat.autograd import extend as extend
-from funcgrad.compat.autograd import numpy as numpy
 from funcgrad.compat.autograd.builtins import dict as dict
 from funcgrad.compat.autograd.builtins import isinstance as isinstance
 from funcgrad.compat.autograd.builtins import list as list
@@ -44,3 +43,6 @@ from funcgrad.compat.autograd.differential_operators import (
     vector_jacobian_product as vector_jacobian_product,
 )
 from funcgrad.compat.autograd.extend import primitive as primitive
+from funcgrad.compat.autograd.lazy_modules import install as _install
+
+_install(__name__)

@@ -10,24 +10,36 @@ tensor in between; inside nested transformations it stays one until the outermos
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from funcgrad._core import pytrees
-from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._core.specs import dtype_of, is_inexact, shape_of
 from funcgrad._core.trace import Trace, Value
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.tensor.tensor import Tensor
 
 
 def trace_of(x: object) -> Trace | None:
-    """The transformation that follows a value; None if none does.
-
-    >>> trace_of(np.array(1.0)) is None
-    True
-    """
+    """The transformation that follows a value; None if none does."""
     return x._trace if isinstance(x, Tensor) else None
+
+
+def isbox(x: object) -> bool:
+    """Whether a value is traced."""
+    return trace_of(x) is not None
+
+
+def getval(x: object) -> Any:
+    """Return the array or number behind a traced value, without derivatives.
+
+    >>> from funcgrad.compat.autograd import grad
+    >>> grad(lambda x: x * getval(x))(3.0)
+    np.float64(3.0)
+    """
+    return _plain(stop_gradient(x) if isinstance(x, Tensor) else x)
 
 
 def holds_tensor(x: object) -> bool:
@@ -60,11 +72,6 @@ def _plain(leaf: object) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy() if value.ndim else value[()]
     return value
-
-
-def released(x: object) -> Any:
-    """The array inside a traced value, whatever follows it; autograd's ``getval``."""
-    return _plain(stop_gradient(x) if isinstance(x, Tensor) else x)
 
 
 def differentiable(tree: object) -> Any:
@@ -113,3 +120,25 @@ def conjugated(tree: object) -> Any:
 def _conjugated(leaf: Any) -> Any:
     is_complex = isinstance(leaf, complex | np.ndarray | np.generic | Tensor)
     return np.conj(leaf) if is_complex and dtype_of(leaf).kind == "c" else leaf
+
+
+def filled_like(tree: object, value: float) -> Any:
+    """Make arrays of one number with the shapes and dtypes of a tree's leaves."""
+    return pytrees.map(lambda leaf: np.full(shape_of(leaf), value, dtype_of(leaf)), tree)
+
+
+def subvals(x: Iterable[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
+    """Replace items of a sequence by pairs of position and value.
+
+    >>> subvals((1, 2, 3), [(0, 4), (2, 6)])
+    (4, 2, 6)
+    """
+    items = list(x)
+    for position, value in ivs:
+        items[position] = value
+    return tuple(items)
+
+
+def subval(x: Iterable[Any], i: int, v: object) -> tuple[Any, ...]:
+    """Replace one item."""
+    return subvals(x, [(i, v)])

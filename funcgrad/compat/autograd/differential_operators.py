@@ -30,9 +30,11 @@ from funcgrad._transforms.reverse import vjp
 from funcgrad.compat.autograd.arrays import (
     conjugated,
     differentiable,
+    filled_like,
     levels,
     like,
     plain,
+    subvals,
 )
 from funcgrad.errors import DifferentiationError, TracerError
 from funcgrad.tensor.tensor import Tensor
@@ -83,10 +85,8 @@ def unary_to_nary(operator: Function) -> Function:
                 )
 
             def unary(x: Any) -> Any:
-                replaced = list(args)
-                for position, value in zip(positions, (x,) if single else x, strict=True):
-                    replaced[position] = value
-                return fun(*replaced, **kwargs)
+                values = zip(positions, (x,) if single else x, strict=True)
+                return fun(*subvals(args, values), **kwargs)
 
             single = not isinstance(argnum, (tuple, list))
             chosen = tuple(args[position] for position in positions)
@@ -127,14 +127,6 @@ def pushforward_of(fun: Function, x: object) -> Function:
         return plain(out), plain(tangent)
 
     return push
-
-
-def _ones(tree: object) -> Any:
-    return pytrees.map(lambda leaf: np.ones(shape_of(leaf), dtype_of(leaf)), tree)
-
-
-def _zeros(tree: object) -> Any:
-    return pytrees.map(lambda leaf: np.zeros(shape_of(leaf), dtype_of(leaf)), tree)
 
 
 def _numbers(operation: str, out: object, advice: str) -> list[Any]:
@@ -195,7 +187,7 @@ def grad(fun: Function, x: object) -> Any:
     """
     pull, value = pullback_of(fun, x)
     _check_scalar("grad", value)
-    return pull(_ones(value))
+    return pull(filled_like(value, 1.0))
 
 
 @unary_to_nary
@@ -209,7 +201,7 @@ def value_and_grad(fun: Function, x: object) -> tuple[Any, Any]:
     """
     pull, value = pullback_of(fun, x)
     _check_scalar("value_and_grad", value)
-    return value, pull(_ones(value))
+    return value, pull(filled_like(value, 1.0))
 
 
 @unary_to_nary
@@ -223,7 +215,7 @@ def grad_and_aux(fun: Function, x: object) -> tuple[Any, Any]:
     """
     out, pullback, aux = vjp(fun, differentiable(x), has_aux=True)
     _check_scalar("grad_and_aux", out)
-    return plain(conjugated(pullback(_ones(out))[0])), plain(aux)
+    return plain(conjugated(pullback(filled_like(out, 1.0))[0])), plain(aux)
 
 
 @unary_to_nary
@@ -239,7 +231,7 @@ def elementwise_grad(fun: Function, x: object) -> Any:
     """
     pull, value = pullback_of(fun, x)
     _numbers("elementwise_grad", value, "It has to return real numbers.")
-    return pull(_ones(value))
+    return pull(filled_like(value, 1.0))
 
 
 @unary_to_nary
@@ -251,7 +243,7 @@ def deriv(fun: Function, x: object) -> Any:
     >>> deriv(np.sin)(0.0)
     np.float64(1.0)
     """
-    return pushforward_of(fun, x)(_ones(differentiable(x)))[1]
+    return pushforward_of(fun, x)(filled_like(differentiable(x), 1.0))[1]
 
 
 @unary_to_nary
@@ -267,7 +259,7 @@ def holomorphic_grad(fun: Function, x: object) -> Any:
         warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
     pull, value = pullback_of(lambda z: fnp.real(fun(z)), x)
     _check_scalar("holomorphic_grad", value)
-    return pull(_ones(value))
+    return pull(filled_like(value, 1.0))
 
 
 @unary_to_nary
@@ -414,7 +406,7 @@ def make_jvp_reversemode(fun: Function, x: object) -> Function:
     array([1., 2.])
     """
     pull, value = pullback_of(fun, x)
-    return pullback_of(pull, _zeros(value))[0]
+    return pullback_of(pull, filled_like(value, 0.0))[0]
 
 
 def _half_square(x: object) -> Any:
@@ -455,10 +447,7 @@ def checkpoint(fun: Function) -> Function:
         followed = [k for k, arg in enumerate(args) if levels(arg)]
 
         def inner(*values: object) -> Any:
-            replaced = list(args)
-            for position, value in zip(followed, values, strict=True):
-                replaced[position] = value
-            return fun(*replaced, **kwargs)
+            return fun(*subvals(args, zip(followed, values, strict=True)), **kwargs)
 
         if not followed:
             return fun(*args, **kwargs)

@@ -22,14 +22,20 @@ from operator import index
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from funcgrad._core import pytrees
-from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.custom import custom_jvp, custom_vjp
-from funcgrad.compat.autograd.arrays import conjugated, levels, like, plain, released
+from funcgrad.compat.autograd.arrays import (
+    conjugated,
+    filled_like,
+    getval,
+    levels,
+    like,
+    plain,
+    subval,
+    subvals,
+)
 from funcgrad.compat.autograd.spaces import VSpace as VSpace
 from funcgrad.compat.autograd.spaces import vspace as vspace
 from funcgrad.errors import ArgumentError, DifferentiationError
@@ -113,11 +119,8 @@ class _Call:
         reverse.defvjp(self._forward, self._backward)
         return reverse(*values)
 
-    def _merged(self, values: Iterable[Any]) -> list[Any]:
-        merged = list(self._args)
-        for position, value in zip(self._followed, values, strict=True):
-            merged[position] = plain(value)
-        return plain(merged)
+    def _merged(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        return plain(subvals(self._args, zip(self._followed, values, strict=True)))
 
     def _evaluate(self, *values: Any) -> Any:
         return self._operation.fun(*self._merged(values), **self._kwargs)
@@ -215,7 +218,7 @@ def defvjp(
     def rule_of(argnum: int, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
         maker = _rule("VJP", fun, rules, argnum)
         if maker is None:
-            return lambda g: _zeros_like(args[argnum])
+            return lambda g: filled_like(args[argnum], 0.0)
         return maker(ans, *args, **kwargs)
 
     defvjp_argnum(fun, rule_of)
@@ -279,9 +282,9 @@ def defjvp(
     def rule_of(argnum: int, g: Any, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         rule = _rule("JVP", fun, rules, argnum)
         if rule is None:
-            return _zeros_like(ans)
+            return filled_like(ans, 0.0)
         if rule == "same":
-            return _at(fun, argnum, g, args, kwargs)
+            return fun(*subval(args, argnum, g), **kwargs)
         return rule(g, ans, *args, **kwargs)
 
     defjvp_argnum(fun, rule_of)
@@ -298,13 +301,7 @@ def def_linear(fun: primitive) -> None:
     >>> deriv(f)(2.0, 3.0)
     np.float64(3.0)
     """
-    defjvp_argnum(fun, lambda argnum, g, ans, args, kwargs: _at(fun, argnum, g, args, kwargs))
-
-
-def _at(
-    fun: primitive, argnum: int, g: object, args: Sequence[object], kwargs: dict[str, Any]
-) -> Any:
-    return fun(*args[:argnum], g, *args[argnum + 1 :], **kwargs)
+    defjvp_argnum(fun, lambda argnum, g, ans, args, kwargs: fun(*subval(args, argnum, g), **kwargs))
 
 
 def notrace_primitive(f: Function) -> Function:
@@ -319,13 +316,9 @@ def notrace_primitive(f: Function) -> Function:
     """
 
     def untraced(*args: object, **kwargs: object) -> Any:
-        return f(*pytrees.map(released, args), **kwargs)
+        return f(*pytrees.map(getval, args), **kwargs)
 
     return update_wrapper(untraced, f)
-
-
-def _zeros_like(tree: object) -> Any:
-    return pytrees.map(lambda leaf: np.zeros(shape_of(leaf), dtype_of(leaf)), tree)
 
 
 def _checked(operation: str, fun: primitive, rule: Function) -> primitive:

@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, spec_of
@@ -20,33 +21,12 @@ from funcgrad.compat.autograd.arrays import conjugated, plain
 from funcgrad.errors import LeafError
 
 
+@dataclass(frozen=True, slots=True)
 class VSpace:
     """Arrays and containers like a value, as a real vector space; complex numbers count twice."""
 
-    __slots__ = ("_specs", "_structure")
-    _specs: tuple[Spec, ...]
     _structure: Structure
-
-    def __init__(self, value: object) -> None:
-        leaves, self._structure = pytrees.flatten(value)
-        for leaf in leaves:
-            is_array = hasattr(leaf, "dtype") or isinstance(leaf, float | complex)
-            if not is_array:
-                raise LeafError(
-                    f"vspace: a {type(leaf).__name__} is in no vector space; arrays and"
-                    " floating-point numbers are."
-                )
-        self._specs = tuple(
-            Spec(spec.shape, spec.dtype) for spec in (spec_of(leaf) for leaf in leaves)
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, VSpace):
-            return False
-        return self._structure == other._structure and self._specs == other._specs
-
-    def __hash__(self) -> int:
-        return hash((self._structure, self._specs))
+    _specs: tuple[Spec, ...]
 
     def __repr__(self) -> str:
         return f"VSpace({', '.join(map(str, self._specs))})"
@@ -59,16 +39,15 @@ class VSpace:
     @property
     def size(self) -> int:
         """The dimension over the real numbers."""
-        return sum(
-            int(np.prod(spec.shape)) * (2 if spec.dtype.kind == "c" else 1) for spec in self._specs
-        )
+        return sum(int(np.prod(spec.shape)) * len(_units(spec)) for spec in self._specs)
 
     @property
     def shape(self) -> Any:
         """The shape of the array; of containers, the spaces of their leaves in their places."""
         if self._structure == pytrees.structure(0.0):
             return self._specs[0].shape
-        return self._built([vspace(_filled(spec, 0.0)) for spec in self._specs])
+        spaces = [VSpace(pytrees.structure(0.0), (spec,)) for spec in self._specs]
+        return pytrees.unflatten(self._structure, spaces)
 
     @property
     def dtype(self) -> Any:
@@ -76,30 +55,38 @@ class VSpace:
         (spec,) = self._specs
         return spec.dtype
 
-    def _built(self, leaves: list[Any]) -> Any:
-        return pytrees.unflatten(self._structure, leaves)
+    def _built(self, arrays: Iterable[Any]) -> Any:
+        numbers = [array if array.ndim else array[()] for array in arrays]
+        return pytrees.unflatten(self._structure, numbers)
 
     def zeros(self) -> Any:
         """Make the zero."""
-        return self._built([_filled(spec, 0.0) for spec in self._specs])
+        return self._built(np.zeros(spec.shape, spec.dtype) for spec in self._specs)
 
     def ones(self) -> Any:
         """Make the sum of the standard basis: of complex numbers, 1 + i."""
-        one = {False: 1.0, True: 1.0 + 1.0j}
-        return self._built([_filled(spec, one[spec.dtype.kind == "c"]) for spec in self._specs])
+        return self._built(
+            np.full(spec.shape, sum(_units(spec)), spec.dtype) for spec in self._specs
+        )
 
     def randn(self) -> Any:
-        """Draw normal numbers by NumPy's global generator."""
-        return self._built([_drawn(spec) for spec in self._specs])
+        """Draw normal numbers by NumPy's global generator, which autograd's users seed."""
+        return self._built(
+            np.asarray(
+                sum(np.random.randn(*spec.shape) * unit for unit in _units(spec)),  # noqa: NPY002
+                spec.dtype,
+            )
+            for spec in self._specs
+        )
 
     def standard_basis(self) -> Iterator[Any]:
         """Go through the vectors of the basis."""
         for k, spec in enumerate(self._specs):
             for place in np.ndindex(*spec.shape):
-                for unit in (1.0, 1.0j) if spec.dtype.kind == "c" else (1.0,):
-                    leaves = [np.zeros(other.shape, other.dtype) for other in self._specs]
-                    leaves[k][place] = unit
-                    yield self._built([leaf if leaf.ndim else leaf[()] for leaf in leaves])
+                for unit in _units(spec):
+                    arrays = [np.zeros(other.shape, other.dtype) for other in self._specs]
+                    arrays[k][place] = unit
+                    yield self._built(arrays)
 
     def add(self, x: object, y: object) -> Any:
         """Add."""
@@ -120,17 +107,8 @@ class VSpace:
         return conjugated(x)
 
 
-def _filled(spec: Spec, value: complex) -> Any:
-    array = np.full(spec.shape, value, spec.dtype)
-    return array if array.ndim else array[()]
-
-
-def _drawn(spec: Spec) -> Any:
-    array = np.asarray(np.random.randn(*spec.shape))  # noqa: NPY002 - autograd's users seed it
-    if spec.dtype.kind == "c":
-        array = array + 1.0j * np.asarray(np.random.randn(*spec.shape))  # noqa: NPY002
-    array = array.astype(spec.dtype)
-    return array if array.ndim else array[()]
+def _units(spec: Spec) -> tuple[complex, ...]:
+    return (1.0, 1.0j) if spec.dtype.kind == "c" else (1.0,)
 
 
 def vspace(value: object) -> VSpace:
@@ -141,4 +119,12 @@ def vspace(value: object) -> VSpace:
     LeafError
         A leaf is no array and no floating-point number.
     """
-    return VSpace(value)
+    leaves, structure = pytrees.flatten(value)
+    for leaf in leaves:
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, float | complex):
+            raise LeafError(
+                f"vspace: a {type(leaf).__name__} is in no vector space; arrays and"
+                " floating-point numbers are."
+            )
+    specs = map(spec_of, leaves)
+    return VSpace(structure, tuple(Spec(spec.shape, spec.dtype) for spec in specs))

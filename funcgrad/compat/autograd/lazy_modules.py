@@ -1,0 +1,192 @@
+"""autograd's modules from one table: for each module, the names it has and where each is written.
+
+``install`` makes the modules and puts them into ``sys.modules``, where statements of import find
+them: ``import funcgrad.compat.autograd.scipy.stats.norm`` needs no file of that name. A module
+looks a name up when it is first used, and keeps it. The stubs beside this file tell type checkers
+of the modules that users import most.
+
+Modules that mirror one of NumPy's or SciPy's have its other names, too. Without tensors among the
+arguments a function there is the other library's own, and returns arrays that may be written to.
+With tensors, also inside lists, it is funcgrad's.
+
+>>> import funcgrad as fg
+>>> mean = mirrored("numpy", "mean")
+>>> mean([1.0, 2.0])
+np.float64(1.5)
+>>> fg.grad(lambda x: mean([x, x * x]))(3.0)
+Tensor(3.5)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from pkgutil import resolve_name
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._hints.lookup import missing_name
+from funcgrad.compat.autograd.arrays import holds_tensor, plain
+from funcgrad.errors import UnknownFunctionError
+from funcgrad.tensor.numpy_protocols import dispatch_function
+
+WRITTEN: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "core": {
+            "differential_operators": "make_jvp=pushforward_of make_vjp=pullback_of",
+            "extend": "def_linear defjvp defjvp_argnum defjvp_argnums defvjp defvjp_argnum"
+            " defvjp_argnums primitive",
+            "spaces": "VSpace vspace",
+        },
+        "misc": {"optimization": "const_graph flatten"},
+        "misc.fixed_points": {"optimization": "fixed_point"},
+        "misc.flatten": {"optimization": "flatten flatten_func"},
+        "misc.optimizers": {"optimization": "adam rmsprop sgd unflatten_optimizer"},
+        "misc.tracers": {"optimization": "const_graph"},
+        "numpy": {"numpy_functions": "c_ make_diagonal r_ where"},
+        "numpy.linalg": {"numpy_functions": "eigh eigvalsh"},
+        "numpy.numpy_boxes": {"extend": "ArrayBox=Box"},
+        "numpy.numpy_vjps": {"numpy_functions": "unbroadcast unbroadcast_f"},
+        "scipy": {},
+        "scipy.integrate": {"scipy_functions": "odeint"},
+        "scipy.signal": {"scipy_functions": "convolve"},
+        "scipy.stats.multivariate_normal": {
+            "scipy_functions": "entropy=normal_entropy logpdf=normal_logpdf pdf=normal_pdf",
+        },
+        "tracer": {"arrays": "getval isbox", "extend": "notrace_primitive primitive"},
+        "util": {"arrays": "subval subvals"},
+        "wrap_util": {"differential_operators": "unary_to_nary"},
+    }
+)
+"""Modules: names by the file of this package in which they are written, perhaps under another."""
+
+MIRRORS: Final = (
+    *("numpy", "numpy.fft", "numpy.linalg", "numpy.random"),
+    *("scipy.linalg", "scipy.special", "scipy.stats"),
+    *("scipy.stats.beta", "scipy.stats.chi2", "scipy.stats.dirichlet", "scipy.stats.gamma"),
+    *("scipy.stats.multivariate_normal", "scipy.stats.norm", "scipy.stats.poisson"),
+    "scipy.stats.t",
+)
+"""Modules with all other names of the module, or the distribution, of NumPy's or SciPy's."""
+
+
+def install(package: str) -> None:
+    """Make the modules of the table, as modules of a package.
+
+    Parameters
+    ----------
+    package : str
+        The package's name; it is being imported.
+    """
+    for path in sorted({*WRITTEN, *MIRRORS}):
+        name = f"{package}.{path}"
+        module = ModuleType(name, f"autograd's ``{path}``: see ``{package}``.")
+        look_up, listed = partial(_look_up, module, path), partial(_listed, module, path)
+        vars(module).update(__getattr__=look_up, __dir__=listed, __package__=package)
+        sys.modules[name] = module
+        parent, _, last = name.rpartition(".")
+        if last not in _places(path.rpartition(".")[0]):  # misc.flatten is the function
+            setattr(sys.modules[parent], last, module)
+
+
+def _places(path: str) -> dict[str, str]:
+    """The written names of a module, with their paths within this package."""
+    return {
+        word.partition("=")[0]: f"{file}:{word.rpartition('=')[2]}"
+        for file, words in WRITTEN.get(path, {}).items()
+        for word in words.split()
+    }
+
+
+def _look_up(module: ModuleType, path: str, name: str) -> Any:
+    """Find a name and keep it: a module's ``__getattr__``."""
+    place = _places(path).get(name)
+    if place is not None:
+        value = resolve_name(f"{__package__}.{place}")
+    elif path in MIRRORS:
+        value = mirrored(path, name)
+    else:
+        raise missing_name(module.__name__, name)
+    setattr(module, name, value)
+    return value
+
+
+def _listed(module: ModuleType, path: str) -> list[str]:
+    """List the names: a module's ``__dir__``."""
+    theirs = resolve_name(path) if path in MIRRORS else None
+    public = getattr(theirs, "__all__", dir(theirs) if theirs else ())
+    return sorted({*_places(path), *vars(module), *(name for name in public if name[0] != "_")})
+
+
+def mirrored(path: str, name: str) -> Any:
+    """Look up a name of one of NumPy's or SciPy's modules or distributions.
+
+    NumPy's ufuncs, types and constants stay its own: ufuncs ask tensors themselves.
+
+    Raises
+    ------
+    AttributeError
+        The library has no such public name.
+    """
+    if name[0] == "_" and name != "__version__":  # as imports and inspection ask a module
+        raise AttributeError(f"module {path!r} has no attribute {name!r}", name=name)
+    value = getattr(resolve_name(path), name)
+    if path == "scipy.stats":
+        is_distribution = hasattr(value, "logpdf") or hasattr(value, "logpmf")
+        return Distribution(f"{path}.{name}") if is_distribution else value
+    if not callable(value) or isinstance(value, type):
+        return value
+    if path.startswith("scipy"):
+        return _paired(value, path, name)
+    if isinstance(value, np.ufunc) or not hasattr(value, "__name__"):
+        return value
+    return _with_tensors(value, lambda *args, **kwargs: dispatch_function(value, args, kwargs))
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A distribution of ``scipy.stats``, with its methods.
+
+    >>> Distribution("scipy.stats.norm").cdf(0.0)
+    np.float64(0.5)
+    """
+
+    _path: str
+
+    def __getattr__(self, method: str) -> Any:
+        return mirrored(self._path, method)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        path, _, name = self._path.rpartition(".")
+        return _paired(resolve_name(self._path), path, name)(*args, **kwargs)
+
+
+def _paired(theirs: Callable[..., Any], path: str, name: str) -> Any:
+    """A function of SciPy's that is funcgrad's of that name where a tensor is an argument."""
+    try:
+        ours = getattr(resolve_name(f"funcgrad.{path}"), name)
+    except AttributeError:
+        ours = partial(_refused, f"{path}.{name}")
+    return _with_tensors(theirs, ours)
+
+
+def _refused(name: str, *args: object, **kwargs: object) -> Any:
+    raise UnknownFunctionError(
+        f"{name} has no derivative in funcgrad. Compose it from functions that have one, or"
+        " give it a rule: f = primitive(function), then defvjp(f, rule); both are in"
+        " funcgrad.compat.autograd.extend."
+    )
+
+
+def _with_tensors(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Any:
+    @wraps(theirs)
+    def called(*args: object, **kwargs: object) -> Any:
+        if holds_tensor([*args, *kwargs.values()]):
+            return plain(ours(*args, **kwargs))
+        return theirs(*args, **kwargs)
+
+    return called

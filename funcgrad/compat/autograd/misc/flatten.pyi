@@ -1,0 +1,2 @@
+from funcgrad.compat.autograd.optimization import flatten as flatten
+from funcgrad.compat.autograd.optimization import flatten_func as flatten_func

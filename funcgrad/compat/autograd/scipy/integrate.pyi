@@ -1,0 +1,1 @@
+from funcgrad.compat.autograd.scipy_functions import odeint as odeint
