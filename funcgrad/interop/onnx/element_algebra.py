@@ -1,7 +1,8 @@
 """An algebra whose numbers are values of an ONNX graph: it writes formulas as nodes.
 
 An operation of NumPy's is resolved to the dtypes in which NumPy computes it; operands are converted
-to these, and the nodes follow. Where ONNX has no operator, several are put together.
+to these, and the nodes follow. Where ONNX has no operator, several are put together. Random words
+are the formula of their blocks: the same bits, from the same keys.
 
 >>> import pytest
 >>> _ = pytest.importorskip("onnx")
@@ -14,13 +15,15 @@ to these, and the nodes follow. Where ONNX has no operator, several are put toge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._core import intrinsics
 from funcgrad._core.specs import Spec
 from funcgrad.interop.onnx.element_functions import WRITERS
 from funcgrad.interop.onnx.graph_writer import (
@@ -28,6 +31,10 @@ from funcgrad.interop.onnx.graph_writer import (
     Symbol,
     UnwritableError,
     cast_to,
+    expanded,
+    joined,
+    reshaped,
+    sliced,
 )
 from funcgrad.interop.onnx.series import clenshaw, erf_series, erfc_series
 
@@ -238,3 +245,49 @@ def _kind(x: Number) -> Number:
     if isinstance(x, np.generic | np.ndarray):
         return x.dtype
     return np.dtype(bool) if type(x) is bool else type(x)
+
+
+_UINT64: Final = np.dtype(np.uint64)
+
+
+def random_words(
+    writer: GraphWriter,
+    block: Callable[..., Sequence[Any]],
+    params: Mapping[str, Any],
+    operands: Sequence[Symbol],
+    spec: Spec,
+) -> Symbol:
+    """Random words of a shape, see ``structure.Random``."""
+    m = ElementAlgebra(writer)
+    key = cast_to(writer, operands[0], _UINT64)
+    lead = key.shape[:-1]
+    first, second = [
+        reshaped(writer, sliced(writer, key, len(lead), place, 1), lead) for place in (0, 1)
+    ]
+    if len(operands) > 1:
+        count, stack = spec.shape[-1], spec.shape[:-1]
+        numbers = cast_to(writer, operands[1], _UINT64)
+    else:
+        count = prod(spec.shape[len(lead) :])
+        blocks = -(-count // _words(block, params))
+        stack = (*lead, blocks)
+        first, second = [reshaped(writer, word, (*lead, 1)) for word in (first, second)]
+        numbers = writer.constant(np.arange(blocks, dtype=np.uint64))
+    if not prod(spec.shape):
+        return writer.constant(np.zeros(spec.shape, spec.dtype))
+    words = [
+        reshaped(writer, expanded(writer, m.symbol(word, _UINT64), stack), (*stack, 1))
+        for word in block(m, *map(m.element, (first, second, numbers)), **params)
+    ]
+    together = joined(writer, words, len(stack))
+    if len(operands) == 1:
+        together = reshaped(writer, together, (*lead, stack[-1] * len(words)))
+    together = sliced(writer, together, len(together.shape) - 1, 0, count)
+    return reshaped(writer, together, spec.shape)
+
+
+def _words(block: Callable[..., Sequence[Any]], params: Mapping[str, Any]) -> int:
+    """How many words a block has."""
+    zero = np.zeros((), np.uint64)
+    with np.errstate(all="ignore"):
+        return len(block(intrinsics, zero, zero, zero, **params))

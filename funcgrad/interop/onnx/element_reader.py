@@ -13,8 +13,7 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad._core.specs import DTYPES, dtype_of
 from funcgrad._primitives.special import erf
-from funcgrad.interop.onnx.library import onnx_library
-from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, numbers
+from funcgrad.interop.onnx.library import OperatorNode, Read, Value, numbers, onnx_library
 from funcgrad.tensor.tensor import apply1
 
 

@@ -1,18 +1,23 @@
-"""The package ``onnx``, which is imported when it is needed, and names of dtypes in it.
+"""The package ``onnx``, which is imported when it is needed, its dtypes, and its nodes as records.
 
 >>> import pytest
 >>> onnx = pytest.importorskip("onnx")
 >>> element_type(np.dtype(np.float32)) == onnx.TensorProto.FLOAT
 True
+>>> numbers(OperatorNode("Reshape", {}, 20, ("y",)), np.array([2, 3]), "shape")
+[2, 3]
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad.errors import DtypeError, MissingPackageError
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad.errors import DtypeError, MissingPackageError, ProgramError, TracerError
 
 
 def onnx_library(function: str) -> Any:
@@ -46,3 +51,73 @@ def element_type(dtype: np.dtype[Any]) -> int:
             f"to_onnx: ONNX's operators do not take {dtype}; compute with real and imaginary parts."
         )
     return onnx_library("to_onnx").helper.np_dtype_to_tensor_dtype(dtype)
+
+
+Value: TypeAlias = Any
+"""A tensor, an array, or None for an input that is left out."""
+
+
+class UnreadableError(ProgramError):
+    """An operator of ONNX's, or one with such attributes, that ``interop.onnx.load`` lacks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorNode:
+    """An operator with its attributes.
+
+    Attributes
+    ----------
+    operator : str
+    attributes : mapping
+        Python numbers, texts, lists, arrays, and graphs.
+    version : int
+        The version of the operators.
+    outputs : tuple of str
+        The names of the results; empty for one that nobody reads.
+    run : callable, optional
+        ``(graph, inputs) -> outputs``: runs a graph inside, which may read values around it.
+    """
+
+    operator: str
+    attributes: Mapping[str, Any]
+    version: int
+    outputs: tuple[str, ...]
+    run: Callable[[Any, list[Value]], list[Value]] | None = field(default=None, compare=False)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+    def unread(self, why: str) -> UnreadableError:
+        """Make an error about this node."""
+        return UnreadableError(f"{self.operator}: {why}")
+
+
+Read: TypeAlias = Callable[..., Any]
+"""``(node, *inputs)`` to the result, or to the tuple of results."""
+
+
+def numbers(node: OperatorNode, value: Value, name: str) -> list[Any]:
+    """The elements of an input that decides shapes, as a list of Python numbers.
+
+    Raises
+    ------
+    ProgramError
+        They are not known while the function is staged or transformed.
+    """
+    try:
+        listed: list[Any] = np.asarray(value).reshape(-1).tolist()
+    except TracerError as error:
+        raise node.unread(
+            f"the input {name} decides a shape or which operations run, and is not known while"
+            " functions are staged. Pass it as a constant, outside of fg.jit."
+        ) from error
+    return listed
+
+
+def axes_of(node: OperatorNode, value: Value) -> list[int] | None:
+    """Axes: an input, or in older versions an attribute; None where there are none."""
+    if value is not None:
+        return numbers(node, value, "axes")
+    axes = node.get("axes")
+    return None if axes is None else list(axes)

@@ -14,13 +14,9 @@ from funcgrad._core.specs import DTYPES
 from funcgrad._core.trace import concrete
 from funcgrad.errors import ArgumentError, MissingFileError
 from funcgrad.interop.onnx.element_reader import ELEMENTS
-from funcgrad.interop.onnx.index_reader import INDICES
-from funcgrad.interop.onnx.library import onnx_library
+from funcgrad.interop.onnx.library import OperatorNode, Read, UnreadableError, Value, onnx_library
 from funcgrad.interop.onnx.loop_reader import LOOPS
-from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, UnreadableError, Value
-from funcgrad.interop.onnx.recurrent_reader import RECURRENT
 from funcgrad.interop.onnx.reduction_reader import REDUCTIONS
-from funcgrad.interop.onnx.resize_reader import RESIZES
 from funcgrad.interop.onnx.shape_reader import SHAPES
 from funcgrad.interop.onnx.window_reader import WINDOWS
 from funcgrad.tensor.tensor import Tensor, tensor, wrap
@@ -28,11 +24,8 @@ from funcgrad.tensor.tensor import Tensor, tensor, wrap
 OPERATORS: Final[Mapping[str, Read]] = MappingProxyType(
     {
         **ELEMENTS,
-        **INDICES,
         **LOOPS,
-        **RECURRENT,
         **REDUCTIONS,
-        **RESIZES,
         **SHAPES,
         **WINDOWS,
     }

@@ -1,4 +1,4 @@
-"""``Program.to_onnx``: a program as a model of ONNX's.
+"""``Program.to_onnx``: a program as a model; each equation is written by its structure.
 
 >>> import pytest
 >>> onnx = pytest.importorskip("onnx")
@@ -14,19 +14,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.control_forms import written_out
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
+from funcgrad._core.structure.structures import (
+    EFFECT,
+    Choice,
+    Contraction,
+    Control,
+    Elementwise,
+    Factored,
+    Gather,
+    Loop,
+    Movement,
+    Random,
+    Reduction,
+    Scan,
+    Scatter,
+)
+from funcgrad._core.trace import NUMBERS, concrete
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.algebra import body_of
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program
-from funcgrad.errors import ArgumentError, ProgramError
-from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol
-from funcgrad.interop.onnx.library import onnx_library
-from funcgrad.interop.onnx.program_writer import write_program
+from funcgrad._transforms.numberless import flat_program
+from funcgrad.errors import ArgumentError, DtypeError, ProgramError
+from funcgrad.interop.onnx.element_algebra import Element, ElementAlgebra, random_words
+from funcgrad.interop.onnx.fold_writer import multiplied, reduced, scanned
+from funcgrad.interop.onnx.graph_writer import (
+    GraphWriter,
+    Symbol,
+    UnwritableError,
+    cast_to,
+    expanded,
+)
+from funcgrad.interop.onnx.library import element_type, onnx_library
+from funcgrad.interop.onnx.loop_writer import chosen, looped
+from funcgrad.interop.onnx.movement_writer import moved
+from funcgrad.interop.onnx.operator_writer import OPERATORS
+from funcgrad.interop.onnx.place_writer import gathered, scattered
+from funcgrad.interop.onnx.replacements import REPLACEMENTS, from_factors
 from funcgrad.numpy.options import integer, mapping
+from funcgrad.tensor.tensor import wrap
 
 OLDEST: Final = 18
 """The first version of the operators with bitwise operations and scatters of extrema."""
@@ -133,3 +169,170 @@ def _stored(program: Program, initializers: Mapping[str, Any]) -> dict[str, np.n
                 )
             stored[name] = array
     return stored
+
+
+_SMALL: Final = 16
+"""Constants of at most so many elements are nodes, larger ones initializers."""
+
+
+def write_program(
+    writer: GraphWriter, program: Program, operands: Sequence[Symbol]
+) -> list[Symbol]:
+    """Write a program's equations; return its outputs, of the dtypes that the program says."""
+    program = _prepared(program)
+    known: list[Any] = [*operands, *[_constant(writer, c.value) for c in program.constants]]
+    for equation in program.equations:
+        with writer.at_line(equation.source):
+            known += _results(writer, equation, [known[k] for k in equation.operands], program.name)
+    specs = program.specs()
+    return [_symbol(writer, known[k], specs[k]) for k in program.outputs]
+
+
+def _prepared(program: Program) -> Program:
+    """The program without calls, and its loops in the forms that ONNX has."""
+    return written_out(inlined(optimize(inlined(program))), python_slices=True)
+
+
+def _constant(writer: GraphWriter, value: Any) -> Any:
+    """A constant: numbers of Python's stay what they are, for formulas."""
+    if type(value) in NUMBERS:
+        return value
+    array = np.asarray(value)
+    if array.size <= _SMALL:
+        return writer.constant(array)
+    return writer.initializer(writer.shared.fresh("array"), array)
+
+
+def _symbol(writer: GraphWriter, value: Any, spec: Spec) -> Symbol:
+    if isinstance(value, Symbol):
+        return cast_to(writer, value, spec.dtype)
+    return writer.constant(value, spec.dtype)
+
+
+def _results(
+    writer: GraphWriter, equation: Equation, operands: Sequence[Any], place: str
+) -> list[Any]:
+    try:
+        outs = _written(writer, equation, operands)
+    except (UnwritableError, DtypeError) as error:
+        if getattr(error, "placed", False):
+            raise
+        raise _refused(equation, place, error) from error
+    return [
+        Symbol(out.name, spec) if isinstance(out, Symbol) else out
+        for out, spec in zip(outs, equation.results, strict=True)
+    ]
+
+
+def _refused(equation: Equation, place: str, error: Exception) -> UnwritableError:
+    at = f" at {equation.source}" if equation.source else ""
+    reason = str(error).removesuffix(".")
+    refused = UnwritableError(
+        f"to_onnx: program {place}, {equation.name}{at}: {reason}. Compute it before or after the"
+        " program that is exported, or write it in operations that ONNX has."
+    )
+    refused.placed = True
+    return refused
+
+
+def _written(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -> Sequence[Any]:
+    operation, params = equation.operation, dict(equation.params)
+    structure, spec = operation.structure, next(iter(equation.results), Spec((), np.dtype(float)))
+    for result in equation.results:
+        element_type(result.dtype)  # complex numbers are refused
+    if EFFECT in operation.traits:
+        return operands[:1]
+    has_formula = isinstance(structure, Elementwise) and structure.formula is not None
+    if has_formula and operation not in OPERATORS:
+        return [_elements(writer, equation, operands)]
+    symbols = [x if isinstance(x, Symbol) else writer.constant(x) for x in operands]
+    if operation in OPERATORS:
+        try:
+            return [OPERATORS[operation](writer, spec, *symbols, **params)]
+        except UnwritableError:
+            if has_formula:
+                return [_elements(writer, equation, operands)]
+    if isinstance(structure, Control):
+        return _controlled(writer, equation, symbols)
+    out = _by_structure(writer, structure, params, symbols, spec)
+    return [out] if out is not None else _in_others(writer, equation, symbols)
+
+
+def _elements(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) -> Symbol:
+    structure, spec = equation.operation.structure, equation.results[0]
+    assert isinstance(structure, Elementwise)
+    assert structure.formula is not None
+    m = ElementAlgebra(writer)
+    numbers = [m.element(x) if isinstance(x, Symbol) else x for x in operands]
+    with np.errstate(all="ignore"):
+        out = structure.formula(m, *numbers, **dict(equation.params))
+    symbol = out.symbol if isinstance(out, Element) else writer.constant(out, spec.dtype)
+    return expanded(writer, cast_to(writer, symbol, spec.dtype), spec.shape)
+
+
+def _by_structure(
+    writer: GraphWriter, structure: Any, params: dict[str, Any], operands: list[Symbol], spec: Spec
+) -> Symbol | None:
+    """The result where the structure determines it, else None."""
+    shapes = [x.shape for x in operands]
+    match structure:
+        case Movement():
+            pieces = structure.pieces(spec.shape, *shapes, **params)
+            return None if pieces is None else moved(writer, operands, pieces, spec, structure.adds)
+        case Contraction():
+            letters = structure.letters(*[x.spec for x in operands], **params)
+            return multiplied(writer, operands, letters, spec)
+        case Reduction() if structure.fold is not None:
+            keepdims = params.get("keepdims", False)
+            return reduced(writer, structure.fold, operands[0], spec, params["axis"], keepdims)
+        case Scan():
+            reverse = params.get("reverse", False)
+            return scanned(writer, structure.fold, operands, spec, params["axis"], reverse)
+        case Gather():
+            return gathered(writer, structure.places(*shapes, **params), operands, spec)
+        case Scatter():
+            base = operands[0] if structure.updates else None
+            updates = operands[structure.updates]
+            places = structure.places(*shapes, **params)
+            return scattered(writer, places, structure.fold, base, updates, operands, spec)
+        case Random() if structure.block is not None:
+            return random_words(writer, structure.block, params, operands, spec)
+    return None
+
+
+def _in_others(writer: GraphWriter, equation: Equation, operands: Sequence[Symbol]) -> list[Symbol]:
+    """Write the operation in others: by its body, or by a function of its values."""
+    operation, params = equation.operation, dict(equation.params)
+    body = REPLACEMENTS.get(operation) or body_of(operation)
+    if isinstance(operation.structure, Factored):
+        body, params = partial(from_factors, operation.structure.factorization(**params)), {}
+    if body is None:
+        raise UnwritableError("ONNX has no such operator, nor others to write it in")
+    for x in operands:
+        if x.dtype.kind == "c":
+            raise UnwritableError("ONNX's operators do not take complex numbers")
+
+    def written(values: Sequence[Any]) -> Sequence[Any]:
+        out = body(*map(wrap, values), **params)
+        if out is NotImplemented:
+            raise UnwritableError("ONNX has no such operator for these dtypes")
+        return list(map(concrete, out)) if isinstance(out, tuple) else [concrete(out)]
+
+    staged = flat_program(operation.name, written, [x.spec for x in operands])
+    outs = write_program(writer, staged, operands)
+    return [
+        cast_to(writer, out, spec.dtype) for out, spec in zip(outs, equation.results, strict=True)
+    ]
+
+
+def _controlled(
+    writer: GraphWriter, equation: Equation, operands: Sequence[Symbol]
+) -> list[Symbol]:
+    structure = equation.operation.structure
+    assert isinstance(structure, Control)
+    form = None if structure.form is None else structure.form(**dict(equation.params))
+    if isinstance(form, Choice):
+        return chosen(writer, form, operands, equation.results, write_program)
+    if isinstance(form, Loop):
+        return looped(writer, form, operands, equation.results, write_program)
+    raise UnwritableError("it runs a function of Python's, which a graph cannot hold")

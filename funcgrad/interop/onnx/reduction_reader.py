@@ -11,7 +11,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad._core.specs import dtype_of
-from funcgrad.interop.onnx.reader_parts import OperatorNode, Read, Value, axes_of, numbers
+from funcgrad.interop.onnx.library import OperatorNode, Read, Value, axes_of, numbers
 from funcgrad.scipy.special import logsumexp
 
 

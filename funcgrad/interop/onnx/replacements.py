@@ -27,7 +27,7 @@ from funcgrad._primitives.determinants import cofactors
 from funcgrad._primitives.norms import directed, length
 from funcgrad._primitives.sliding import overlapped, sliding_windows
 from funcgrad._primitives.special_functions.gammas import gammaln, psi
-from funcgrad.interop.onnx.gamma_functions import digamma, log_gamma
+from funcgrad.interop.onnx.series import digamma, log_gamma
 from funcgrad.tensor.tensor import Tensor, apply
 
 _MOST_COFACTORS: Final = 8
