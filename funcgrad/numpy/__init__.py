@@ -1,6 +1,6 @@
-"""The array functions, under NumPy's names and with its signatures, and the array API's.
+"""The array functions, with the names and signatures of NumPy and of the array API.
 
-Every function takes tensors, NumPy arrays, numbers and nested lists, and returns tensors; it works
+Every function takes tensors, NumPy arrays, scalars and nested lists, and returns tensors; it works
 under every transformation. Results have NumPy's dtypes: float64 by default, promotion by NEP 50.
 
 >>> import funcgrad.numpy as fnp
@@ -8,7 +8,7 @@ under every transformation. Results have NumPy's dtypes: float64 by default, pro
 Tensor(6.0)
 """
 
-# Packed lines: one name a line would make this file longer than any reader likes.
+# Packed lines: one name a line would make this file too long to read.
 # fmt: off
 # isort: off
 from sys import modules as _modules
@@ -224,10 +224,10 @@ def _in_version(version: str) -> _ModuleType:
     return _modules[__name__]
 
 
-if not TYPE_CHECKING:  # which see the names above, and report others
+if not TYPE_CHECKING:  # type checkers see the imports above
 
     def __getattr__(name: str) -> _Any:
-        """Load a name when it is first asked for, or say why one of NumPy's is not here."""
+        """Load a name on first use, or say why a name of NumPy is missing here."""
         if name not in _LATE and (reason := _reason_for(name)):
             raise _MissingAttributeError(f"funcgrad.numpy has no {name}: {reason}.")
         return _LATE.load(name)

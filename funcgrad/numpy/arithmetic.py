@@ -20,7 +20,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The sum; what ``x1 + x2`` computes.
+    """Add arguments elementwise: ``x1 + x2``.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def add(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The difference; what ``x1 - x2`` computes.
+    """Subtract arguments elementwise: ``x1 - x2``.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The product; what ``x1 * x2`` computes.
+    """Multiply arguments elementwise: ``x1 * x2``.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The quotient; what ``x1 / x2`` computes. The quotient of integers is a floating-point number.
+    """Divide arguments elementwise: ``x1 / x2``. Integers have a floating-point quotient.
 
     Examples
     --------
@@ -71,7 +71,7 @@ true_divide = divide
 
 
 def negative(x: ArrayLike, /) -> Tensor:
-    """The number of opposite sign.
+    """Negate elementwise: ``-x``.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def negative(x: ArrayLike, /) -> Tensor:
 
 
 def positive(x: ArrayLike, /) -> Tensor:
-    """The number itself.
+    """Return the elements unchanged: ``+x``.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def positive(x: ArrayLike, /) -> Tensor:
 
 
 def reciprocal(x: ArrayLike, /) -> Tensor:
-    """1 / x, in the dtype of x: for integers it is truncated, as in NumPy.
+    """Compute 1 / x in the dtype of x: for integers it is truncated, as in NumPy.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def reciprocal(x: ArrayLike, /) -> Tensor:
 
 
 def square(x: ArrayLike, /) -> Tensor:
-    """The number times itself.
+    """Square elementwise: ``x * x``.
 
     Examples
     --------
@@ -119,12 +119,13 @@ def square(x: ArrayLike, /) -> Tensor:
 
 
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 to the power of x2; what ``x1 ** x2`` computes.
+    """Raise x1 to the power of x2 elementwise: ``x1 ** x2``.
 
     With a Python number as the exponent, derivatives of every order are exact at 0 and at negative
     numbers. The derivative with respect to a varying exponent, x1**x2 log(x1), is 0 at x1 = 0 for
-    positive exponents, and -inf at 0**0, where the function falls from 1 to 0; so is that of
-    ``x**x`` at 0. It is NaN for negative x1: powers near an integer exponent are not real there.
+    positive exponents, and -inf at 0**0, where the function falls from 1 to 0; ``x**x`` also has
+    the derivative -inf at 0. It is NaN for negative x1: powers near an integer exponent are not
+    real there.
 
     Raises
     ------
@@ -168,7 +169,7 @@ def _widened(x: ArrayLike, operation: str) -> Value:
 
 
 def absolute(x: ArrayLike, /) -> Tensor:
-    """The magnitude.
+    """The absolute value, elementwise.
 
     At 0, a kink, the derivative is 0, the subgradient of least norm, also for complex numbers.
 
@@ -185,7 +186,7 @@ abs = absolute
 
 
 def fabs(x: ArrayLike, /) -> Tensor:
-    """The magnitude of real numbers, always a floating-point number.
+    """The absolute value of real numbers, always in a floating-point dtype.
 
     At 0, a kink, the derivative is 0: the subgradient of least norm.
 
@@ -199,7 +200,7 @@ def fabs(x: ArrayLike, /) -> Tensor:
 
 
 def sign(x: ArrayLike, /) -> Tensor:
-    """-1, 0 or 1; of a complex number z it is z / abs(z), and 0 at 0.
+    """The sign: -1, 0 or 1. For a complex number z it is z / abs(z), and 0 at 0.
 
     The derivative of the real sign is 0 everywhere. The complex one turns with z; at 0 its
     derivative is taken as 0.
@@ -217,7 +218,7 @@ def sign(x: ArrayLike, /) -> Tensor:
 
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The quotient rounded down; what ``x1 // x2`` computes.
+    """Divide and round down: ``x1 // x2``.
 
     The derivative is 0.
 
@@ -231,9 +232,9 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 - floor(x1 / x2) x2, with the sign of x2; what ``x1 % x2`` computes.
+    """The remainder x1 - floor(x1 / x2) x2, with the sign of x2: ``x1 % x2``.
 
-    At a jump, where x2 divides x1, the derivatives are those towards greater quotients.
+    At a jump, where x2 divides x1, the derivatives are taken from the side of greater quotients.
 
     Examples
     --------
@@ -248,9 +249,9 @@ mod = remainder
 
 
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 - trunc(x1 / x2) x2, with the sign of x1: C's remainder.
+    """The remainder x1 - trunc(x1 / x2) x2, with the sign of x1, as in C.
 
-    At a jump, where x2 divides x1, the derivatives are those of the piece that ``fmod`` is on.
+    At a jump, where x2 divides x1, the derivatives belong to the piece that ``fmod`` is on.
 
     Examples
     --------

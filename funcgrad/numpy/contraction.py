@@ -56,12 +56,13 @@ def dot(a: ArrayLike, b: ArrayLike) -> Tensor:
     Parameters
     ----------
     a, b : array_like
-        Of two numbers, or with one, it is the ordinary product.
+        With a scalar it is the ordinary product.
 
     Returns
     -------
     Tensor
-        The other axes of ``a``, then those of ``b``: nothing broadcasts, unlike in ``matmul``.
+        The other axes of ``a``, then the other axes of ``b``: nothing broadcasts, unlike in
+        ``matmul``.
 
     Raises
     ------
@@ -90,12 +91,12 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
     Parameters
     ----------
     a, b : array_like
-        With last axes of one size. Of two numbers, or with one, it is the ordinary product.
+        With last axes of equal size. With a scalar it is the ordinary product.
 
     Returns
     -------
     Tensor
-        The other axes of ``a``, then those of ``b``.
+        The other axes of ``a``, then the other axes of ``b``.
 
     Examples
     --------
@@ -129,12 +130,12 @@ def outer(a: ArrayLike, b: ArrayLike) -> Tensor:
 
 
 def vdot(a: ArrayLike, b: ArrayLike) -> Tensor:
-    """The scalar product of all elements; those of ``a`` are conjugated.
+    """The scalar product of all elements, with ``a`` conjugated.
 
     Parameters
     ----------
     a, b : array_like
-        With as many elements; they are flattened first.
+        Arrays of equal size; they are flattened first.
 
     Returns
     -------
@@ -162,13 +163,13 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     ----------
     a, b : array_like
     axes : int or pair of (int or sequence of int)
-        A number N: the last N axes of ``a`` with the first N of ``b``. A pair: the axes of ``a``,
-        and the axes of ``b`` to sum them with.
+        An integer N sums over the last N axes of ``a`` and the first N of ``b``. A pair names the
+        axes of ``a`` and the corresponding axes of ``b``.
 
     Returns
     -------
     Tensor
-        The other axes of ``a``, then those of ``b``.
+        The other axes of ``a``, then the other axes of ``b``.
 
     Raises
     ------
@@ -186,7 +187,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Tensor:
     if not is_integer(axes):
         pair = sequence(axes, "tensordot", "axes")
         if len(pair) != 2:
-            raise ShapeError(f"tensordot: axes is a number or a pair, not {axes!r}.")
+            raise ShapeError(f"tensordot: axes is an integer or a pair, not {axes!r}.")
         first, second = (integers(numbers, "tensordot", "axes") for numbers in pair)
     else:
         count = integer(axes, "tensordot", "axes")
@@ -215,7 +216,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Tens
     ----------
     x1, x2 : array_like
     axis : int
-        The vectors' axis, in each of the two.
+        The axis of the vectors, in both arguments.
 
     Returns
     -------
@@ -362,7 +363,7 @@ def cross(
     return wrap(move_axis(product, rank - 1, normalize_axis(axisc, rank, "cross")))
 
 
-# How they are brought to the primitives.
+# Conversion of arguments for the primitives.
 
 
 def _flat(x: ArrayLike, name: str) -> Value:
@@ -375,7 +376,7 @@ def _conjugated(x: Value) -> Value:
 
 
 def _last(x: Value, axis: SupportsIndex, name: str) -> Value:
-    """With an axis moved to the end."""
+    """Move an axis to the end."""
     rank = len(shape_of(x))
     return move_axis(x, normalize_axis(axis, rank, name), rank - 1)
 
@@ -391,7 +392,7 @@ def _lengthened(shape: Shape, rank: int) -> Shape:
 def _contract(
     name: str, x: Value, y: Value, first: tuple[int, ...], second: tuple[int, ...]
 ) -> Tensor:
-    """Over pairs of axes; the axes that are left do not broadcast."""
+    """Sum over pairs of axes; the remaining axes do not broadcast."""
     for i, j in zip(first, second, strict=True):
         if shape_of(x)[i] != shape_of(y)[j]:
             raise ShapeError(
@@ -412,7 +413,7 @@ def _contract(
 
 
 def _broadcast(name: str, x: Value, first: str, y: Value, second: str, out: str) -> Tensor:
-    """A product whose axes before the last ones, named by letters, broadcast; those do not."""
+    """A product whose last axes are named by letters; the axes before them broadcast."""
     cores = []
     for value, term in ((x, first), (y, second)):
         shape, count = shape_of(value), len(term) - 1

@@ -74,8 +74,8 @@ def asarray(
 ) -> Tensor:
     """Convert an object to a tensor; a tensor is returned unchanged.
 
-    A Python number becomes an array that is not weak: ``asarray(1.0)`` times float32 is float64.
-    That holds for traced numbers too.
+    A Python number becomes an array that is not weak: ``asarray(1.0)`` times float32 is float64. So
+    does a traced Python number.
 
     Parameters
     ----------
@@ -139,8 +139,7 @@ def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Convert an object to a tensor with at least one axis.
 
-    Tensors say nothing about the order of their elements in memory; neither do the elements of
-    ``asfortranarray``.
+    Unlike in NumPy, the order of the elements in memory is unspecified.
 
     Examples
     --------
@@ -196,7 +195,7 @@ def astype(
 
 
 def copy(a: ArrayLike) -> Tensor:
-    """Make a tensor of an array; a tensor is returned itself, since it cannot change.
+    """Make a tensor from an array; a tensor is returned unchanged, since it is immutable.
 
     Examples
     --------
@@ -270,7 +269,7 @@ def full(
     *,
     device: str | None = None,
 ) -> Tensor:
-    """One value everywhere, or an array repeated; differentiable in the value.
+    """Fill a shape with a value, which broadcasts and can be differentiated.
 
     Examples
     --------
@@ -361,7 +360,7 @@ def full_like(
     device: str | None = None,
     shape: ShapeLike | None = None,
 ) -> Tensor:
-    """One value everywhere, in the shape and the dtype of an array; differentiable in the value.
+    """Fill the shape and the dtype of an array with a value, which can be differentiated.
 
     Examples
     --------

@@ -63,12 +63,12 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, failed: str = "raise") -> 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        Hermitian matrices. For others the Hermitian part ``(a + a.mH) / 2`` is taken, where NumPy
-        reads one triangle; so gradients are Hermitian, too.
+        Hermitian matrices. The Hermitian part ``(a + a.mH) / 2`` is used, where NumPy reads one
+        triangle; so gradients are Hermitian, too.
     upper : bool
         Whether to return ``L.mH``, which is upper triangular.
     failed : {"raise", "nan"}
-        Treatment of a matrix that is not positive definite: an error, or NaN for it alone.
+        For a matrix that is not positive definite, raise an error or fill its result with NaN.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, failed: str = "raise") -> 
 
 
 def _triangle(a: ArrayLike, UPLO: str | None, operation: str) -> tuple[Value, bool]:
-    """The matrices, and whether the lower triangle is to be read."""
+    """The matrices, and whether to read the lower triangle."""
     if UPLO is None:
         return hermitian(square(a, operation)), True
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
@@ -112,13 +112,13 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        Hermitian matrices. For others the Hermitian part ``(a + a.mH) / 2`` is taken; so gradients
-        are Hermitian, too.
+        Hermitian matrices. The Hermitian part ``(a + a.mH) / 2`` is used, so gradients are
+        Hermitian, too.
     UPLO : {"L", "U"}, optional
         If given, only the lower or the upper triangle counts, for values and for gradients.
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        For infinities, NaN and undefined derivatives, raise an error or fill the results of that
+        matrix with NaN.
 
     Returns
     -------
@@ -134,20 +134,20 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
     MatrixError
         A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     ArgumentError
-        ``UPLO`` is something else.
+        ``UPLO`` is neither "L" nor "U".
     DegenerateError
-        A derivative is asked for that depends on the choice of vectors for equal eigenvalues, or on
-        the phase of complex ones. Forward mode raises whenever vectors of equal eigenvalues change
-        and any of the vectors are used, even if the result does not depend on these.
+        The derivative depends on the choice of vectors for equal eigenvalues, or on the phase of
+        complex vectors. Forward mode raises whenever vectors of equal eigenvalues change and any
+        eigenvector is used, even if the result does not depend on the changed ones.
 
     Notes
     -----
     With D = V^H dA V: dw = diag(D) and dV = V (D / gaps) (Giles 2008, section 3.1). Eigenvalues
     count as equal if they differ by less than 32 n times the precision, relative to the greatest.
     For equal ones, a sum over the space, such as the projection V V^H of their columns, has the
-    right gradient. A function V g(w) V^H needs the derivative of g; that is seen by its gradient
-    with respect to w, and is an error. (If this gradient is zero by a symmetry of the numbers, it
-    is not seen: call ``inv`` or ``matrix_power`` for such functions.)
+    right gradient. A function V g(w) V^H needs the derivative of g, so a nonzero gradient with
+    respect to w is an error. (If symmetry makes this gradient zero, the error is missed: call
+    ``inv`` or ``matrix_power`` for such functions.)
 
     Examples
     --------
@@ -166,9 +166,8 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Eig
 def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") -> Tensor:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
-    The parameters and errors are those of ``eigh``. Derivatives exist at every matrix: sums
-    over equal eigenvalues have a derivative, a single one of them has a subgradient, by some
-    choice of vectors.
+    Parameters and errors are as for ``eigh``. Derivatives exist at every matrix: a sum over equal
+    eigenvalues has a derivative; a single one has a subgradient, for some choice of vectors.
 
     Returns
     -------
@@ -176,15 +175,14 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None, *, failed: str = "raise") ->
 
     Notes
     -----
-    A function of eigenvalues has a second derivative where some are equal if it is symmetric in
-    these; ``hessian``, ``hvp``, reverse over reverse and reverse over forward mode give it. Two
-    equal eigenvalues are taken to enter alike, since nobody can see it; a function that tells one
-    from the other is refused where its first derivatives show that. ``DegenerateError`` says what
-    is not known: forward over forward mode does not know the function when it needs it; nor does
-    reverse over forward mode where all first derivatives by the eigenvalues are 0; it and reverse
-    over reverse mode may refuse where second derivatives cancel up to rounding; third derivatives
-    are not there. For close eigenvalues digits are lost, in proportion to 1 /
-    difference (Lewis and Sendov, "Twice differentiable spectral functions", 2001).
+    Second derivatives at equal eigenvalues exist for functions that are symmetric in them;
+    ``hessian``, ``hvp``, reverse over reverse and reverse over forward mode compute them. The
+    function is assumed to be symmetric; if its first derivatives show otherwise, an error is
+    raised. ``DegenerateError`` is also raised by forward over forward mode, by reverse over forward
+    mode if all first derivatives with respect to the eigenvalues are 0, sometimes if second
+    derivatives cancel up to rounding, and for third derivatives. Close eigenvalues lose digits in
+    proportion to 1 / difference (Lewis and Sendov, "Twice differentiable spectral functions",
+    2001).
 
     Examples
     --------
@@ -204,17 +202,16 @@ def eig(a: ArrayLike, *, failed: str = "raise") -> EigResult:
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        For infinities, NaN and undefined derivatives, raise an error or fill the results of that
+        matrix with NaN.
 
     Returns
     -------
     eigenvalues : Tensor, complex, shape (..., n)
         The eigenvalues in LAPACK's order.
     eigenvectors : Tensor, complex, shape (..., n, n)
-        The eigenvectors in columns, of length 1; the largest component is real, in vectors with
-        imaginary parts also positive: LAPACK leaves the sign of real vectors of real matrices to
-        rounding.
+        The eigenvectors in columns, of length 1. The largest component is real, and positive in
+        vectors with imaginary parts. The sign of real vectors is LAPACK's, and depends on rounding.
 
     Raises
     ------
@@ -223,14 +220,14 @@ def eig(a: ArrayLike, *, failed: str = "raise") -> EigResult:
     MatrixError
         A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     DegenerateError
-        A derivative is asked for that depends on the choice of vectors for equal eigenvalues; or of
-        a matrix that has no basis of eigenvectors, or nearly none.
+        The derivative depends on the choice of vectors for equal eigenvalues, or the matrix has no
+        basis of eigenvectors, or nearly none.
 
     Notes
     -----
-    The length and the phase of vectors are differentiated as they are chosen. The array API and
-    NumPy from 2.5 on return complex numbers always, too; earlier versions of NumPy return real ones
-    where all eigenvalues of a real matrix are real: ``eig(a).eigenvalues.real``.
+    Derivatives follow this choice of length and phase. The array API and NumPy from 2.5 on also
+    return complex results always. Earlier versions of NumPy return real ones if all eigenvalues of
+    a real matrix are real: write ``eig(a).eigenvalues.real``.
 
     Examples
     --------
@@ -245,7 +242,7 @@ def eig(a: ArrayLike, *, failed: str = "raise") -> EigResult:
 def eigvals(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The eigenvalues of square matrices, complex for all matrices.
 
-    The parameters and the errors are those of ``eig``.
+    Parameters and errors are as for ``eig``.
 
     Returns
     -------
@@ -272,7 +269,7 @@ def qr(a: ArrayLike, mode: str = "reduced", *, failed: str = "raise") -> QRResul
     mode : {"reduced", "complete", "r"}
         Whether Q has ``min(m, n)`` columns, or m, or is left out.
     failed : {"raise", "nan"}
-        Treatment of an undefined derivative: an error, or NaN for it alone.
+        For an undefined derivative, raise an error or fill it with NaN.
 
     Returns
     -------
@@ -285,11 +282,11 @@ def qr(a: ArrayLike, mode: str = "reduced", *, failed: str = "raise") -> QRResul
     MatrixShapeError
         There are fewer than two axes.
     ArgumentError
-        ``mode`` is another word; NumPy's "raw", LAPACK's own form, is not supported.
+        ``mode`` is another word. NumPy's "raw", LAPACK's internal form, is not supported.
     DegenerateError
-        A derivative is asked for where the first columns are linearly dependent, or of single
-        columns that complete Q, which are an arbitrary basis. In forward mode their tangents are
-        in the span of the first columns.
+        The derivative is undefined: the first columns are linearly dependent, or it is asked of
+        single columns that complete Q, which are an arbitrary basis. In forward mode their tangents
+        are in the span of the first columns.
 
     Notes
     -----
@@ -331,8 +328,8 @@ def svd(
     hermitian : bool
         Whether ``a`` is Hermitian, so that ``eigh`` can be used.
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        For infinities, NaN and undefined derivatives, raise an error or fill the results of that
+        matrix with NaN.
 
     Returns
     -------
@@ -349,14 +346,14 @@ def svd(
     MatrixError
         A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     DegenerateError
-        A derivative is asked for that depends on the choice of vectors: for equal singular values,
-        as for ``eigh``; for several zeros, or zeros of a matrix that is not square; for those that
-        complete a basis; or on phases of complex ones.
+        The derivative depends on the choice of vectors: for equal singular values, as in ``eigh``;
+        for several zeros, or zeros of a matrix that is not square; for vectors that complete a
+        basis; or on the phase of complex vectors.
 
     Notes
     -----
-    Townsend, "Differentiating the singular value decomposition", 2016. What depends on S alone
-    is differentiated as ``svdvals`` is.
+    Townsend, "Differentiating the singular value decomposition", 2016. A function of S only has the
+    derivatives of ``svdvals``.
 
     Examples
     --------
@@ -374,7 +371,7 @@ def svd(
 
 
 def _svd_of_hermitian(matrix: Value, compute_uv: bool, failed: str) -> SVDResult | Tensor:
-    """The singular value decomposition by eigenvalues; their signs go to the right vectors."""
+    """The singular value decomposition by eigenvalues; the right vectors take their signs."""
     if not compute_uv:
         w = eigvalsh(matrix, failed=failed)
         return flip(sort(w * _signs(w)), axis=-1)
@@ -393,15 +390,15 @@ def _signs(w: Tensor) -> Tensor:
 def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
     """Singular values, in descending order.
 
-    Sums over equal values have a derivative, a single one of them has a subgradient. For second
-    derivatives see ``eigvalsh``.
+    A sum over equal values has a derivative; a single one has a subgradient. For second derivatives
+    see ``eigvalsh``.
 
     Parameters
     ----------
     x : array_like, shape (..., m, n)
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        For infinities, NaN and undefined derivatives, raise an error or fill the results of that
+        matrix with NaN.
 
     Returns
     -------
@@ -414,10 +411,10 @@ def svdvals(x: ArrayLike, /, *, failed: str = "raise") -> Tensor:
 
     Notes
     -----
-    In reverse mode the derivative of a zero singular value is 0, the least of its subgradients.
-    In forward mode, and in second derivatives, it may become negative: so the second derivatives
-    of even functions, as of sums of squares, are right at every rank. A function that is not even
-    has a kink there; ``norm`` has the least subgradient in both modes.
+    In reverse mode the derivative of a zero singular value is 0, its least subgradient. In forward
+    mode and in second derivatives it may become negative. So second derivatives of even functions,
+    such as sums of squares, are right at every rank. Other functions have a kink there; ``norm``
+    has the least subgradient in both modes.
 
     Examples
     --------

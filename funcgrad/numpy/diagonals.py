@@ -129,7 +129,7 @@ def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
     shape = shape_of(value)
     if not shape:
         raise ShapeError(f"{operation}: the array has no axes (0-d).")
-    # NumPy takes a 1-d array for the matrix of equal rows.
+    # NumPy repeats a 1-d array as the rows of a matrix.
     rows, columns = (shape[-1], *shape)[-2:]
     return value, np.tri(rows, columns, _clipped_offset(k, rows, columns), np.bool_)
 
@@ -140,7 +140,7 @@ def _clipped_offset(k: int, rows: int, columns: int) -> int:
 
 
 def _known(k: int, operation: str) -> int:
-    """The number of a diagonal, which is an integer."""
+    """The offset of a diagonal, an integer."""
     try:
         return integer(k, operation, "k")
     except TracerError as error:
@@ -148,13 +148,13 @@ def _known(k: int, operation: str) -> int:
             raise
         sign = "<=" if operation == "tril" else ">="
         raise TracerError(
-            f"{operation}: k is traced, and has no number here. Write fnp.where(fnp.arange(columns)"
-            f" - fnp.arange(rows)[:, None] {sign} k, x, 0), which takes any."
+            f"{operation}: k is traced, so its value is not known here. Write fnp.where("
+            f"fnp.arange(columns) - fnp.arange(rows)[:, None] {sign} k, x, 0), which takes any k."
         ) from error
 
 
 def tril(m: ArrayLike, k: int = 0) -> Tensor:
-    """Matrices with the elements above a diagonal zero.
+    """The lower triangle: set elements above the k-th diagonal to zero.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def tril(m: ArrayLike, k: int = 0) -> Tensor:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Tensor:
-    """Matrices with the elements below a diagonal zero.
+    """The upper triangle: set elements below the k-th diagonal to zero.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def triu(m: ArrayLike, k: int = 0) -> Tensor:
 
 
 def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = False) -> Tensor:
-    """The matrix of the powers of a 1-d array, a column for each.
+    """The Vandermonde matrix: powers of a 1-d array in columns.
 
     Examples
     --------

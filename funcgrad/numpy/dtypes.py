@@ -22,7 +22,7 @@ uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
 float16, float32, float64 = np.float16, np.float32, np.float64
 complex64, complex128 = np.complex64, np.complex128
 
-# NumPy's other names for them, by the size of a machine's numbers, and for the kinds.
+# NumPy's aliases, and its abstract types.
 byte, short, intc, int_, long, longlong = np.byte, np.short, np.intc, np.int_, np.long, np.longlong
 ubyte, ushort, uintc, uint = np.ubyte, np.ushort, np.uintc, np.uint
 ulong, ulonglong, intp, uintp = np.ulong, np.ulonglong, np.intp, np.uintp
@@ -41,7 +41,7 @@ promote_types = np.promote_types
 
 
 def _bare(x: object) -> Any:
-    """The dtype of a tensor; other objects unchanged. For NumPy's functions about dtypes."""
+    """The dtype of a tensor; other objects unchanged, for NumPy's functions about dtypes."""
     return dtype_of(x) if isinstance(x, TracedValue) else x
 
 
@@ -68,7 +68,7 @@ def can_cast(from_: Any, to: DTypeLike, casting: Any = "safe") -> Any:
 
 
 def finfo(dtype: DTypeLike) -> np.finfo[Any]:
-    """The limits of a floating dtype, or of that of a tensor: NumPy's ``finfo``.
+    """The limits of a floating dtype, or of a tensor's dtype: NumPy's ``finfo``.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def finfo(dtype: DTypeLike) -> np.finfo[Any]:
 
 
 def iinfo(dtype: DTypeLike, /) -> np.iinfo[Any]:
-    """The limits of an integer dtype, or of that of a tensor: NumPy's ``iinfo``.
+    """The limits of an integer dtype, or of a tensor's dtype: NumPy's ``iinfo``.
 
     Examples
     --------
@@ -99,12 +99,12 @@ def common_type(*arrays: ArrayLike) -> type[np.inexact[Any]]:
     """
     dtypes = [dtype_of(operand(a, "common_type")) for a in arrays]
     if any(dtype.kind == "b" for dtype in dtypes):
-        raise DtypeError("common_type: truth values are no numbers; cast them.")
+        raise DtypeError("common_type: booleans are not numbers; cast them.")
     return np.common_type(*[np.empty(0, dtype) for dtype in dtypes])
 
 
 def min_scalar_type(a: ArrayLike) -> np.dtype[Any]:
-    """The smallest dtype that can hold a concrete number; that of an array with axes.
+    """The smallest dtype that can hold a concrete scalar. An array with axes keeps its dtype.
 
     Examples
     --------

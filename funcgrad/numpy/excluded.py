@@ -19,16 +19,16 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
         "place": f"{_WRITES}fnp.where(mask, values, x)",
         "put": f"{_WRITES}x.at[indices].set(values)",
         "putmask": f"{_WRITES}fnp.where(mask, values, x)",
-        "c_": "its brackets mean what they hold: fnp.column_stack",
-        "r_": "its brackets mean what they hold: fnp.concatenate",
-        "mgrid": "its brackets mean what they hold: fnp.indices, fnp.meshgrid",
-        "ogrid": "its brackets mean what they hold: fnp.ix_, fnp.meshgrid(sparse=True)",
+        "c_": "it is indexed instead of called: fnp.column_stack",
+        "r_": "it is indexed instead of called: fnp.concatenate",
+        "mgrid": "it is indexed instead of called: fnp.indices, fnp.meshgrid",
+        "ogrid": "it is indexed instead of called: fnp.ix_, fnp.meshgrid(sparse=True)",
         **dict.fromkeys(
-            "index_exp s_".split(), "it makes keys for brackets, NumPy's own are as good"
+            "index_exp s_".split(), "it makes index expressions: use NumPy's, which tensors accept"
         ),
         **dict.fromkeys(
             "asmatrix bmat matrix poly1d recarray record".split(),
-            "a class of arrays that can be written to, and NumPy's own; a tensor is a tensor",
+            "a class of mutable arrays; a tensor is immutable",
         ),
         **dict.fromkeys(
             """
@@ -42,14 +42,14 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
             array2string array_repr array_str base_repr binary_repr format_float_positional
             format_float_scientific get_printoptions printoptions set_printoptions
             """.split(),
-            "it is about text, which NumPy's own writes of concrete tensors",
+            "it is about text: NumPy's function takes concrete tensors",
         ),
         **dict.fromkeys(
             """
             fromfile fromregex fromstring genfromtxt load loadtxt save savetxt savez
             savez_compressed
             """.split(),
-            "it is about files, which NumPy's own reads, and writes of concrete tensors",
+            "it is about files: NumPy's functions read arrays, and write concrete tensors",
         ),
         "fromiter": "an iterator has no length and no dtype: fnp.array(list(it))",
         **dict.fromkeys(
@@ -73,18 +73,18 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
             "get_include info show_config show_runtime test".split(), "it is about NumPy itself"
         ),
         **dict.fromkeys(
-            "mintypecode typename".split(), "it is about letters for dtypes, as NumPy's own"
+            "mintypecode typename".split(), "it is about letters for dtypes: use NumPy's function"
         ),
         **dict.fromkeys(
             "packbits unpackbits".split(),
-            "bits have no derivative; NumPy's own packs those of concrete tensors",
+            "bits have no derivative: NumPy's function packs the bits of concrete tensors",
         ),
-        "require": "it is about memory and flags, which tensors have no choice of",
+        "require": "it is about memory and flags, which cannot be chosen for tensors",
         "frompyfunc": "it makes arrays of objects: fnp.vectorize",
         "ufunc": "functions here are functions, without methods; np.add.accumulate(t) works",
     }
 )
-"""By name, why it is missing, and what to write if something else does the same."""
+"""The reason by name, and what to write instead where there is a replacement."""
 
 
 def reason_for(name: str) -> str:

@@ -113,7 +113,7 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """log2(2**x1 + 2**x2), without overflow.
 
-    Derivatives are those of ``logaddexp``.
+    The derivatives are the shares of the two powers in their sum, as for ``logaddexp``.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def sqrt(x: ArrayLike, /) -> Tensor:
-    """The square root that is not negative.
+    """The non-negative square root.
 
     The derivative is infinite at 0.
 

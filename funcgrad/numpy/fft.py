@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers see the imports above
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules
 
@@ -75,8 +75,8 @@ def fft(
         The length of the transform: the axis is truncated, or padded with zeros.
     axis : int
     norm : {"backward", "ortho", "forward"}, optional
-        The scaling: the inverse transform is divided by n (the default), both by the root of n, or
-        this one by n.
+        The scaling: divide the inverse transform by n (the default), both transforms by sqrt(n), or
+        this transform by n.
 
     Returns
     -------
@@ -116,12 +116,12 @@ def rfft(
 ) -> Tensor:
     """The discrete Fourier transform of real numbers: its first ``n // 2 + 1`` coefficients.
 
-    The others are their conjugates. The parameters are those of ``fft``.
+    The other coefficients are complex conjugates of these. Parameters are as for ``fft``.
 
     Raises
     ------
     DtypeError
-        The numbers are complex.
+        ``a`` is complex.
 
     Examples
     --------
@@ -136,8 +136,8 @@ def irfft(
 ) -> Tensor:
     """The inverse of ``rfft``: n real numbers.
 
-    The imaginary parts of the first coefficient, and if n is even of the last, have no influence,
-    and the derivative 0.
+    The imaginary part of the first coefficient has no influence, and its derivative is 0; the same
+    holds for the last coefficient if n is even.
 
     Parameters
     ----------
@@ -164,9 +164,9 @@ def irfft(
 def hfft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
-    """The transform of a signal that is Hermitian, given by its first half: n real numbers.
+    """The transform of a Hermitian signal, given by its first half: n real numbers.
 
-    The parameters are those of ``irfft``.
+    Parameters are as for ``irfft``.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def ihfft(
 ) -> Tensor:
     """The inverse of ``hfft``: the first half of a Hermitian signal.
 
-    The parameters are those of ``rfft``.
+    Parameters are as for ``rfft``.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def rfftn(
 ) -> Tensor:
     """The transform of real numbers along several axes: ``rfft`` along the last, then ``fft``.
 
-    The parameters are those of ``fftn``; there has to be an axis.
+    Parameters are as for ``fftn``; at least one axis is needed.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def irfftn(
 ) -> Tensor:
     """The inverse of ``rfftn``: real numbers.
 
-    The parameters are those of ``fftn``. By default the last length is even, see ``irfft``.
+    Parameters are as for ``fftn``. By default the last length is even, see ``irfft``.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def fft2(
     axes: Sequence[int] | None = (-2, -1),
     norm: str | None = None,
 ) -> Tensor:
-    """The discrete Fourier transform along two axes; the parameters are those of ``fftn``.
+    """The discrete Fourier transform along two axes; parameters are as for ``fftn``.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def ifft2(
     axes: Sequence[int] | None = (-2, -1),
     norm: str | None = None,
 ) -> Tensor:
-    """The inverse of ``fft2``; the parameters are those of ``fftn``.
+    """The inverse of ``fft2``; parameters are as for ``fftn``.
 
     Examples
     --------
@@ -339,7 +339,7 @@ def rfft2(
     axes: Sequence[int] | None = (-2, -1),
     norm: str | None = None,
 ) -> Tensor:
-    """The transform of real numbers along two axes; the parameters are those of ``rfftn``.
+    """The transform of real numbers along two axes; parameters are as for ``rfftn``.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def irfft2(
     axes: Sequence[int] | None = (-2, -1),
     norm: str | None = None,
 ) -> Tensor:
-    """The inverse of ``rfft2``; the parameters are those of ``irfftn``.
+    """The inverse of ``rfft2``; parameters are as for ``irfftn``.
 
     Examples
     --------
@@ -404,8 +404,8 @@ def _half(value: Value, n: int | None, axis: SupportsIndex, norm: str | None, na
     value = _resized(value, place, shape_of(value)[place] if n is None else n, name)
     if dtype_of(value).kind == "c":
         raise DtypeError(
-            f"{name}: takes real numbers, and these are {dtype_of(value)}. For complex numbers"
-            " there is fft; or take fnp.real(a)."
+            f"{name}: takes real numbers, not {dtype_of(value)}. For complex numbers use"
+            " fft, or take fnp.real(a)."
         )
     return half_fourier(value, axis=place, norm=_scale(norm, name))
 
@@ -443,7 +443,7 @@ def _plan(
 
 def _last(places: Sequence[int], name: str) -> int:
     if not places:
-        raise ShapeError(f"{name}: there has to be an axis to transform, but axes is empty.")
+        raise ShapeError(f"{name}: axes is empty; at least one axis is needed.")
     return places[-1]
 
 

@@ -35,7 +35,7 @@ def fftfreq(
     n : int
         The length of the transform.
     d : array_like
-        The spacing of the samples; the result is differentiable in it.
+        The spacing of the samples, a differentiable argument.
     device : {"cpu", None}
         For the array API: "cpu" or None, since tensors are in main memory.
     dtype : dtype, optional
@@ -68,7 +68,7 @@ def rfftfreq(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """The frequencies of the coefficients of ``rfft``; the parameters are those of ``fftfreq``.
+    """The frequencies of the coefficients of ``rfft``; parameters are as for ``fftfreq``.
 
     Examples
     --------

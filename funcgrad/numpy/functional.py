@@ -1,7 +1,7 @@
 """Functions of one element or one row, called for all of them.
 
 They call a user's function as NumPy does, once for each element or row, so the function may branch
-on numbers. If it does not, ``fg.vmap`` is faster: it calls the function once for all.
+on values. If it does not, ``fg.vmap`` is faster: it calls the function once for all.
 
 >>> apply_along_axis(lambda row: row[0] + row[-1], 1, [[1.0, 2.0], [3.0, 4.0]])
 Tensor([3., 7.])
@@ -50,7 +50,7 @@ def apply_along_axis(
     Raises
     ------
     ShapeError
-        There are no rows, or results differ in shape.
+        The array has no rows, or results differ in shape.
 
     Examples
     --------
@@ -93,12 +93,12 @@ def apply_over_axes(
     Returns
     -------
     Tensor
-        The axes keep their number.
+        A tensor with as many axes as ``a``.
 
     Raises
     ------
     ShapeError
-        The result of the function has another number of axes.
+        The result of the function has neither as many axes as its argument nor one less.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class vectorize:  # noqa: N801 - NumPy's name
         A function of 0-d tensors, or, with a signature, of tensors with its core axes. It is called
         once for each place. Leave it out in ``@vectorize(signature=...)``.
     otypes : str or sequence of dtype, optional
-        The dtypes of the results; by default those of the first call's.
+        The dtypes of the results, by default taken from the first call.
     doc : str, optional
     excluded : set of int and str, optional
         Positions and names of arguments that are passed on unchanged.
@@ -146,8 +146,8 @@ class vectorize:  # noqa: N801 - NumPy's name
     Raises
     ------
     ShapeError
-        There are no elements to call it with, and ``otypes`` and the signature do not determine the
-        result; or core axes do not fit.
+        The arguments are empty, and ``otypes`` and the signature do not determine the result; or
+        core axes do not fit.
 
     Examples
     --------
@@ -181,7 +181,7 @@ class vectorize:  # noqa: N801 - NumPy's name
         self.__name__ = getattr(pyfunc, "__name__", "vectorize")
 
     def __call__(self, *args: ArrayLike, **kwargs: ArrayLike) -> Any:
-        """The function's results for all places, or, as a decorator, the vectorized function."""
+        """The results for all elements, or, as a decorator, the vectorized function."""
         if self.pyfunc is None:
             (function,) = args
             excluded, signature = self.excluded, self.signature
@@ -224,12 +224,12 @@ class vectorize:  # noqa: N801 - NumPy's name
         return None if self.otypes is None else self.otypes[number]
 
     def _nothing(self, lead: Shape, sizes: dict[str, int]) -> Any:
-        """The results of no calls."""
+        """The results for empty arguments."""
         outputs = self._cores[1] if self._cores else [()] * len(self.otypes or ())
         if self.otypes is None or any(name not in sizes for core in outputs for name in core):
             raise ShapeError(
-                f"vectorize: there are no elements in the shape {lead} to call the function with;"
-                " give otypes, and sizes of all core axes, to say what the result is."
+                f"vectorize: the shape {lead} has no elements to call the function with;"
+                " give otypes, and sizes of all core axes, to determine the result."
             )
         results = tuple(
             tensor(np.zeros((*lead, *[sizes[name] for name in core]), dtype))
@@ -261,7 +261,7 @@ def _leading(
     for x, core in zip(arrays, cores, strict=True):
         cut = x.ndim - len(core)
         if cut < 0:
-            raise ShapeError(f"vectorize: {x.shape} has not the core axes {core} of {signature!r}.")
+            raise ShapeError(f"vectorize: {x.shape} lacks the core axes {core} of {signature!r}.")
         leads.append(x.shape[:cut])
         for name, size in zip(core, x.shape[cut:], strict=True):
             if sizes.setdefault(name, size) != size:

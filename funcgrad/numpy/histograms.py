@@ -1,7 +1,7 @@
 """Count by bins; differentiable in the weights, in the bounds of bins, and in densities.
 
-A count is piecewise constant in the elements, so it has no derivative in them. Bounds that are
-computed from the elements have one.
+Counts are piecewise constant functions of the elements, without a derivative. Bounds that are
+computed from the elements have a derivative.
 
 >>> histogram([1.0, 2.0, 1.5, 4.0], bins=[0.0, 2.0, 4.0])
 (Tensor([2, 2]), Tensor([0., 2., 4.]))
@@ -33,7 +33,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: SupportsIndex = 0
 ) -> Tensor:
-    """How often each integer occurs, or the sum of the weights at its places.
+    """Count how often each integer occurs, or sum the weights of its occurrences.
 
     Parameters
     ----------
@@ -111,17 +111,18 @@ def histogram(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements lie in each bin, or the sum of their weights.
+    """Count the elements in each bin, or sum their weights.
 
     Parameters
     ----------
     a : array_like
         Real numbers; those outside of all bins, and NaN, do not count.
     bins : int, array_like or str
-        The number of bins of one width; or their bounds, ascending; or NumPy's name of a rule for
-        the number, for concrete elements. A bin includes its lower bound; the last one both.
+        The number of bins of equal width; or their bounds, ascending; or, for concrete elements,
+        NumPy's name of a rule for the number. A bin includes its lower bound; the last bin includes
+        both.
     range : (number, number), optional
-        The outermost bounds, if ``bins`` is no array; by default the extrema of the elements.
+        The outermost bounds, unless ``bins`` is an array; by default the extrema of the elements.
     density : bool, optional
         Whether to divide by the widths of the bins and by the sum, so that the integral is 1.
     weights : array_like, optional
@@ -130,14 +131,14 @@ def histogram(
     Returns
     -------
     counts, edges : Tensor
-        Counts have the dtype int64, or that of the weights; a density has float64.
+        Counts have the dtype int64, or the dtype of the weights; a density has float64.
 
     Raises
     ------
     ArgumentError
-        Bounds do not ascend, a range is not finite, or there are no bins.
+        Bounds do not ascend, a range is not finite, or bins are missing.
     ShapeError
-        The weights have not the shape of the elements.
+        The shape of the weights differs from the shape of the elements.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def histogram2d(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """How many points of a plane lie in each cell; see ``histogramdd``.
+    """Count the points of a plane in each cell; see ``histogramdd``.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ def histogramdd(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """How many points lie in each cell, or the sum of their weights.
+    """Count the points in each cell, or sum their weights.
 
     Parameters
     ----------
@@ -211,8 +212,7 @@ def histogramdd(
         The points.
     bins : int, or sequence of d int or array_like
         For each dimension the number of bins, or their bounds, ascending.
-    range : sequence of d pairs of numbers or None, optional
-    density : bool, optional
+    range : sequence of d pairs or None, optional density : bool, optional
         Whether to divide by the volumes of cells and by the sum.
     weights : array_like, shape (n,), optional
         Real.
@@ -228,7 +228,7 @@ def histogramdd(
     ShapeError
         The numbers of dimensions or of points differ.
     ArgumentError
-        Bounds do not ascend, a range is not finite, or there are no bins.
+        Bounds do not ascend, a range is not finite, or bins are missing.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def histogramdd(
             f"histogramdd: weights have to be real, one for each of {count} points, not of"
             f" {amounts.dtype} {amounts.shape}."
         )
-    sizes = [edge.size for edge in edges]  # one more than bins, for what is outside
+    sizes = [edge.size for edge in edges]  # one more than bins, for elements outside
     place = zeros(count, np.intp)
     for coordinates, edge in zip(axes, edges, strict=True):
         place = place * edge.size + _places(coordinates, edge)
@@ -316,7 +316,7 @@ def _places(x: Tensor, edges: Tensor) -> Tensor:
 
 
 def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:
-    """The sums of amounts, or the counts, in bins; for truth values whether any is true."""
+    """The sums of amounts, or the counts, in bins; for booleans whether any is true."""
     weights = ones(places.shape, np.intp) if amounts is None else amounts.reshape(-1)
     dtype = np.dtype(np.intp) if weights.dtype.kind == "b" else weights.dtype
     total = zeros(count + 1, dtype).at[places].add(astype(weights, dtype))
@@ -327,7 +327,7 @@ def _counted(places: Tensor, amounts: Tensor | None, count: int) -> Tensor:
 
 
 def _known(x: Value, operation: str) -> np.ndarray[Any, Any] | None:
-    """The numbers of a tensor, for checks; None inside ``vmap``."""
+    """The values of a tensor, for checks; None inside ``vmap``."""
     try:
         return revealed(x, operation)
     except TracerError:
@@ -394,7 +394,7 @@ def _outermost(
     else:
         ends = [zeros((), x.dtype), ones((), x.dtype)]
     if len(ends) != 2 or shape_of(ends[0]) or shape_of(ends[1]):
-        raise ShapeError(f"{operation}: a range has two numbers, the least and the greatest.")
+        raise ShapeError(f"{operation}: a range is a pair: the least and the greatest bound.")
     least, most = (_known(end, operation) for end in ends)
     if least is not None and most is not None:
         reach = f"the range from {least} to {most}"

@@ -189,7 +189,8 @@ def choose(
     choices : sequence of array_like, or array_like
         A sequence of arrays, or an array of them along axis 0. Their dtypes are promoted.
     mode : {"raise", "wrap", "clip"}
-        How to treat integers that name no array: an error, modulo the number, or the nearest one.
+        How to treat integers out of bounds: an error, modulo the number of choices, or the nearest
+        choice.
 
     Returns
     -------
@@ -250,7 +251,7 @@ def as_integers(x: ArrayLike, operation: str, argument: str) -> Value:
 
 @answering
 def compress(condition: ArrayLike, a: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
-    """The slices along an axis for which a condition, a 1-d concrete mask, holds.
+    """Select slices along an axis by a condition, a 1-d concrete mask.
 
     Examples
     --------
@@ -264,7 +265,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: SupportsIndex | None = No
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Tensor:
-    """The elements for which a condition, a concrete mask, holds, on one axis.
+    """Select elements by a condition, a concrete mask; the result is 1-d.
 
     Examples
     --------
@@ -368,7 +369,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
 
 
 def _inside_by_mode(indices: Value, size: int, mode: str, operation: str) -> Value:
-    """Bring positions that are out of bounds inside, if the mode asks for that."""
+    """Wrap or clip positions that are out of bounds, if the mode says so."""
     choice(mode, ("raise", "wrap", "clip"), operation, "mode")
     if mode == "raise":
         return indices

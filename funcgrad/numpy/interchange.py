@@ -18,10 +18,10 @@ from funcgrad.tensor.tensor import Tensor, tensor
 
 
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor of the elements of another library's array.
+    """Make a tensor from another library's array.
 
-    A tensor is returned itself, and a read-only NumPy array is shared. Any other array is copied,
-    since DLPack does not say whether its owner writes to it.
+    A tensor is returned unchanged, and a read-only NumPy array is shared. Any other array is
+    copied, since DLPack does not tell whether its owner writes to it.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         raise LeafError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use fnp.asarray.")
     if copy is False and not (isinstance(x, np.ndarray) and is_frozen(x)):
         raise DlpackError(
-            "from_dlpack: copy=False, but somebody could write to the array, and a tensor never"
-            " changes. Leave copy out."
+            "from_dlpack: copy=False, but the array may be written to, and a tensor is immutable."
+            " Leave copy out."
         )
     array: Any = x
     try:

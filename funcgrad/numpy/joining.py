@@ -25,7 +25,7 @@ from funcgrad.numpy.options import integer, integers, is_integer, sequence
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _MOST_AXES: Final = 64
-"""The number of axes that an array of NumPy's has at most."""
+"""The maximum number of axes of NumPy's arrays."""
 
 # -------------------------------------------------------------------------------------- together
 
@@ -301,7 +301,7 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 
     Raises
     ------
     ShapeError
-        There is no equal division.
+        The size of the axis is not a multiple of the number of sections.
 
     Examples
     --------
@@ -317,8 +317,8 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: SupportsIndex = 
         size = shape_of(value)[place]
         if count <= 0 or size % count:
             raise ShapeError(
-                f"split: axis {place}, of size {size}, has no division into {count} equal parts;"
-                " array_split makes unequal ones."
+                f"split: axis {place}, of size {size}, cannot be split into {count} equal"
+                " parts; array_split makes unequal ones."
             )
     return array_split(value, indices_or_sections, place)
 

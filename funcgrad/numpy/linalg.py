@@ -75,7 +75,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers see the imports above
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules
 

@@ -43,7 +43,7 @@ def right_side(b: ArrayLike, operation: str) -> Value:
 
 
 def as_columns(a: Value, b: Value, operation: str) -> tuple[Value, bool]:
-    """A right-hand side converted to matrices, and whether it was a vector.
+    """Convert a right-hand side to matrices; also tell whether it was a vector.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def solve(a: ArrayLike, b: ArrayLike, *, failed: str = "raise") -> Tensor:
         A vector, or matrices; stacks broadcast. One matrix with many right-hand
         sides is factorized once.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        For a singular matrix, raise an error or fill its result with NaN.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def inv(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        For a singular matrix, raise an error or fill its result with NaN.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def det(a: ArrayLike, *, failed: str = "raise") -> Tensor:
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a third derivative at a singular matrix: an error, or NaN for it alone.
+        For third derivatives at a singular matrix, raise an error or fill them with NaN.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def slogdet(a: ArrayLike, *, failed: str = "raise") -> SlogdetResult:
     ----------
     a : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a derivative at a singular matrix: an error, or NaN for it alone.
+        For derivatives at a singular matrix, raise an error or fill them with NaN.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def slogdet(a: ArrayLike, *, failed: str = "raise") -> SlogdetResult:
     MatrixShapeError
         The matrices are not square.
     MatrixError
-        A derivative is asked for at a singular matrix, where it does not exist.
+        A matrix is singular, so the derivative does not exist.
 
     Examples
     --------
@@ -217,11 +217,11 @@ def tensorinv(a: ArrayLike, ind: int = 2, *, failed: str = "raise") -> Tensor:
     Parameters
     ----------
     a : array_like
-        The product of the first ``ind`` sizes is that of the others.
+        The product of the first ``ind`` sizes equals the product of the others.
     ind : int
         The number of leading axes; at least 1.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        For a singular matrix, raise an error or fill its result with NaN.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def tensorinv(a: ArrayLike, ind: int = 2, *, failed: str = "raise") -> Tensor:
     MatrixShapeError
         The products of sizes differ.
     MatrixError
-        There is no inverse.
+        The matrix is singular.
 
     Examples
     --------
@@ -269,12 +269,12 @@ def tensorsolve(
     Parameters
     ----------
     a : array_like, shape ``b.shape + q``
-        The product of the sizes q is that of the sizes of b.
+        The product of the sizes q equals the size of b.
     b : array_like
     axes : sequence of int, optional
         Axes of ``a`` that are moved to its end first.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        For a singular matrix, raise an error or fill its result with NaN.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def tensorsolve(
     MatrixShapeError
         The numbers of equations and of unknowns differ.
     MatrixError
-        There is no solution.
+        The matrix is singular.
 
     Examples
     --------
@@ -305,8 +305,8 @@ def tensorsolve(
     count = prod(unknowns)
     if prod(shape_of(right)) != count or prod(shape) != count**2:
         raise MatrixShapeError(
-            f"tensorsolve: a has the shape {shape}, of which b takes {len(shape_of(right))} axes:"
-            f" there are {count} unknowns for {prod(shape_of(right))} equations."
+            f"tensorsolve: a has the shape {shape}; its first {len(shape_of(right))} axes belong"
+            f" to b: there are {count} unknowns for {prod(shape_of(right))} equations."
         )
     matrix = matrices(reshape(value, shape=(count, count)), "tensorsolve")
     failed = failed_as(failed, "tensorsolve")

@@ -1,4 +1,4 @@
-"""Comparison, logic, tests of numbers, and bits.
+"""Comparison, logic, tests of elements, and bits.
 
 Results are of bool or integer dtypes, which have no derivatives.
 """
@@ -13,7 +13,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2, tensor, wr
 
 
 def equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether the arguments are equal; what ``x1 == x2`` computes.
+    """Test whether the arguments are equal: ``x1 == x2``.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether the arguments differ; what ``x1 != x2`` computes.
+    """Test whether the arguments differ: ``x1 != x2``.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def less(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 is less than x2; what ``x1 < x2`` computes.
+    """Test whether x1 is less than x2: ``x1 < x2``.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def less(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 is at most x2; what ``x1 <= x2`` computes.
+    """Test whether x1 is at most x2: ``x1 <= x2``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 is greater than x2; what ``x1 > x2`` computes.
+    """Test whether x1 is greater than x2: ``x1 > x2``.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def greater(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether x1 is at least x2; what ``x1 >= x2`` computes.
+    """Test whether x1 is at least x2: ``x1 >= x2``.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether both arguments are true, that is not 0.
+    """Logical and: true where both arguments are nonzero.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether an argument is true, that is not 0.
+    """Logical or: true where at least one argument is nonzero.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """Whether exactly one argument is true, that is not 0.
+    """Logical exclusive or: true where exactly one argument is nonzero.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def logical_not(x: ArrayLike, /) -> Tensor:
-    """Whether the argument is false, that is 0.
+    """Logical not: true where the argument is 0.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def logical_not(x: ArrayLike, /) -> Tensor:
 
 
 def isfinite(x: ArrayLike, /) -> Tensor:
-    """Whether a number is neither infinite nor NaN.
+    """Test whether elements are finite: neither infinite nor NaN.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def isfinite(x: ArrayLike, /) -> Tensor:
 
 
 def isinf(x: ArrayLike, /) -> Tensor:
-    """Whether a number is infinite.
+    """Test whether elements are infinite.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def isinf(x: ArrayLike, /) -> Tensor:
 
 
 def isnan(x: ArrayLike, /) -> Tensor:
-    """Whether a number is NaN.
+    """Test whether elements are NaN.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def isnan(x: ArrayLike, /) -> Tensor:
 
 
 def isposinf(x: ArrayLike) -> Tensor:
-    """Whether a real number is plus infinity.
+    """Test whether real elements are plus infinity.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def isposinf(x: ArrayLike) -> Tensor:
 
 
 def isneginf(x: ArrayLike) -> Tensor:
-    """Whether a real number is minus infinity.
+    """Test whether real elements are minus infinity.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def isclose(
     ----------
     a, b : array_like
     rtol, atol : float, optional
-        The relative tolerance, which refers to ``b``, and the absolute one.
+        The relative tolerance, in units of ``abs(b)``, and the absolute tolerance.
     equal_nan : bool, optional
         Whether two NaN are close.
 
@@ -224,7 +224,7 @@ def isclose(
     """
     x, y = tensor(a), tensor(b)
     relative, absolute = wrap(operand(rtol, "isclose")), wrap(operand(atol, "isclose"))
-    if y.dtype.kind not in "fc":  # the differences of bools and unsigned integers are none
+    if y.dtype.kind not in "fc":  # bools and unsigned integers cannot be subtracted
         y = y + 0.0
     near = (abs(x - y) <= absolute + relative * abs(y)) & isfinite(y)
     close = near | (x == y)
@@ -291,7 +291,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Tensor:
 
 
 def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits that both integers have; what ``x1 & x2`` computes.
+    """Bitwise and of integers: ``x1 & x2``.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits that at least one integer has; what ``x1 | x2`` computes.
+    """Bitwise or of integers: ``x1 | x2``.
 
     Examples
     --------
@@ -315,7 +315,7 @@ def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The bits that exactly one integer has; what ``x1 ^ x2`` computes.
+    """Bitwise exclusive or of integers: ``x1 ^ x2``.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def bitwise_invert(x: ArrayLike, /) -> Tensor:
-    """The bits that an integer lacks; what ``~x`` computes.
+    """Invert the bits of integers: ``~x``.
 
     Examples
     --------
@@ -343,7 +343,7 @@ invert = bitwise_invert
 
 
 def bitwise_left_shift(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 with its bits moved x2 places up; what ``x1 << x2`` computes.
+    """Shift the bits of x1 to the left by x2 places: ``x1 << x2``.
 
     Examples
     --------
@@ -358,7 +358,7 @@ left_shift = bitwise_left_shift
 
 
 def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 with its bits moved x2 places down; what ``x1 >> x2`` computes.
+    """Shift the bits of x1 to the right by x2 places: ``x1 >> x2``.
 
     Examples
     --------
@@ -373,7 +373,7 @@ right_shift = bitwise_right_shift
 
 
 def bitwise_count(x: ArrayLike, /) -> Tensor:
-    """The number of bits that are set in the magnitude of an integer.
+    """Count the bits that are set in the absolute value of an integer.
 
     Examples
     --------

@@ -202,9 +202,9 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
 
 
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Tensor:
-    """Repeat an array along new axes and along those of size 1.
+    """Repeat an array along new axes and along axes of size 1.
 
-    A large result of numbers takes no memory: it is a view, which programs and derivatives copy.
+    A large result is a view without memory of its own; programs and derivatives copy it.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def _widened(x: Value, wanted: Shape, operation: str) -> Tensor:
 
 
 _LARGE: Final = 1 << 16
-"""The size from which on a broadcast array is a view; NumPy takes longer to make one of few."""
+"""The size from which a broadcast array is a view; copying small arrays is faster."""
 
 
 def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
@@ -368,7 +368,7 @@ def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Ten
 
 @answering
 def flip(m: ArrayLike, axis: AxisLike = None) -> Tensor:
-    """Reverse the order of elements along axes, by default along all.
+    """Reverse the order of elements along axes, by default along all axes.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
 @answering
 def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
-    """Shift the elements along axes; those shifted beyond the end come in at the front.
+    """Shift the elements along axes; elements beyond the end reappear at the front.
 
     Parameters
     ----------
@@ -455,8 +455,8 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
         if isinstance(error, EscapedTracerError):
             raise
         raise TracerError(
-            "roll: the shift is traced, and has no number here. Write"
-            " fnp.take(x, (fnp.arange(n) - shift) % n, axis), which takes any."
+            "roll: the shift is traced, so its value is not known here. Write"
+            " fnp.take(x, (fnp.arange(n) - shift) % n, axis), which takes any shift."
         ) from error
     shape = shape_of(value)
     if axis is None:

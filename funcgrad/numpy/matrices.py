@@ -24,7 +24,7 @@ def matrices(x: ArrayLike, operation: str, argument: str = "a") -> Value:
     MatrixShapeError
         There are fewer than two axes.
     DtypeError
-        The numbers have half precision.
+        ``x`` is of half precision.
     """
     value = operand(x, operation)
     shape, dtype = shape_of(value), dtype_of(value)

@@ -35,7 +35,7 @@ def matrix_power(a: ArrayLike, n: int, *, failed: str = "raise") -> Tensor:
     n : int
         A negative exponent inverts the matrix.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix, if ``n`` is negative: an error, or NaN for it alone.
+        For a singular matrix and a negative ``n``, raise an error or fill the result with NaN.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def matrix_power(a: ArrayLike, n: int, *, failed: str = "raise") -> Tensor:
     MatrixShapeError
         The matrices are not square.
     DtypeError
-        ``n`` is no integer.
+        ``n`` is not an integer.
     MatrixError
         ``n`` is negative and a matrix is singular.
 
@@ -96,7 +96,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Tensor:
     ShapeError
         There are fewer than two matrices, or neighbours do not fit.
     MatrixShapeError
-        An argument is no matrix.
+        An argument is not a matrix.
     MissingOptionError
         ``out`` is given.
 

@@ -1,6 +1,6 @@
 """Means, variances and related functions, with NumPy's names and signatures.
 
-``axis``, ``keepdims`` and ``where`` are those of the other reductions.
+``axis``, ``keepdims`` and ``where`` are as for the other reductions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def mean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The mean over axes; NaN if there are no elements.
+    """The mean over axes; NaN for empty arrays.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _mean_where(x: Value, axis: AxisLike, keepdims: bool, where: ArrayLike) -> T
     if not keepdims:
         count = _squeezed(count, x, axis)
     dtype = dtype_of(x)
-    # Sums of integers would wrap around, those in half precision overflow.
+    # Sums of integers would wrap around; sums in half precision would overflow.
     least = np.float32 if is_inexact(dtype) else np.float64
     total = sum(cast(x, dtype=np.promote_types(dtype, least)), axis, keepdims=keepdims, where=where)
     return in_dtype(_shared(total, count), dtype if is_inexact(dtype) else None)
@@ -193,7 +193,7 @@ def std(
 ) -> Tensor:
     """The standard deviation over axes: the root of the variance.
 
-    For equal numbers it is 0, and so are its gradient, the subgradient of least norm, and higher
+    For equal elements it is 0, and so are its gradient (the subgradient of least norm) and higher
     derivatives.
 
     Parameters
@@ -266,7 +266,7 @@ def average(
     Raises
     ------
     ShapeError
-        The weights' shape is neither that of ``a`` nor that along ``axis``.
+        The weights have neither the shape of ``a`` nor its sizes along ``axis``.
     ArgumentError
         The weights sum to zero. (For traced weights the mean is then NaN.)
 
@@ -298,7 +298,7 @@ def _check_total(total: Tensor) -> None:
     """Raise an error if weights are known to sum to zero."""
     raw = concrete(total)
     if type(raw) in RAW and np.any(raw == 0):
-        raise ArgumentError("average: the weights sum to zero, so there is no mean.")
+        raise ArgumentError("average: the weights sum to zero, so the mean does not exist.")
 
 
 def _weights(weights: Value, shape: tuple[int, ...], axis: AxisLike) -> Tensor:
@@ -337,9 +337,9 @@ def cov(
     y : array_like, optional
         Further variables.
     rowvar : bool
-        Whether rows are variables; else columns are.
+        Whether rows are variables, rather than columns.
     bias : bool
-        Whether to divide by the number of observations rather than by that minus 1.
+        Whether to divide by the number N of observations rather than by N - 1.
     ddof : int, optional
         The number to subtract from the number of observations, in place of ``bias``.
     fweights, aweights : array_like, shape (observations,), optional
@@ -435,7 +435,7 @@ def corrcoef(
     y : array_like, optional
         Further variables.
     rowvar : bool
-        Whether rows are variables; else columns are.
+        Whether rows are variables, rather than columns.
     dtype : dtype, optional
         The dtype of the result; float64 or complex128 by default.
 

@@ -1,4 +1,4 @@
-"""The functions of the array API that tell about a namespace.
+"""The array API's functions that describe a namespace.
 
 >>> array_namespace_info().default_device(), array_namespace_info().dtypes(kind="bool")
 ('cpu', {'bool': dtype('bool')})
@@ -25,7 +25,7 @@ _DTYPES: Final = (
 
 
 class ArrayNamespaceInfo:
-    """The answers, as methods; see the standard's *inspection*."""
+    """Information about the namespace; see *inspection* in the standard."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, np.dtype[Any]]:
-        """The standard's dtypes by name, all or those of a kind or of several."""
+        """The standard's dtypes by name: all, or only of one kind or several."""
         checked_device(device, "dtypes")
         dtypes = {name: np.dtype(name) for name in _DTYPES}
         if kind is None:
@@ -71,15 +71,15 @@ def check_version(version: str) -> None:
     Raises
     ------
     ArgumentError
-        The revision does not exist, or is later.
+        The revision does not exist, or is later than the supported ones.
     """
     if version not in _VERSIONS:
         raise ArgumentError(
-            f"There is no version {version!r} of the array API here; there are"
-            f" {', '.join(_VERSIONS)}, of which each contains those before."
+            f"Version {version!r} of the array API is not supported; supported are"
+            f" {', '.join(_VERSIONS)}."
         )
 
 
 def array_namespace_info() -> ArrayNamespaceInfo:
-    """Answers to questions about the namespace."""
+    """Return an object that describes the namespace."""
     return ArrayNamespaceInfo()

@@ -28,7 +28,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 def _numbers(
     a: ArrayLike, name: str, counts: ArrayLike | None = None
 ) -> tuple[Value, Value | None]:
-    """An array, and a mask of its numbers; None if all elements are numbers."""
+    """An array, and a mask of the elements that are not NaN; None if no element is NaN."""
     x = operand(a, name)
     mask = None if counts is None else as_mask(counts, name)
     if mask is not None:
@@ -163,7 +163,7 @@ def _spread(
     counts: ArrayLike | None,
     center: ArrayLike | None,
 ) -> Tensor:
-    """A variance or deviation; NaN where there are too few numbers."""
+    """A variance or deviation; NaN where too few elements are left."""
     x, valid = _numbers(a, name, counts)
     result = function(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=valid, mean=center)
     if valid is None or dtype_of(x).kind not in "fc":
@@ -183,7 +183,7 @@ def _extremum(
     initial: ArrayLike | None,
     counts: ArrayLike | None,
 ) -> Tensor:
-    """An extremum with ``least``, which loses against all numbers, in place of NaN."""
+    """An extremum, with NaN replaced by ``least``, which is never chosen over another element."""
     x, valid = _numbers(a, name, counts)
     if dtype_of(x).kind not in "fc":
         return function(x, axis, keepdims=keepdims, initial=initial, where=valid)
@@ -242,7 +242,7 @@ def nanargmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) 
     Raises
     ------
     ShapeError
-        There are only NaN. (Inside ``vmap``, where this is unknown, the position is 0.)
+        All elements are NaN. (Inside ``vmap``, where this is unknown, the position is 0.)
 
     Examples
     --------
@@ -277,4 +277,4 @@ def nanargmin(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) 
 def _require_numbers(valid: Value, axis: int | None, name: str) -> None:
     none = concrete(all(logical_not(valid), axis))
     if type(none) in RAW and np.any(none):
-        raise ShapeError(f"{name}: there are only NaN to choose from (axis={axis}).")
+        raise ShapeError(f"{name}: all elements are NaN (axis={axis}).")

@@ -1,8 +1,8 @@
 """Norms of vectors and of matrices, condition numbers and ranks, as in ``numpy.linalg``.
 
 At a kink the derivative of a norm is the subgradient of least norm: 0 at the origin and for zero
-singular values; ties of greatest elements share it. So second derivatives at the origin are 0, also
-of a norm that is squared afterwards; those of the sum of squares itself are right.
+singular values; equal greatest elements share it. So second derivatives at the origin are 0, even
+if the norm is squared afterwards. The sum of squares itself has the right second derivative.
 
 >>> import funcgrad as fg
 >>> norm([3.0, 4.0])
@@ -54,7 +54,7 @@ def _order(x: object, operation: str, argument: str = "ord") -> Order:
     Raises
     ------
     DtypeError
-        It is something else.
+        The order is none of these.
     """
     if x is None or isinstance(x, (int, float, str)):
         return x
@@ -82,19 +82,19 @@ def norm(
     ----------
     x : array_like
     ord : None, number, "fro" or "nuc"
-        For vectors the p of the p-norm: any number but 0 (``sum(abs(x) ** p) ** (1 / p)``), 0 (how
-        many elements are not 0), inf or -inf (the greatest or least absolute value). For matrices
-        "fro" (the root of the sum of squares), "nuc" (the sum of singular values), 2 or -2 (the
-        greatest or least singular value), 1 or -1 (the greatest or least sum of absolute values of
-        a column), inf or -inf (of a row). None is the root of the sum of squares.
+        For vectors the order p: any number but 0 (``sum(abs(x) ** p) ** (1 / p)``), 0 (the count of
+        nonzero elements), inf or -inf (the greatest or least absolute value). For matrices "fro"
+        (the root of the sum of squares), "nuc" (the sum of singular values), 2 or -2 (the greatest
+        or least singular value), 1 or -1 (the greatest or least sum of absolute values of a
+        column), inf or -inf (of a row). None is the root of the sum of squares.
     axis : int or pair of ints, optional
         The axis of the vectors, or both axes of the matrices. By default ``x`` is one vector or
         matrix, and with ``ord=None`` of any number of axes.
     keepdims : bool
         Whether to keep these axes, with size 1.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
-        for that matrix alone.
+        For infinities and NaN, if ``ord`` needs singular values, raise an error or return NaN for
+        that matrix.
 
     Returns
     -------
@@ -104,16 +104,16 @@ def norm(
     Raises
     ------
     ArgumentError
-        There is no such norm of vectors, or of matrices.
+        ``ord`` names no norm of vectors, or no norm of matrices.
     ShapeError
-        There are neither one nor two axes.
+        The number of axes is neither one nor two.
 
     Notes
     -----
-    For the derivative at kinks see the docstring of the module, ``funcgrad.numpy.norms``: 0 at the
-    origin. So the Hessian of ``norm(x) ** 2`` is 0 there, though that of the sum of squares is 2:
-    the norm cannot know that it will be squared. If ``x`` may be 0, write ``vdot(x, x)`` or
-    ``sum(x * x)``. The root of a sum of squares neither overflows nor underflows on the way.
+    The derivative at the origin is 0; for other kinks see the module ``funcgrad.numpy.norms``. So
+    the Hessian of ``norm(x) ** 2`` is 0 there, not 2, since the norm is not known to be squared. If
+    ``x`` may be 0, write ``vdot(x, x)`` or ``sum(x * x)``. The root of a sum of squares neither
+    overflows nor underflows on the way.
 
     Examples
     --------
@@ -140,8 +140,8 @@ def norm(
         chosen = "fro" if ord is None else ord
         return _of_matrices(value, chosen, axes, keepdims, "norm", failed)
     raise ShapeError(
-        f"norm: a norm is of vectors or of matrices, so there have to be one or two axes; there are"
-        f" {len(axes)}, for the shape {shape_of(value)}. Give axis=, or ord=None for all elements."
+        f"norm: needs one axis for vectors or two for matrices, not {len(axes)}; the shape is"
+        f" {shape_of(value)}. Give axis=, or ord=None for all elements."
     )
 
 
@@ -155,7 +155,7 @@ def vector_norm(
     ----------
     x : array_like
     axis : int or tuple of ints, optional
-        The elements along all of these axes are one vector; by default along all.
+        The elements along all of these axes form one vector; by default all axes.
     keepdims : bool
     ord : number
         See ``norm``.
@@ -167,7 +167,7 @@ def vector_norm(
     Raises
     ------
     ArgumentError
-        There is no such norm.
+        ``ord`` names no such norm.
 
     Examples
     --------
@@ -191,8 +191,8 @@ def matrix_norm(
     ord : "fro", "nuc", 1, -1, 2, -2, inf or -inf
         See ``norm``.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN where ``ord`` asks for singular values: an error, or NaN
-        for that matrix alone.
+        For infinities and NaN, if ``ord`` needs singular values, raise an error or return NaN for
+        that matrix.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def matrix_norm(
     Raises
     ------
     ArgumentError
-        There is no such norm.
+        ``ord`` names no such norm.
     MatrixShapeError
         There are fewer than two axes.
 
@@ -240,7 +240,7 @@ def _of_vectors(
 ) -> Tensor:
     if isinstance(ord, str):
         raise ArgumentError(
-            f"{operation}: {ord!r} is no norm of vectors; ord has to be a number, inf or -inf."
+            f"{operation}: {ord!r} is not a norm of vectors; ord has to be a number, inf or -inf."
         )
     p = real_number(2 if ord is None else ord, operation, "ord")
     if p != p:
@@ -263,7 +263,7 @@ def _of_vectors(
 
 
 def _greatest(x: Tensor, axis: AxisLike, keepdims: bool = False) -> Tensor:
-    """The greatest of numbers that are not negative; 0 if there are none."""
+    """The greatest of non-negative elements; 0 if there are none."""
     reduced = normalize_axes(axis, len(shape_of(x)), "norm")
     choose = sum_of if 0 in [shape_of(x)[k] for k in reduced] else max_of
     return choose(x, axis=axis, keepdims=keepdims)
@@ -272,7 +272,7 @@ def _greatest(x: Tensor, axis: AxisLike, keepdims: bool = False) -> Tensor:
 def _powers(sizes: Tensor, p: float, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """The p-norm, computed relative to the greatest element, which changes only rounding.
 
-    Where the norm is 0, so is its derivative: at the origin, and if p < 0 where any element is 0.
+    Where the norm is 0, its derivative is 0: at the origin, and for p < 0 where any element is 0.
     """
     if 0 in [shape_of(sizes)[axis] for axis in axes]:
         return sum_of(sizes**p, axis=axes, keepdims=keepdims) ** (1 / p)
@@ -307,8 +307,8 @@ def _of_matrices(
         out = sum_of(_singular_values(moved, failed), axis=-1)
     elif isinstance(ord, str) or ord is None or ord not in (1, -1, 2, -2, np.inf, -np.inf):
         raise ArgumentError(
-            f"{operation}: {ord!r} is no norm of matrices; ord is 'fro', 'nuc', 1, -1, 2, -2, inf"
-            " or -inf."
+            f"{operation}: {ord!r} is not a norm of matrices; ord has to be 'fro', 'nuc', 1, -1,"
+            " 2, -2, inf or -inf."
         )
     else:
         if ord in (2, -2):
@@ -320,7 +320,7 @@ def _of_matrices(
 
 
 def _singular_values(x: Tensor, failed: str) -> Tensor:
-    """Singular values, where in forward mode too a zero has the slope 0, the least."""
+    """Singular values; the derivative of a zero is 0, the least subgradient, in both modes."""
     s = svdvals(x, failed=failed)
     counted = positive(s, size=max(shape_of(x)[-2:])) > 0
     return where(counted, s, unfollowed(s))
@@ -330,7 +330,7 @@ def _singular_values(x: Tensor, failed: str) -> Tensor:
 
 
 def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
-    """Condition numbers: the greatest growth of relative errors of b in ``solve(x, b)``.
+    """Condition numbers: the greatest factor from relative errors of b to those in ``solve(x, b)``.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     p : None, 2, -2, 1, -1, inf, -inf or "fro", "nuc"
         The norm; None is the 2-norm.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN in a matrix: an error, or NaN for it alone.
+        For infinities and NaN in a matrix, raise an error or return NaN for that matrix.
 
     Returns
     -------
@@ -351,7 +351,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
     MatrixShapeError
         There are fewer than two axes, or the matrices are not square.
     ArgumentError
-        There is no such norm; or the matrices are empty.
+        ``p`` names no such norm, or the matrices are empty.
 
     Examples
     --------
@@ -377,7 +377,7 @@ def cond(x: ArrayLike, p: Order = None, *, failed: str = "raise") -> Tensor:
 
 
 def _ratio(first: Tensor, second: Tensor) -> Tensor:
-    """A quotient, which is inf where the second number is 0."""
+    """A quotient, which is inf where the divisor is 0."""
     zero = second == 0
     return where(zero, np.inf, first / where(zero, 1.0, second))
 
@@ -403,7 +403,7 @@ def matrix_rank(
     rtol : array_like, shape (...), optional
         By default the greater size times the machine epsilon.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN in a matrix: an error, or NaN for it alone.
+        For infinities and NaN in a matrix, raise an error or return NaN for that matrix.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Check and convert the options that users pass: integers, shapes, dtypes, numbers.
+"""Check and convert the options that users pass: integers, shapes, dtypes, scalars.
 
-Each function names the operation and the argument in its errors. As in NumPy, a fraction or a text
-is no integer, and a number outside of a dtype's range is an error.
+Each function names the operation and the argument in its errors. As in NumPy, a fraction or a
+string is not an integer, and a number outside a dtype's range is an error.
 
 >>> integer(np.int64(3), "diag", "k"), shape_argument(2, "zeros")
 (3, (2,))
@@ -40,20 +40,20 @@ def integer(x: Any, operation: str, argument: str) -> int:
     Raises
     ------
     DtypeError
-        The option is no integer; fractions and texts are not converted.
+        The option is not an integer; fractions and texts are not converted.
     """
     if type(x) is int:
         return x
     try:
         return index(x)
     except TypeError as error:
-        if isinstance(error, FuncgradError):  # a traced number has words of its own
+        if isinstance(error, FuncgradError):  # a traced number has its own message
             raise
         raise DtypeError(f"{operation}: {argument} has to be an integer, not {x!r}.") from None
 
 
 def natural(x: object, operation: str, argument: str) -> int:
-    """Check that an option is an integer that is not negative.
+    """Check that an option is a non-negative integer.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def real_number(x: Any, operation: str, argument: str) -> float:
     Raises
     ------
     DtypeError
-        The value is something else.
+        The value is not a real number.
     """
     if isinstance(x, Real):
         return float(x)
@@ -95,8 +95,8 @@ def failed_as(failed: str, operation: str) -> str:
     """
     if not isinstance(failed, str) or failed not in ("raise", "nan"):
         raise ArgumentError(
-            f"{operation}: failed is 'raise', for an error where there is no result, or 'nan', for"
-            f" NaN in its place; not {failed!r}."
+            f"{operation}: failed is 'raise', for an error if a matrix has no result, or 'nan', for"
+            f" NaN instead; not {failed!r}."
         )
     return failed
 
@@ -112,7 +112,7 @@ def complex_dtype(dtype: DTypeLike, operation: str) -> np.dtype[Any]:
     chosen = checked_dtype(dtype, operation)
     if chosen.kind != "c":
         raise DtypeError(
-            f"{operation}: dtype is complex, for complex results whatever the numbers are, not"
+            f"{operation}: dtype has to be complex, for results that are always complex, not"
             f" {chosen}. For real parts write .real."
         )
     return chosen
@@ -138,7 +138,7 @@ def sequence(x: Any, operation: str, argument: str) -> list[Any]:
     Raises
     ------
     DtypeError
-        The value is no sequence: it has no order, or no members.
+        The value is not a sequence: it has no order, or no members.
     """
     if type(x) in (list, tuple):
         return list(x)
@@ -209,7 +209,7 @@ def choice(x: object, options: tuple[Option, ...], operation: str, argument: str
     Raises
     ------
     ArgumentError
-        It is something else.
+        The option is none of them.
     """
     if not isinstance(x, (str, Integral)) or x not in options:
         words = ", ".join(map(repr, options))
@@ -223,7 +223,7 @@ def mapping(x: object, operation: str, argument: str) -> dict[str, Any]:
     Raises
     ------
     ArgumentError
-        The value is no dict, or a key is no text.
+        The value is not a dict, or a key is not a string.
     """
     if x is None:
         return {}
@@ -231,7 +231,9 @@ def mapping(x: object, operation: str, argument: str) -> dict[str, Any]:
         raise ArgumentError(f"{operation}: {argument} has to be a dict, got {type(x).__name__}.")
     for key in x:
         if not isinstance(key, str):
-            raise ArgumentError(f"{operation}: the keys of {argument} are names, and not {key!r}.")
+            raise ArgumentError(
+                f"{operation}: the keys of {argument} have to be names, not {key!r}."
+            )
     return dict(x)
 
 
@@ -241,9 +243,9 @@ def pair(x: Any, operation: str, argument: str) -> tuple[Any, Any]:
     Raises
     ------
     DtypeError
-        The value is no sequence.
+        The value is not a sequence.
     ShapeError
-        There are more members, or fewer.
+        The length is not 2.
     """
     members = sequence(x, operation, argument)
     if len(members) != 2:
@@ -257,7 +259,7 @@ def tolerance(x: ArrayLike, operation: str, argument: str) -> Value:
     Raises
     ------
     DtypeError
-        The value is something else.
+        The value is not a real number.
     """
     value = operand(x, operation)
     if dtype_of(value).kind not in "biuf" or shape_of(value):

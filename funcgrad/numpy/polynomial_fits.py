@@ -35,7 +35,7 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     ----------
     p : array_like, shape (n + 1,)
         The coefficients, the highest power first. Leading zeros are removed, except inside
-        ``vmap``, where numbers are not known.
+        ``vmap``, where values are not known.
     dtype : complex dtype, optional
         If given, the zeros are complex for all coefficients.
 
@@ -43,9 +43,9 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     -------
     Tensor, shape (n,)
         The zeros; they are real if the polynomial is real and all zeros are. Simple zeros have a
-        derivative; that of multiple ones is infinite or NaN, up to rounding. With the
-        derivative q of the polynomial, a change dp of the coefficients moves a zero x by
-        ``-polyval(dp, x) / polyval(q, x)``.
+        derivative; at multiple zeros it is infinite or NaN, up to rounding. With the derivative q
+        of the polynomial, a change dp of the coefficients moves a zero x by ``-polyval(dp, x) /
+        polyval(q, x)``.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     """
     coefficients = asarray(operand(p, "roots"))
     if coefficients.ndim != 1:
-        raise ShapeError(f"roots: coefficients stand on one axis, not in {coefficients.shape}.")
+        raise ShapeError(f"roots: coefficients have to be 1-d, not of shape {coefficients.shape}.")
     if coefficients.dtype.kind not in "fc":
         coefficients = astype(coefficients, np.float64)
     first = 0
@@ -92,7 +92,7 @@ def polyfit(
     ----------
     x : array_like, shape (m,)
     y : array_like, shape (m,) or (m, k)
-        The samples; differentiable in all of them, in ``x`` and in ``w``.
+        The samples. The fit is differentiable with respect to ``x``, ``y`` and ``w``.
     deg : int
     rcond : float, optional
         Singular values below ``rcond`` times the greatest count as zero; by default m times the
@@ -111,7 +111,7 @@ def polyfit(
     Raises
     ------
     ShapeError
-        Shapes do not fit, or there are no samples.
+        Shapes do not fit, or samples are missing.
     ArgumentError
         There are too few samples for a covariance.
 
@@ -131,7 +131,7 @@ def polyfit(
     places, samples = (asarray(operand(a, "polyfit")) + 0.0 for a in (x, y))
     if places.ndim != 1 or not places.size or samples.ndim not in (1, 2):
         raise ShapeError(
-            "polyfit: x has one axis and is not empty, and y has one or two axes; their shapes are"
+            "polyfit: x has to be 1-d and not empty, and y 1-d or 2-d; their shapes are"
             f" {places.shape} and {samples.shape}."
         )
     if len(samples) != places.size:

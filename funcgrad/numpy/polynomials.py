@@ -1,7 +1,7 @@
 """Polynomials by their coefficients, the highest power first.
 
-As in NumPy, the numbers decide which leading zeros are removed from products and remainders. Inside
-``vmap``, where there is a whole batch of numbers, use ``convolve``, which keeps all coefficients.
+As in NumPy, leading coefficients of products and remainders are removed if they are 0. This depends
+on values, which differ inside ``vmap``: use ``convolve`` there, which keeps all coefficients.
 
 >>> polyval([1.0, 0.0, 2.0], 3.0)
 Tensor(11.0)
@@ -25,7 +25,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
 
 def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
-    """The value of a polynomial, by Horner's rule; differentiable in both.
+    """Evaluate a polynomial by Horner's rule; both arguments are differentiable.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Tensor:
     """
     coefficients, at = tensor(p), tensor(x)
     if not coefficients.ndim:
-        raise ShapeError("polyval: the coefficients need an axis, but p is a number.")
+        raise ShapeError("polyval: the coefficients need an axis, but p is a scalar.")
     value = zeros_like(at)
     for coefficient in coefficients:
         value = value * at + coefficient
@@ -194,7 +194,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Tensor:
     if constants.size == 1 and order > 1:
         constants = constants * np.ones(order)
     if constants.size < order:
-        raise ShapeError(f"polyint: k has {constants.size} constants, of {order} that are needed.")
+        raise ShapeError(f"polyint: k has {constants.size} constants, but {order} are needed.")
     coefficients = _coefficients(p, "polyint", 1)
     for place in range(order):
         coefficients = concatenate(
@@ -209,13 +209,13 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
     Parameters
     ----------
     seq_of_zeros : array_like, shape (n,) or (n, n)
-        The zeros, or a matrix whose eigenvalues they are. If complex zeros come in conjugate pairs,
-        the coefficients are real.
+        The zeros, or a matrix whose eigenvalues are the zeros. If complex zeros come in conjugate
+        pairs, the coefficients are real.
 
     Returns
     -------
     Tensor, shape (n + 1,)
-        The number 1 if there are no zeros, as in NumPy.
+        Without zeros the scalar 1, as in NumPy.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def poly(seq_of_zeros: ArrayLike) -> Tensor:
 
 
 def _coefficients(p: ArrayLike, operation: str, least: int = 0) -> Tensor:
-    """Coefficients on one axis; if ``least`` is 0, a number stands for one coefficient."""
+    """Coefficients on one axis; if ``least`` is 0, a scalar stands for one coefficient."""
     value = asarray(operand(p, operation))
     if not least <= value.ndim <= 1:
         raise ShapeError(f"{operation}: one axis is needed, not an array of shape {value.shape}.")
@@ -258,7 +258,7 @@ def _of_one_length(a1: ArrayLike, a2: ArrayLike, operation: str) -> list[Tensor]
 
 
 def _trimmed(p: Tensor) -> Tensor:
-    """Remove leading zeros; of a zero polynomial one coefficient stays."""
+    """Remove leading zeros; a zero polynomial keeps one coefficient."""
     start = 0
     while start < p.size and bool(p[start] == 0):
         start += 1

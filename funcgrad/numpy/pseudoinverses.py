@@ -41,20 +41,19 @@ def pinv(
     rtol: ArrayLike = _NOT_GIVEN,
     failed: str = "raise",
 ) -> Tensor:
-    """The pseudoinverses of Moore and Penrose.
+    """The Moore-Penrose pseudoinverses of matrices.
 
     Parameters
     ----------
     a : array_like, shape (..., m, n)
     rcond : array_like, shape (...), optional
-        Singular values count as zero that are less than ``rcond`` times the greatest; by default
-        1e-15.
+        Singular values below ``rcond`` times the greatest count as zero; by default 1e-15.
     hermitian : bool
         Whether ``a`` is Hermitian, so that eigenvalues can be used.
     rtol : array_like, shape (...), optional
         The array API's name of ``rcond``; None means the greater size times the machine epsilon.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN in the matrix: an error, or NaN for it alone.
+        For infinities and NaN in the matrix, raise an error or fill its result with NaN.
 
     Returns
     -------
@@ -67,16 +66,16 @@ def pinv(
     MatrixError
         A matrix has infinities or NaN; also a ``numpy.linalg.LinAlgError``.
     DegenerateError
-        A derivative is asked for where a singular value that counts and one that does not are
-        equal up to rounding.
+        The derivative is undefined: a singular value above the tolerance and one below it are equal
+        up to rounding.
 
     Notes
     -----
-    The derivative is that of the value while no singular value crosses the tolerance, also where
-    values are cut off that are not 0 (Noferini 2017, "A formula for the Fréchet derivative of a
-    generalized matrix function"). Values that are 0 up to rounding count as staying 0, so it is
-    right for matrices of low rank by construction, too (Golub and Pereyra 1973). The tolerance
-    itself counts as constant.
+    The derivative assumes that no singular value crosses the tolerance; nonzero values may be below
+    it (Noferini 2017, "A formula for the Fréchet derivative of a generalized matrix function").
+    Values that are 0 up to rounding are assumed to stay 0, so the derivative is also right for
+    matrices that have low rank by construction (Golub and Pereyra 1973). The tolerance itself
+    counts as constant.
 
     Examples
     --------
@@ -97,8 +96,8 @@ def pinv(
     bound = cast(unfollowed(operand(rcond, "pinv")), dtype=real_dtype)
     if broadcast_shapes("pinv", shape_of(bound), shape[:-2]) != shape[:-2]:
         raise ShapeError(
-            f"pinv: {'rcond' if rtol is _NOT_GIVEN else 'rtol'} has the shape {shape_of(bound)},"
-            f" and there is one for each matrix of the stack, of shape {shape[:-2]}."
+            f"pinv: {'rcond' if rtol is _NOT_GIVEN else 'rtol'} has the shape {shape_of(bound)};"
+            f" it needs the shape {shape[:-2]}, one for each matrix of the stack."
         )
     bound = broadcast_to(bound, shape=shape[:-2])
     if 0 in shape:
@@ -116,27 +115,27 @@ def lstsq(
     a : array_like, shape (m, n)
     b : array_like, shape (m,) or (m, k)
     rcond : float, optional
-        Singular values count as zero that are less than ``rcond`` times the greatest; by default
-        the greater size times the precision.
+        Singular values below ``rcond`` times the greatest count as zero; by default the greater
+        size times the precision.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN in the matrix: an error, or NaN for it alone.
+        For infinities and NaN in the matrix, raise an error or fill its result with NaN.
 
     Returns
     -------
     x : Tensor, shape (n,) or (n, k)
     residuals : Tensor, shape (1,) or (k,)
         The sums of squares of ``b - a @ x``; of shape (0,) if the columns of ``a`` are linearly
-        dependent, or m <= n. Traced matrices, whose rank is unknown, count as of full rank here,
-        and so do all matrices with ``failed="nan"``.
+        dependent, or m <= n. Traced matrices, whose rank is unknown, count as having full rank
+        here, as do all matrices with ``failed="nan"``.
     rank : Tensor, integer
-        The rank of ``a``; 0 if there is no solution, since integers have no NaN.
+        The rank of ``a``; 0 for a failed matrix, since integers have no NaN.
     s : Tensor
         The singular values of ``a``.
 
     Raises
     ------
     MatrixShapeError
-        ``a`` is no matrix, or ``b`` has neither one axis nor two.
+        ``a`` is not a matrix, or ``b`` has neither one axis nor two.
     ShapeError
         The numbers of rows differ.
 
@@ -167,7 +166,7 @@ def lstsq(
         tolerance = float(np.finfo(dtype).eps) * max(matrix_shape)
     else:
         tolerance = real_number(rcond, "lstsq", "rcond")
-        if not 0 < tolerance < 1:  # as LAPACK has it
+        if not 0 < tolerance < 1:  # as in LAPACK
             tolerance = float(np.finfo(dtype).eps) / 2
     failed = failed_as(failed, "lstsq")
     x = pseudoinverses.least_squares(matrix, columns, rcond=tolerance, failed=failed)

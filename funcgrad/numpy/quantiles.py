@@ -1,4 +1,4 @@
-"""Quantiles, differentiable in the data and in the order.
+"""Quantiles, differentiable with respect to the data and the order.
 
 >>> median([3.0, 1.0, 2.0, 10.0])
 Tensor(2.5)
@@ -57,15 +57,16 @@ def quantile(
     keepdims: bool = False,
     weights: ArrayLike | None = None,
 ) -> Tensor:
-    """The numbers below which fractions ``q`` of the elements over axes lie.
+    """The quantiles over axes: values that have a fraction ``q`` of the elements below them.
 
-    The derivative goes to the elements that are interpolated, in proportion; the derivative in
-    ``q`` is the slope of the interpolation, at kinks to the right, and 0 at the greatest element.
+    The interpolated elements share the gradient, in proportion to their weights. The derivative
+    with respect to ``q`` is the slope of the interpolation (at kinks to the right), and 0 at the
+    greatest element.
 
     Parameters
     ----------
     a : array_like
-        Real numbers; the result is NaN if an element is.
+        Real numbers; the result is NaN if an element is NaN.
     q : array_like
         Fractions from 0 to 1; their axes come first in the result.
     axis : int, tuple of int, or None
@@ -89,7 +90,7 @@ def quantile(
     Raises
     ------
     ArgumentError
-        ``q`` is not between 0 and 1, or the method is none of these.
+        ``q`` is not between 0 and 1, or the method does not exist.
 
     Examples
     --------
@@ -129,10 +130,10 @@ def percentile(
 
 @answering
 def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """The middle of the sorted elements over axes, or the mean of the middle two.
+    """The median: the middle of the sorted elements over axes, or the mean of the middle two.
 
-    The derivative goes to that element, or half to each of the two. The median is NaN if an element
-    is, or if there are no elements.
+    That element has the gradient, or each of the two has half of it. The median is NaN if an
+    element is NaN, or if the array is empty.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def nanquantile(
     keepdims: bool = False,
     weights: ArrayLike | None = None,
 ) -> Tensor:
-    """``quantile``, ignoring NaN; NaN where all elements are NaN.
+    """``quantile``, ignoring NaN. The result is NaN where all elements are NaN.
 
     Ignored elements have no gradient.
 
@@ -201,7 +202,7 @@ def nanpercentile(
 
 @answering
 def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """``median``, ignoring NaN; NaN where all elements are NaN.
+    """``median``, ignoring NaN. The result is NaN where all elements are NaN.
 
     Examples
     --------
@@ -246,13 +247,13 @@ def _numbers_in(table: Value) -> Value:
 
 
 def _unless_none(result: Value, count: Value, shape: tuple[int, ...]) -> Tensor:
-    """A result in its shape, with NaN where no element counts."""
+    """A reshaped result, with NaN where no element counts."""
     final = where(count > 0, result, np.asarray(np.nan, dtype_of(result)))
     return wrap(reshape(final, shape=shape))
 
 
 def _gives_way(q: Value) -> bool:
-    """Whether an order is weak: a Python number, but no truth value."""
+    """Whether an order is weak: a Python number, but not a boolean."""
     return is_weak(q) and dtype_of(q).kind != "b"
 
 
@@ -290,7 +291,7 @@ def _weighted(
     keepdims: bool,
     operation: str,
 ) -> Tensor:
-    """The least elements up to which the sum of weights reaches the fractions ``q``."""
+    """The least elements at which the running sum of weights reaches the fractions ``q``."""
     if method != "inverted_cdf":
         raise ArgumentError(f'{operation}: weights are for method="inverted_cdf", not {method!r}.')
     array = operand(x, operation)
@@ -309,7 +310,7 @@ def _weighted(
     share = share / view(share, key=Key((slice(-1, None),)))
     if dtype_of(q).kind == "f":
         share = cast(share, dtype=dtype_of(q))
-    share = where(equal(share, 0), -1.0, share)  # what has no weight is no quantile
+    share = where(equal(share, 0), -1.0, share)  # an element without weight is never chosen
     bound = reshape(q, shape=shape_of(q) + (1,) * len(shape_of(share)))
     below = cast(share < bound, dtype=np.dtype(np.intp))
     place = reduce_sum(below, axis=(len(shape_of(q)),), keepdims=False)
@@ -328,7 +329,7 @@ def _spread_weights(
     Raises
     ------
     ShapeError
-        The weights have neither the shape of the elements nor that of the axes.
+        The weights have neither the shape of the elements nor the sizes of the axes.
     ArgumentError
         A weight is negative or NaN, or all are zero.
     """
@@ -352,32 +353,32 @@ def _spread_weights(
 def _interpolated(
     table: Value, q: Value, weak: bool, size: Value, method: str, operation: str
 ) -> Value:
-    """Quantiles of sorted columns, of which the first ``size`` elements count. Where ``size`` has a
-    number for each column, ``q`` has an axis for each axis of the columns."""
+    """Quantiles of sorted columns, whose first ``size`` elements count. If ``size`` differs by
+    column, ``q`` has an axis for each axis of the columns."""
     choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
     if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
         place = _step(q, size, method) if method in _STEPS else (size - 1) * q
         return _unless_order_is_nan(_elements(table, _clipped_to_size(place, size), size), q, size)
     if dtype_of(table).kind == "b":
-        raise DtypeError(f"{operation}: between booleans there is nothing; cast them to numbers.")
+        raise DtypeError(f"{operation}: cannot interpolate booleans; cast them to floats.")
     position = _position(q, size, method)
-    below = floor(position)  # both are the end where the position is beyond it
+    below = floor(position)  # both are the last element beyond the end
     low, high = (_clipped_to_size(place, size) for place in (below, below + 1))
     fraction = position - low
     if method == "averaged_inverted_cdf":
         fraction = cast(where(equal(fraction, 0), 0.5, 1.0), dtype=dtype_of(position))
     kind = np.result_type(dtype_of(table), 0.0 if weak else dtype_of(fraction))
-    fraction = cast(fraction, dtype=kind)  # a Python number gives way to the elements' dtype
+    fraction = cast(fraction, dtype=kind)  # a Python number takes the elements' dtype
     if type(size) is int:
         fraction = reshape(fraction, shape=shape_of(fraction) + (1,) * (len(shape_of(table)) - 1))
     first, last = (cast(_elements(table, place, size), dtype=kind) for place in (low, high))
-    # From the nearer end, so that both ends come out exact; NumPy interpolates likewise.
+    # Start at the nearer end, as NumPy does, so that both ends are exact.
     gap = last - first
     return where(fraction < 0.5, first + gap * fraction, last - gap * (1 - fraction))
 
 
 def _unless_order_is_nan(result: Value, q: Value, size: Value) -> Value:
-    """Elements, with NaN for an order that is NaN, as a traced one may be."""
+    """Elements, with NaN for an order that is NaN (only traced orders can be)."""
     kind = dtype_of(result)
     if kind.kind != "f" or dtype_of(q).kind != "f" or type(concrete(q)) in RAW:
         return result
@@ -393,7 +394,7 @@ def _clipped_to_size(place: Value, size: Value) -> Value:
 
 
 def _elements(table: Value, place: Value, size: Value) -> Value:
-    """Elements of sorted columns: at the same places of all columns, or at places of each."""
+    """Elements of sorted columns: at the same place of all columns, or at a place for each."""
     chosen = cast(place, dtype=np.dtype(np.intp))
     if type(size) is int:
         return gather(table, chosen, axis=0, unique=False)
@@ -407,7 +408,7 @@ def _count(shape: tuple[int, ...], others: tuple[int, ...]) -> int:
 
 
 def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) -> Tensor:
-    """A result in its shape, with NaN where an element, sorted to the end, is NaN."""
+    """A reshaped result, with NaN where an element (sorted to the end) is NaN."""
     if dtype_of(table).kind == "f":
         top = gather(table, np.intp(size - 1), axis=0, unique=True)
         result = where(isnan(top), top, result)
@@ -417,7 +418,7 @@ def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) 
 def _flattened(
     x: Value, axis: AxisLike, keepdims: bool, operation: str
 ) -> tuple[Value, tuple[int, ...], int]:
-    """Move the axes to the front as one; also the shape of the others, and the size."""
+    """Flatten the axes into one in front; also return the shape of the others, and the size."""
     if dtype_of(x).kind == "c":
         raise DtypeError(f"{operation}: complex numbers have no order.")
     shape = shape_of(x)
@@ -454,6 +455,6 @@ def _step(q: Value, size: Value, method: str) -> Value:
     exact = size * q - 1 - half
     low = floor(exact)
     stays = equal(exact, low)
-    if half:  # of two equally near ones the one at an even rank
+    if half:  # ties go to the even rank
         stays = logical_and(stays, equal(low - 2 * floor(low / 2), 1))
     return where(stays, low, low + 1)

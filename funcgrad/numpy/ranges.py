@@ -1,4 +1,4 @@
-"""Ranges of numbers, and grids of positions.
+"""Ranges of values, and grids of positions.
 
 >>> linspace(0.0, 1.0, 3)
 Tensor([0. , 0.5, 1. ])
@@ -28,7 +28,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 
 def _concrete_number(x: ArrayLike, operation: str) -> Any:
-    """A number on which the shape of a result depends."""
+    """A concrete number, needed because the shape of a result depends on it."""
     value = operand(x, operation)
     try:
         return value if type(value) in RAW else value._reveal(operation, exact=False)
@@ -48,12 +48,12 @@ def arange(
     *,
     device: str | None = None,
 ) -> Tensor:
-    """Numbers from ``start`` (0 by default) up to, but without, ``stop``.
+    """Evenly spaced values from ``start`` (0 by default) up to, but excluding, ``stop``.
 
     Parameters
     ----------
     start, stop, step : number
-        Concrete, since the length depends on them; differentiable in ``start`` and ``step``.
+        Concrete, since the length depends on them. ``start`` and ``step`` are differentiable.
     dtype : dtype, optional
     device : {"cpu"}, optional
         The only device.
@@ -93,22 +93,22 @@ def linspace(
     *,
     device: str | None = None,
 ) -> Any:
-    """Evenly spaced numbers from ``start`` to ``stop``; differentiable in both.
+    """A given number of evenly spaced values from ``start`` to ``stop``, both differentiable.
 
     Parameters
     ----------
     start, stop : array_like
         Bounds, which broadcast.
     num : int
-        The number of numbers.
+        The number of values.
     endpoint : bool
-        Whether ``stop`` is the last of the numbers.
+        Whether ``stop`` is the last value.
     retstep : bool
         Whether to return also the spacing.
     dtype : dtype, optional
         By default float64, or wider if the bounds are; integers are rounded down.
     axis : int
-        The place of the numbers' axis in the result.
+        The axis of the result that holds the values.
     device : {"cpu"}, optional
         The only device.
 
@@ -155,7 +155,7 @@ def logspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Tensor:
-    """Powers of a base, with evenly spaced exponents; differentiable in all three.
+    """Powers of a base with evenly spaced exponents; bounds and base are differentiable.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Tensor:
-    """Numbers with a constant ratio from ``start`` to ``stop``; differentiable in both.
+    """Values with a constant ratio from ``start`` to ``stop``, both differentiable.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def meshgrid(
     Parameters
     ----------
     *xi : array_like
-        1-d arrays, or numbers.
+        1-d arrays, or scalars.
     indexing : {"xy", "ij"}
         Cartesian (the first two axes exchanged) or matrix order.
     sparse : bool

@@ -1,8 +1,8 @@
-"""Reductions: sums, products, extrema, truth and positions over axes.
+"""Reductions over axes: sums, products, extrema, ``any``, ``all`` and positions.
 
 Each takes ``axis`` (an integer, a tuple of integers, or None for all axes) and ``keepdims``
 (whether to keep the reduced axes, with size 1). With ``where``, a mask that broadcasts, only
-elements for which it is true count, and the others have no gradient: an infinity among them does no
+elements for which it is true count. The others have no gradient, so an infinity among them does no
 harm.
 """
 
@@ -37,7 +37,7 @@ from funcgrad.numpy.options import converted, initial_value
 from funcgrad.tensor.tensor import Tensor, apply2, wrap
 
 _EVERY: Final = tuple([tuple(range(rank)) for rank in range(65)])
-"""Tuples of all axes, by their number; NumPy's arrays have at most 64."""
+"""Tuples of all axes, by the number of axes, which is at most 64 in NumPy."""
 
 
 def reduced(
@@ -57,7 +57,7 @@ def reduced(
 def prepared(
     a: ArrayLike, name: str, dtype: DTypeLike | None, where: ArrayLike | None, fill: Raw
 ) -> Value:
-    """Convert the elements, and replace those that do not count by a number."""
+    """Convert the elements, and replace elements that do not count by ``fill``."""
     x = operand(a, name)
     if dtype is not None:
         kind = checked_dtype(dtype, name)
@@ -73,7 +73,7 @@ def in_dtype(result: Value, dtype: DTypeLike | None) -> Tensor:
 
 
 def masked(x: Value, where: ArrayLike, fill: Raw, name: str) -> Value:
-    """Replace the elements that do not count by a number."""
+    """Replace the elements that do not count by ``fill``."""
     mask = as_mask(where, name)
     broadcast_shapes(f"{name} with where", shape_of(x), shape_of(mask))
     return sel.where(mask, x, fill)
@@ -150,7 +150,7 @@ def prod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The product over axes; 1 if there are no elements.
+    """The product over axes; 1 for empty arrays.
 
     The gradient is exact where elements are zero, at every order.
 
@@ -192,14 +192,14 @@ def logsumexp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
     Parameters
     ----------
     a : array_like
-        Floating or complex numbers; others are converted to float64.
+        Floating-point or complex; other dtypes are converted to float64.
     axis : int, tuple of int or None
     keepdims : bool
 
     Returns
     -------
     Tensor
-        -inf if there are no elements, or all are -inf; the gradient is 0 there. Infinite
+        -inf if the array is empty or all elements are -inf; the gradient is 0 there. Infinite
         elements share the gradient equally.
 
     Examples
@@ -233,7 +233,7 @@ def max(
     axis : int, tuple of int or None
     keepdims : bool
     initial : array_like, optional
-        A lower bound of the result; required if there are no elements, and with ``where``.
+        A lower bound of the result; required for empty arrays, and with ``where``.
     where : array_like, optional
         A mask of the elements that count.
 
@@ -244,7 +244,7 @@ def max(
     Raises
     ------
     ShapeError
-        There are no elements, and ``initial`` is not given.
+        The array is empty, and ``initial`` is not given.
 
     Examples
     --------
@@ -271,8 +271,8 @@ def min(
 ) -> Tensor:
     """The least element over axes; NaN if an element is NaN.
 
-    Equal elements share the gradient equally: the subgradient of least norm. The parameters are
-    those of ``max``, and ``initial`` is an upper bound.
+    Equal elements share the gradient equally: the subgradient of least norm. Parameters are as for
+    ``max``; ``initial`` is an upper bound.
 
     Examples
     --------
@@ -298,11 +298,11 @@ def _bounded(
     initial: ArrayLike | None,
     where: ArrayLike | None,
 ) -> Tensor:
-    """An extremum of the elements and of a number."""
+    """An extremum of the elements and ``initial``."""
     name = primitive.name
     if initial is None:
         raise ShapeError(
-            f"{name}: where= may leave no element; give with initial= what the result is then."
+            f"{name}: where= may select no element; give initial= as the result for this case."
         )
     a = operand(a, name)
     bound = converted(operand(initial, name), dtype_of(a), name)
@@ -315,7 +315,7 @@ def _bounded(
 
 
 def _is_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether there is no element to reduce."""
+    """Whether the elements to reduce are empty."""
     return 0 in [shape[a] for a in axes]
 
 
@@ -344,7 +344,7 @@ def any(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Whether any element over axes is true (not 0); False if there are none.
+    """Test whether any element over axes is true (nonzero); False if there are none.
 
     Examples
     --------
@@ -365,7 +365,7 @@ def all(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Whether all elements over axes are true (not 0); True if there are none.
+    """Test whether all elements over axes are true (nonzero); True if there are none.
 
     Examples
     --------
@@ -380,7 +380,7 @@ def all(
 
 @answering
 def count_nonzero(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """The number of elements over axes that are not 0.
+    """Count the nonzero elements over axes.
 
     Examples
     --------
@@ -410,7 +410,7 @@ def argmax(a: ArrayLike, axis: int | None = None, *, keepdims: bool = False) -> 
     Raises
     ------
     ShapeError
-        There are no elements.
+        The array is empty.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
     value, along, shape = _on_axis(a, axis, "repeat")
     counts = revealed(repeats, "repeat", "repeats")
     if counts.dtype.kind not in "iu" or (counts < 0).any():
-        raise ShapeError("repeat: repeats have to be integers that are not negative.")
+        raise ShapeError("repeat: repeats have to be non-negative integers.")
     if counts.size == 1:
         count = int(counts.reshape(()))
         wide = broadcast_to(
@@ -159,11 +159,11 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
     array : array_like
     pad_width : int, (before, behind), a sequence of such pairs for the axes, or a dict by axis
     mode : {"constant", "edge", "reflect", "symmetric", "wrap", "empty"}
-        What to add: a constant (also "empty"), the last element, the elements reflected without or
-        with the last, or those of the other end.
+        The added elements: a constant (also "empty"), the last element, the elements reflected
+        without or with the last, or the elements of the other end.
     **kwargs : array_like or str
         ``constant_values``, with mode "constant": a number, (before, behind), or a pair for each
-        axis; differentiable. ``reflect_type``, with "reflect" and "symmetric": "even" alone.
+        axis; differentiable. ``reflect_type``, with "reflect" and "symmetric": only "even".
 
     Returns
     -------
@@ -185,7 +185,7 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
         _refuse_unknown(kwargs)
         return _pad_constant(value, widths, constants)
     if kwargs.pop("reflect_type", "even") != "even":
-        raise ArgumentError("pad: only reflect_type='even' is there.")
+        raise ArgumentError("pad: only reflect_type='even' is supported.")
     _refuse_unknown(kwargs)
     modes: Any = mode
     for axis, width in enumerate(widths):
@@ -217,7 +217,7 @@ def _widths(pad_width: ArrayLike, rank: int) -> list[tuple[int, int]]:
             f"pad: pad_width={pad_width!r} does not fit {rank} axes; give a pair for each."
         ) from None
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
-        raise ShapeError(f"pad: widths are integers that are not negative, not {pad_width!r}.")
+        raise ShapeError(f"pad: widths have to be non-negative integers, not {pad_width!r}.")
     return [(int(before), int(behind)) for before, behind in pairs]
 
 
@@ -235,7 +235,8 @@ def _pad_constant(x: Value, widths: Sequence[tuple[int, int]], constants: ArrayL
         shape = shape_of(x)
         parts = [x, x]
         for side, count in enumerate(width):
-            # The constants of an axis fill corners that earlier axes have made, as NumPy has it.
+            # As in NumPy, the constants of an axis also fill the corners that earlier axes have
+            # added.
             slab = (*shape[:axis], count, *shape[axis + 1 :])
             number = wrap(pairs)[axis, side]
             parts[side] = broadcast_to(number, shape=slab)
@@ -269,9 +270,9 @@ def _stacked(constants: ArrayLike) -> Value:
 
 
 def _positions(obj: ArrayLike, operation: str) -> np.ndarray[Any, Any]:
-    """Concrete positions; an empty list is of floats, and means none.
+    """Concrete positions; an empty list, whose dtype is float, means none.
 
-    Small integers widen: where sizes are added to them, NumPy's own ``insert`` refuses them.
+    Small integers widen: NumPy's own ``insert`` fails when it adds sizes to them.
     """
     positions = revealed(obj, operation, "obj")
     if positions.size and positions.dtype.kind not in "biu":
@@ -345,14 +346,14 @@ def insert(
     spots = marks[obj] if isinstance(obj, slice) else _positions(obj, "insert")
     if spots.dtype.kind == "b":
         spots = np.flatnonzero(spots)
-    if not spots.ndim:  # several values for one position come along the first axis, as x[i] = v
+    if not spots.ndim:  # several values for one position lie along the first axis, as in x[i] = v
         inserted = move_axis(inserted, 0, a)
     count = shape_of(inserted)[a] if spots.size == 1 else spots.size
     surplus = len(shape_of(inserted)) - len(shape)
-    if set(shape_of(inserted)[:surplus]) == {1}:  # axes of one element, as NumPy's assignments drop
+    if set(shape_of(inserted)[:surplus]) == {1}:  # size 1, dropped as by NumPy's assignments
         inserted = reshape(inserted, shape=shape_of(inserted)[surplus:])
     try:
-        # Positions in x count from 0; those in the new elements are negative.
+        # Positions in x count from 0; positions in the new elements are negative.
         order = np.insert(marks, spots, -1 - np.arange(count))
         new = broadcast_to(inserted, shape=(*shape[:a], count, *shape[a + 1 :]))
     except (IndexError, ValueError) as error:
@@ -372,7 +373,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike = None) -> Tens
     trim : str
         "f", "b" or both: at the front, at the back.
     axis : int, sequence of int, or None
-        Along which axes; by default all.
+        The axes to trim; by default all.
 
     Returns
     -------

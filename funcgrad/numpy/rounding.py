@@ -15,7 +15,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def floor(x: ArrayLike, /) -> Tensor:
-    """The next integer below, as a number of the same dtype.
+    """Round down to an integer, in the same dtype.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def floor(x: ArrayLike, /) -> Tensor:
 
 
 def ceil(x: ArrayLike, /) -> Tensor:
-    """The next integer above, as a number of the same dtype.
+    """Round up to an integer, in the same dtype.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def ceil(x: ArrayLike, /) -> Tensor:
 
 
 def trunc(x: ArrayLike, /) -> Tensor:
-    """The next integer towards 0, as a number of the same dtype.
+    """Round towards 0 to an integer, in the same dtype.
 
     Examples
     --------
@@ -54,7 +54,7 @@ fix = trunc
 
 
 def rint(x: ArrayLike, /) -> Tensor:
-    """The nearest integer; of two equally near ones the even one.
+    """Round to the nearest integer; halves go to the even one.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def signbit(x: ArrayLike, /) -> Tensor:
-    """Whether a number is negative, or a negative zero.
+    """Test whether the sign bit is set: for negative numbers and negative zero.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def signbit(x: ArrayLike, /) -> Tensor:
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The floating-point number after x1 in the direction of x2.
 
-    Its derivative is that of x1.
+    Its derivative with respect to x1 is 1.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """x1 times 2**x2, for integers x2.
+    """Compute x1 * 2**x2, for integers x2.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def frexp(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
-    """The mantissa, from 0.5 to 1 in magnitude, and the exponent of 2.
+    """Split into a mantissa, from 0.5 to 1 in magnitude, and an exponent of 2.
 
     The exponent counts as constant when the mantissa is differentiated.
 
@@ -174,7 +174,7 @@ def frexp(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
 
 
 def modf(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
-    """The fractional and the integral part, both of the sign of x.
+    """Split into fractional and integral parts, both with the sign of x.
 
     At a jump, where x is an integer, the derivative of the fractional part is taken as 1.
 

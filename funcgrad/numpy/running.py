@@ -28,7 +28,7 @@ from funcgrad.tensor.tensor import Tensor, apply2, wrap
 
 @answering
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """The running sum.
+    """The cumulative sum.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
 
 @answering
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """The running product. The gradient is exact where elements are zero, at every order.
+    """The cumulative product. The gradient is exact where elements are zero, at every order.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """The running sum, by the array API's rules.
+    """The cumulative sum, by the array API's rules.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def cumulative_sum(
     Raises
     ------
     ShapeError
-        There are several axes and ``axis`` is not given, or there is no axis.
+        The array has several axes and ``axis`` is not given, or it is 0-d.
 
     Examples
     --------
@@ -124,9 +124,9 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """The running product, by the array API's rules.
+    """The cumulative product, by the array API's rules.
 
-    The parameters are those of ``cumulative_sum``; the result may begin with 1.
+    Parameters are as for ``cumulative_sum``; the initial value is 1.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def cumulative_prod(
 
 @answering
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """The running sum, for which NaN count as 0.
+    """The cumulative sum, with NaN counted as 0.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
 
 @answering
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """The running product, for which NaN count as 1.
+    """The cumulative product, with NaN counted as 1.
 
     Examples
     --------
@@ -203,9 +203,9 @@ def _cumulative(
     shape = shape_of(x)
     if not shape or (axis is None and len(shape) > 1):
         raise ShapeError(
-            f"{name}: the array has {len(shape)} axes; give with axis= which one to go along."
+            f"{name}: the array has {len(shape)} axes; give axis=."
             if shape
-            else f"{name}: the array has no axis to go along (0-d)."
+            else f"{name}: the array has no axes (0-d)."
         )
     along = 0 if axis is None else normalize_axis(axis, len(shape), name)
     result = _accumulated(accumulate, x, along, dtype, name)
@@ -231,12 +231,12 @@ def diff(
     Parameters
     ----------
     a : array_like
-        The difference of booleans is whether they differ.
+        For booleans the difference is True where neighbours differ.
     n : int
         The number of times to take differences.
     axis : int
     prepend, append : array_like, optional
-        Values to put before and after ``a`` first; a number stands for one element.
+        Values to join to ``a`` in front and at the end first; a scalar is one element.
 
     Returns
     -------
@@ -269,21 +269,21 @@ def diff(
             x = concatenate(*parts, axis=along)
         except ValueError as error:
             raise explained(error, "diff", *parts) from error
-    for _ in range(min(order, shape_of(x)[along])):  # then there is nothing left
+    for _ in range(min(order, shape_of(x)[along])):  # then no element is left
         later, earlier = _neighbours(x, along)
         x = (not_equal if dtype_of(x).kind == "b" else subtract)(later, earlier)
     return wrap(x)
 
 
 def _slab(x: Value, shape: tuple[int, ...], axis: int) -> Value:
-    """A number as an array of size 1 along an axis."""
+    """A scalar as an array of size 1 along an axis."""
     if shape_of(x):
         return x
     return broadcast_to(x, shape=(*shape[:axis], 1, *shape[axis + 1 :]))
 
 
 def _neighbours(x: Value, axis: int) -> tuple[Value, Value]:
-    """The elements but the first, and the elements but the last."""
+    """All elements but the first, and all elements but the last."""
     lead = (slice(None),) * axis
     return (
         view(x, key=Key((*lead, slice(1, None)))),
@@ -344,8 +344,7 @@ def trapezoid(
     y : array_like
         The samples.
     x : array_like, optional
-        The points of the samples: one axis for all rows, or a shape that broadcasts to that of
-        ``y``.
+        The points of the samples: 1-d for all rows, or of a shape that broadcasts with ``y``.
     dx : array_like
         The distance between samples, if ``x`` is not given.
     axis : int
@@ -375,7 +374,7 @@ def trapezoid(
     later, earlier = _neighbours(samples, along)
     heights = wrap(later) + earlier
     try:
-        # Counted in the product: x may have axes in front that y has not.
+        # Take the axis in the product: x may have more axes in front than y.
         return sum(widths * heights / 2.0, axis)
     except ShapeError as error:
         raise explained(error, "trapezoid", samples) from error

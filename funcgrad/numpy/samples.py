@@ -1,4 +1,4 @@
-"""Functions that are known by samples: interpolation, derivatives, phases.
+"""Functions of samples: interpolation, derivatives, phases.
 
 >>> interp(2.5, [1.0, 2.0, 3.0], [3.0, 2.0, 0.0])
 Tensor(1.0)
@@ -36,10 +36,10 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Tensor:
-    """Interpolate between samples linearly; differentiable in all arguments.
+    """Interpolate linearly between samples; all arguments are differentiable.
 
-    At a sample the derivative in ``x`` is the slope to its right; outside of the samples, and at
-    the last one, it is 0.
+    At a sample the derivative with respect to ``x`` is the slope to its right; at the last sample
+    and outside the samples it is 0.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def interp(
     Raises
     ------
     ShapeError
-        There are points and no samples, or the numbers of ``xp`` and ``fp`` differ.
+        There are points and no samples, or ``xp`` and ``fp`` differ in length.
     ArgumentError
         The period is 0.
 
@@ -93,7 +93,7 @@ def interp(
     low = clip(place, 0, top - 1) if top else place * 0
     start, slope = take(heights, low), _slopes(places, heights, low) if top else 0.0
     offset = where(place < top, points - take(places, low), 0.0)
-    slope = where(isfinite(slope) | (offset != 0), slope, 0.0)  # infinitely steep to the next one
+    slope = where(isfinite(slope) | (offset != 0), slope, 0.0)  # an infinite slope
     inside = start + slope * offset
     inside = where(place >= top, heights[-1], inside)
     first, last = (heights[k] if a is None else a for k, a in ((0, left), (-1, right)))
@@ -110,20 +110,20 @@ def _real(x: ArrayLike, operation: str, argument: str) -> Tensor:
 
 
 def _slopes(places: Tensor, heights: Tensor, low: Tensor) -> Tensor:
-    """The slopes between the samples at some places and the next ones."""
+    """The slopes from the samples at ``low`` to the next ones."""
     rise = take(heights, low + 1) - take(heights, low)
     run = take(places, low + 1) - take(places, low)
-    # Between equal positions there is nothing.
+    # Equal positions have no slope between them.
     return rise / where(run == 0, 1.0, run)
 
 
 def _repeated(
     points: Tensor, places: Tensor, heights: Tensor, period: ArrayLike
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Points within one period, and its samples with a neighbour on both sides."""
+    """Points in one period, and the samples of one period with a neighbour on both sides."""
     length = absolute(_real(period, "interp", "period"))
     if length.ndim or (length._trace is None and not length):
-        raise ArgumentError(f"interp: the period has to be a number that is not 0, not {period!r}.")
+        raise ArgumentError(f"interp: the period has to be a nonzero number, not {period!r}.")
     points, places = points % length, places % length
     order = argsort(places)
     places, heights = take(places, order), take(heights, order)
@@ -138,14 +138,14 @@ def _repeated(
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: AxisLike = None, edge_order: SupportsIndex = 1
 ) -> Any:
-    """The slopes of samples, by differences of second order inside; differentiable in all.
+    """The slopes of samples, by differences of second order; all arguments are differentiable.
 
     Parameters
     ----------
     f : array_like
         The samples; at least ``edge_order + 1`` along each of the axes.
     *varargs : array_like
-        The distance of samples along the axes: one number for all, or for each axis a number or the
+        The spacing of samples: one number for all axes, or for each axis a number or the
         coordinates. By default 1.
     axis : int, sequence of int, or None
         None means all axes.
@@ -166,8 +166,8 @@ def gradient(
 
     Notes
     -----
-    Inside: exact for parabolas, also where coordinates are not evenly spaced (B. Fornberg,
-    Generation of Finite Difference Formulas on Arbitrarily Spaced Grids, 1988).
+    Inside, slopes are exact for parabolas, also for uneven coordinates (B. Fornberg, Generation of
+    Finite Difference Formulas on Arbitrarily Spaced Grids, 1988).
 
     Examples
     --------
@@ -200,7 +200,7 @@ def gradient(
 
 
 def _gaps(width: ArrayLike, count: int, axis: int) -> Tensor:
-    """The distances of neighbours along an axis: one, or each."""
+    """The distances of neighbours along an axis: one for all, or one for each pair."""
     distance = asarray(operand(width, "gradient"))
     if not distance.ndim:
         return distance
@@ -252,16 +252,17 @@ def unwrap(
     *,
     period: ArrayLike = 2 * pi,
 ) -> Tensor:
-    """Phases without jumps: whole periods are added where neighbours are too far apart.
+    """Remove jumps of phases: add whole periods where neighbours are too far apart.
 
-    The derivative in ``p`` is 1; that in the period is the number of periods that were added.
+    The derivative with respect to ``p`` is 1, and with respect to ``period`` the number of added
+    periods.
 
     Parameters
     ----------
     p : array_like
-        Real, with an axis at least.
+        Real, with at least one axis.
     discont : number, optional
-        Smaller jumps stay; by default, and at least, half a period.
+        The threshold below which jumps stay; by default, and at least, half a period.
     axis : int
     period : number
 
@@ -283,11 +284,11 @@ def unwrap(
         raise DtypeError(f"unwrap: phases and period have to be real, not of {dtype}.")
     half, odd = divmod(length, 2) if dtype.kind in "iu" else (length / 2, False)
     within = (steps + half) % length - half
-    if not odd:  # of two periods as near the one is taken that the step goes to
+    if not odd:  # ties go to the period in the direction of the step
         within = where((within == -half) & (steps > 0), half, within)
     least = half if discont is None else operand(discont, "unwrap")
     added = where(absolute(steps) < least, 0, within - steps)
-    if dtype.kind == "f":  # a number of periods, which is a constant
+    if dtype.kind == "f":  # the number of periods is a constant
         total = astype(cumsum(rint(added / length), along), dtype) * length
     else:
         total = cumsum(added, along)

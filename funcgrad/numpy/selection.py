@@ -1,7 +1,7 @@
-"""Choices between values: each element of the result is one of the arguments'.
+"""Choices between values: each element of the result is an element of an argument.
 
-Values that are not chosen have no gradient, so an infinite or undefined derivative there does no
-harm. Equal values share the gradient equally.
+Unselected values have no gradient, so an infinite or undefined derivative there does no harm. Equal
+values share the gradient equally.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply2, tensor, wra
 
 
 def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> Any:
-    """The elements of x where a condition holds, of y elsewhere.
+    """Select elements of x where a condition holds, and of y elsewhere.
 
     Parameters
     ----------
     condition : array_like
         A condition: true (not 0) where to choose from ``x``.
     x, y : array_like, optional
-        Python numbers give way to the other's dtype. Without both, the positions of the elements
-        for which the condition holds are returned, a tensor for each axis: see ``nonzero``.
+        A Python number takes the dtype of the other argument. Without both, return the positions
+        where the condition holds, a tensor for each axis: see ``nonzero``.
 
     Returns
     -------
@@ -53,8 +53,7 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
     >>> fg.grad(lambda x: fnp.where(x > 0, fnp.sqrt(x), 0.0))(0.0)
     Tensor(0.0)
 
-    A product with the condition is no choice: there it is a number, as in NumPy, and 0 times an
-    infinite derivative is NaN.
+    A product with the condition is not a selection: 0 times an infinite derivative is NaN.
 
     >>> fg.grad(lambda x: (x > 0) * fnp.sqrt(x))(0.0)
     Tensor(nan)
@@ -70,10 +69,10 @@ def where(condition: ArrayLike, x: ArrayLike = None, y: ArrayLike = None, /) -> 
 
 
 def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The greater of two numbers; NaN if one is NaN.
+    """The elementwise maximum; NaN if an argument is NaN.
 
-    Equal numbers share the gradient: each has the derivative 1/2, also at ``maximum(x, 0)``. A NaN
-    is chosen, and takes the gradient.
+    Equal arguments share the gradient: each has the derivative 1/2, also at ``maximum(x, 0)``. A
+    NaN is selected, and takes the gradient.
 
     Examples
     --------
@@ -85,10 +84,10 @@ def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The lesser of two numbers; NaN if one is NaN.
+    """The elementwise minimum; NaN if an argument is NaN.
 
-    Equal numbers share the gradient: each has the derivative 1/2. A NaN is chosen, and takes the
-    gradient.
+    Equal arguments share the gradient: each has the derivative 1/2. A NaN is selected, and takes
+    the gradient.
 
     Examples
     --------
@@ -100,9 +99,9 @@ def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The greater of two numbers; if one is NaN, the other one.
+    """The elementwise maximum, ignoring NaN: if one argument is NaN, the other one.
 
-    Equal numbers share the gradient: each has the derivative 1/2.
+    Equal arguments share the gradient: each has the derivative 1/2.
 
     Examples
     --------
@@ -114,9 +113,9 @@ def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The lesser of two numbers; if one is NaN, the other one.
+    """The elementwise minimum, ignoring NaN: if one argument is NaN, the other one.
 
-    Equal numbers share the gradient: each has the derivative 1/2.
+    Equal arguments share the gradient: each has the derivative 1/2.
 
     Examples
     --------
@@ -137,11 +136,10 @@ def clip(
 ) -> Tensor:
     """Limit elements to an interval: ``minimum(maximum(a, min), max)``.
 
-    The derivative is 1 inside the interval and 0 outside. An element equal to a bound shares it
-    with the bound, 1/2 for each: of the subgradients in all arguments, the one of least norm. If
-    the interval has at most one number, the result does not depend on the element, and has the
-    derivative 0 in it. (In ``minimum(maximum(a, min), max)`` each of two kinks at one point shares
-    by itself.)
+    The derivative is 1 inside the interval and 0 outside. An element equal to a bound shares the
+    derivative with the bound, 1/2 for each: the subgradient of least norm with respect to all
+    arguments. If ``min >= max``, the result does not depend on the element, and the derivative is
+    0. (Written as ``minimum(maximum(a, min), max)``, two kinks at one point would share twice.)
 
     Parameters
     ----------
@@ -185,17 +183,17 @@ def clip(
 def _freed(x: Value, low: Value, high: Value) -> Value:
     """Replace elements that equal both of their bounds by the lower bound.
 
-    So they do not depend on the array, as elements beyond such bounds do not.
+    So the result does not depend on them, as it does not on elements beyond such bounds.
     """
     low, high = concrete(low), concrete(high)
     if type(low) in RAW and type(high) in RAW and not np.count_nonzero(low == high):
-        return x  # the rule: bounds are known, and apart
+        return x  # the usual case: bounds are known, and differ
     met = logical_and(equal(x, low), equal(low, high))
     return apply(_p.where, met, low, x)
 
 
 def _bounds(a: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Value, Value, Value]:
-    """An array and its bounds in their common dtype; None for a missing bound."""
+    """An array and its bounds in a common dtype; None for a missing bound."""
     x = operand(a, "clip")
     low = None if lower is None else operand(lower, "clip")
     high = None if upper is None else operand(upper, "clip")
@@ -216,7 +214,7 @@ def nan_to_num(
     posinf: ArrayLike = None,
     neginf: ArrayLike = None,
 ) -> Tensor:
-    """Finite numbers for NaN and infinities, also in the parts of complex numbers.
+    """Replace NaN and infinities by finite numbers, also in the parts of complex numbers.
 
     Parameters
     ----------
@@ -231,7 +229,7 @@ def nan_to_num(
     Returns
     -------
     Tensor
-        Elements that were replaced have no gradient; their replacements have.
+        Replaced elements have no gradient; their replacements have one.
 
     Raises
     ------
@@ -291,7 +289,7 @@ def _like(fill: ArrayLike, x: Value, key: str) -> Value:
 def select(
     condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
 ) -> Tensor:
-    """The elements of the first choice whose condition holds.
+    """Select from the first choice whose condition holds, elementwise.
 
     Parameters
     ----------
@@ -345,16 +343,16 @@ def piecewise(
     *args: Any,
     **kwargs: Any,
 ) -> Tensor:
-    """Evaluate a function that is defined piece by piece.
+    """Evaluate a function that is defined piecewise.
 
     Parameters
     ----------
     x : array_like
     condlist : sequence of array_like, or one
         The conditions of the pieces; the last that holds counts.
-    funclist : sequence of callables and numbers
-        A function or number for each condition, and optionally one more for where none holds (by
-        default 0). Unlike in NumPy, functions get all of ``x``, and have to be elementwise.
+    funclist : sequence of callables and scalars
+        A function or number for each condition, and optionally a last one where no condition holds
+        (by default 0). Unlike in NumPy, functions get all of ``x``, and have to be elementwise.
     *args, **kwargs
         Further arguments of the functions.
 
@@ -366,7 +364,7 @@ def piecewise(
     Raises
     ------
     ArgumentError
-        The numbers of functions and conditions do not fit.
+        Functions and conditions do not fit in number.
 
     Examples
     --------

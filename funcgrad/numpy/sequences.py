@@ -23,15 +23,15 @@ _MODES = ("full", "same", "valid")
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Tensor:
     """The convolution of two sequences: at ``k``, the sum of ``a[j] * v[k - j]`` over all ``j``.
 
-    It is linear in each of the two.
+    It is linear in each argument.
 
     Parameters
     ----------
     a, v : array_like, shapes (n,) and (m,)
         Not empty.
     mode : {"full", "same", "valid"}
-        All sums, of which there are n + m - 1; the middle max(n, m) of them; or those without a
-        gap, max(n, m) - min(n, m) + 1.
+        All n + m - 1 sums; the middle max(n, m) of them; or the max(n, m) - min(n, m) + 1 sums
+        where the sequences overlap completely.
 
     Returns
     -------

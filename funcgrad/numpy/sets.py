@@ -1,7 +1,7 @@
-"""Arrays as sets of their elements, and whether elements are in such a set.
+"""Set operations on the elements of arrays, and tests of membership.
 
-Like ``unique``, sets need concrete arguments, since the number of their members is a shape;
-``isin`` does not. Derivatives go to the chosen elements, of equal ones to the first.
+Like ``unique``, sets need concrete arguments, since the number of members is a shape; ``isin`` does
+not. The selected elements have the gradient; of equal elements, the first one.
 
 >>> union1d([1, 3], [2, 3])
 Tensor([1, 2, 3])
@@ -32,16 +32,16 @@ def isin(
     *,
     kind: object = None,
 ) -> Tensor:
-    """Whether each element is one of some others.
+    """Test whether each element is among the test elements.
 
     Parameters
     ----------
     element, test_elements : array_like
-        The elements of the set; they may be traced. NaN equals none.
+        The elements, and the set; both may be traced. NaN equals no element.
     assume_unique : bool
         Ignored.
     invert : bool
-        Whether to return the opposite.
+        Whether to invert the result.
     kind : str, optional
         Ignored: NumPy's choice of an algorithm.
 
@@ -67,7 +67,7 @@ def in1d(
     *,
     kind: object = None,
 ) -> Tensor:
-    """Whether each element is one of some others, on one axis: the old name of ``isin``.
+    """Test membership like ``isin``, with a 1-d result: its old name.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def in1d(
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Tensor:
-    """The distinct elements of two arrays together, in ascending order.
+    """The distinct elements of two arrays, the union, in ascending order.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def intersect1d(
     first, second = (operand(a, "intersect1d") for a in (ar1, ar2))
     one, other = revealed(first, "intersect1d", "ar1"), revealed(second, "intersect1d", "ar2")
     dtype = np.result_type(one, other)
-    # In a dtype of as few bytes, as int64 in float64, elements that were distinct may be equal.
+    # Casts such as int64 to float64 can make distinct elements equal.
     width = dtype.itemsize // (2 if dtype.kind == "c" else 1)
     are_distinct = all(x.dtype == dtype or x.itemsize < width for x in (one, other))
     is_unique = assume_unique and are_distinct
@@ -130,7 +130,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Te
     ----------
     ar1, ar2 : array_like
     assume_unique : bool
-        Whether the elements are known to be distinct; the order is that of ``ar1`` then.
+        Whether the elements are known to be distinct; then the order of ``ar1`` is kept.
 
     Returns
     -------

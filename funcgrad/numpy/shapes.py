@@ -1,4 +1,4 @@
-"""Functions of the shapes of arrays, which do not depend on numbers.
+"""Functions of the shapes of arrays, which do not depend on values.
 
 >>> shape([[1, 2]]), broadcast_shapes((2, 1), 3)
 ((1, 2), (2, 3))
@@ -18,7 +18,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 
 def shape(a: ArrayLike) -> Shape:
-    """The sizes of the axes.
+    """The shape: a tuple of the sizes of the axes.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: SupportsIndex | None = None) -> int:
-    """The number of elements, or of those along an axis.
+    """The number of elements, or the size of an axis.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def broadcast_shapes(*args: ShapeLike) -> Shape:
 
 
 def isscalar(element: object) -> bool:
-    """Whether an object is a number or a text rather than an array; 0-d tensors are.
+    """Whether an object is a number or a string rather than an array; 0-d tensors are scalars.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Sorting, searching in sorted arrays, and distinct elements.
 
-Sorting permutes tangents as it permutes elements; equal elements keep their order.
+Sorting permutes tangents like elements; equal elements keep their order.
 
 >>> sort([3.0, 1.0, 2.0])
 Tensor([1., 2., 3.])
@@ -45,7 +45,7 @@ def sort(
 ) -> Tensor:
     """Sort in ascending order along an axis; NaN comes last.
 
-    Tangents are permuted as the elements are; equal elements keep their order.
+    Tangents are permuted like the elements; equal elements keep their order.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def argsort(
     descending: bool = False,
     stable: bool = True,
 ) -> Tensor:
-    """The positions that sort along an axis; equal elements keep their order.
+    """The positions that would sort an array along an axis; equal elements keep their order.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def argpartition(
     axis: SupportsIndex | None = -1,
     kind: object = None,
 ) -> Tensor:
-    """The positions of ``partition``.
+    """The positions that would partition an array; see ``partition``.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def partition(
     axis: SupportsIndex | None = -1,
     kind: object = None,
 ) -> Tensor:
-    """Sort partly: put the element that sorting would put at ``kth`` there.
+    """Sort partly: put at ``kth`` the element that full sorting would put there.
 
     No element before it is greater, and none behind it is less.
 
@@ -187,7 +187,7 @@ def partition(
 
 @answering
 def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
-    """The positions that sort by several keys, of which the last matters most.
+    """The positions that sort by several keys; the last key is the primary one.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     else:
         table = operand(keys, "lexsort")
     if not shape_of(table) or not shape_of(table)[0]:
-        raise ShapeError("lexsort: there are no keys to sort by.")
+        raise ShapeError("lexsort: at least one key is needed.")
     place = normalize_axis(axis, len(shape_of(table)) - 1, "lexsort")
     return wrap(_p.lexsort(table, axis=place))
 
@@ -225,14 +225,14 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: ArrayLike = None,
 ) -> Tensor:
-    """The positions at which to insert numbers into a sorted array, so that it stays sorted.
+    """The positions at which to insert values into a sorted array to keep it sorted.
 
     Parameters
     ----------
     a : array_like
         A 1-d array in ascending order.
     v : array_like
-        The numbers.
+        The values to insert.
     side : {"left", "right"}
         Whether the positions are before or behind equal elements.
     sorter : array_like of integers, optional
@@ -264,7 +264,7 @@ def searchsorted(
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Tensor:
-    """The bins in which numbers lie.
+    """The index of the bin of each element.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class UniqueInverseResult(NamedTuple):
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """The distinct elements, the first position of each, how to rebuild ``x``, and counts.
+    """The distinct elements, their first positions, the indices that rebuild ``x``, and counts.
 
     The argument has to be concrete, since the number of distinct elements is a shape.
 
@@ -344,12 +344,12 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 def _unique_all(x: ArrayLike, operation: str) -> UniqueAllResult:
     value = operand(x, operation)
     _, places, inverse, counts = np.unique_all(revealed(value, operation))
-    # Taken from the argument rather than from NumPy's result, so that derivatives go along.
+    # Take elements from the argument rather than from NumPy's result, to keep derivatives.
     return UniqueAllResult(take(value, places), wrap(places), wrap(inverse), wrap(counts))
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
-    """The distinct elements of a concrete array, and how often each occurs.
+    """The distinct elements of a concrete array, and their counts.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def unique_counts(x: ArrayLike) -> UniqueCountsResult:
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
-    """The distinct elements of a concrete array, and how to rebuild the array from them.
+    """The distinct elements of a concrete array, and the indices that rebuild the array.
 
     Examples
     --------
@@ -396,19 +396,19 @@ def unique(
 ) -> Any:
     """The distinct elements, or slices along an axis, of a concrete array.
 
-    The derivative goes to the first of equal elements.
+    The first of equal elements has the gradient.
 
     Parameters
     ----------
     ar : array_like
     return_index, return_inverse, return_counts : bool
-        Whether to return also the first position of each, how to rebuild the array, and the counts.
+        Whether to return also the first positions, the indices that rebuild the array, and counts.
     axis : int, optional
         The axis of the slices; by default elements are compared.
     equal_nan : bool
         Whether NaN counts as equal to NaN.
     sorted : bool
-        Ignored: they are always in ascending order.
+        Ignored: the order is always ascending.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Products and sums that are described by letters for axes.
+"""Products and sums described by letters for axes.
 
 >>> einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
 Tensor([21., 43.])
@@ -29,11 +29,11 @@ def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
     *operands
         Subscripts such as "ij,jk->ik" and then as many arrays, or pairs of an array and the list of
         its indices (integers in 0 .. 51, and Ellipsis), then perhaps the list for the result. An
-        index that an array repeats takes its diagonal; "..." stands for axes that broadcast, and so
-        does an index of which an array has only one.
+        index that an array repeats takes its diagonal; "..." stands for axes that broadcast, as
+        does an index of size 1.
     optimize : optional
-        A path as from ``np.einsum_path``: a list of the positions to contract in each step. Any
-        other value leaves the order to the function, which contracts two arguments at a time.
+        A path from ``np.einsum_path``: a list of the positions to contract in each step. With any
+        other value the function chooses an order, contracting two arguments at a time.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
         if es.is_contraction(subscripts[0], shape_of(x), shape_of(y)):
             return wrap(bind(contract, (x, y), {"subscripts": subscripts[0]}))
     inputs, output = es.parse(subscripts, [shape_of(value) for value in values])
-    if len(values) > 2:  # else a product of some of them would be rounded to their dtype
+    if len(values) > 2:  # else intermediate products would be rounded to a narrower dtype
         kind = np.result_type(*map(dtype_of, values))
         values = [converted(value, kind, "einsum") for value in values]
     return wrap(es.einsum(values, inputs, output, path))
@@ -77,7 +77,7 @@ def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
 def einsum_path(
     *operands: ArrayLike, optimize: str | bool | Sequence[ArrayLike] = "greedy"
 ) -> tuple[list[Any], str]:
-    """NumPy's choice of an order of contractions, by shapes, and a text about it.
+    """NumPy's order of contractions for these shapes, and a text that describes it.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def einsum_path(
 
 
 def _path(optimize: Any) -> list[Any] | None:
-    """The given steps in which to contract; NumPy's form begins with a word."""
+    """The steps of a given path; NumPy's form begins with a word."""
     if not isinstance(optimize, (list, tuple)):
         return None
     steps = [step for step in optimize if isinstance(step, (tuple, list))]

@@ -48,7 +48,7 @@ def tan(x: ArrayLike, /) -> Tensor:
 
 
 def arcsin(x: ArrayLike, /) -> Tensor:
-    """The angle of a given sine, in radians.
+    """The inverse sine, in radians.
 
     The derivative 1 / sqrt(1 - x**2) is infinite at -1 and 1.
 
@@ -65,7 +65,7 @@ asin = arcsin
 
 
 def arccos(x: ArrayLike, /) -> Tensor:
-    """The angle of a given cosine, in radians.
+    """The inverse cosine, in radians.
 
     The derivative -1 / sqrt(1 - x**2) is infinite at -1 and 1.
 
@@ -82,7 +82,7 @@ acos = arccos
 
 
 def arctan(x: ArrayLike, /) -> Tensor:
-    """The angle of a given tangent, in radians.
+    """The inverse tangent, in radians.
 
     Examples
     --------
@@ -97,9 +97,9 @@ atan = arctan
 
 
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The angle of the point (x2, x1) from the positive first axis, in radians.
+    """The angle of the point (x2, x1) from the positive x-axis, in radians: arctan(x1 / x2).
 
-    At the origin, where there is no angle, the derivative is taken as 0.
+    At the origin, where the angle is undefined, the derivative is taken as 0.
 
     Examples
     --------
@@ -114,7 +114,7 @@ atan2 = arctan2
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The distance of the point (x1, x2) from the origin.
+    """The hypotenuse sqrt(x1**2 + x2**2), without overflow.
 
     At the origin, a kink, the derivative is 0: the subgradient of least norm.
 
@@ -164,7 +164,7 @@ def tanh(x: ArrayLike, /) -> Tensor:
 
 
 def arcsinh(x: ArrayLike, /) -> Tensor:
-    """The inverse of the hyperbolic sine.
+    """The inverse hyperbolic sine.
 
     Examples
     --------
@@ -179,7 +179,7 @@ asinh = arcsinh
 
 
 def arccosh(x: ArrayLike, /) -> Tensor:
-    """The inverse of the hyperbolic cosine, of numbers from 1.
+    """The inverse hyperbolic cosine, for x >= 1.
 
     The derivative 1 / sqrt(x**2 - 1) is infinite at 1.
 
@@ -196,7 +196,7 @@ acosh = arccosh
 
 
 def arctanh(x: ArrayLike, /) -> Tensor:
-    """The inverse of the hyperbolic tangent, of numbers from -1 to 1.
+    """The inverse hyperbolic tangent, for -1 <= x <= 1.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""The methods of ufuncs, ``np.subtract.accumulate`` and so on, in terms of the function itself.
+"""The methods of ufuncs, such as ``np.subtract.accumulate``, in terms of the function itself.
 
 They process an axis element by element, as NumPy does, so the function need not be associative;
-running extrema take only logarithmically many steps. In each step, equal elements share the
-gradient equally.
+cumulative extrema need only O(log n) steps. In each step, equal elements share the gradient.
 
 >>> import funcgrad.numpy as fnp
 >>> accumulate(np.subtract, fnp.subtract, [5.0, 1.0, 2.0])
@@ -90,7 +89,7 @@ def reduce(
     Raises
     ------
     ShapeError
-        There are no elements and the function has no identity; or there are several axes, and the
+        The array is empty and the function has no identity; or several axes are given, and the
         result depends on their order.
 
     Examples
@@ -103,17 +102,17 @@ def reduce(
     x = asarray(operand(array, name))
     axes = normalize_axes(axis, x.ndim, name)
     if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
-        raise ShapeError(f"{name}: the order of elements matters, so it goes along one axis.")
+        raise ShapeError(f"{name}: the order of elements matters, so only one axis is allowed.")
     others = [n for k, n in enumerate(x.shape) if k not in axes]
     front = moveaxis(_closed(function, x, name), axes, range(len(axes)))
     rows = front.reshape((int(np.prod([x.shape[k] for k in axes])), *others))
-    if ufunc.identity is not None:  # NumPy begins with it: hypot of one number is its size
+    if ufunc.identity is not None:  # NumPy starts with it: hypot of one element is its magnitude
         start = full(tuple(others), ufunc.identity, rows.dtype)
         folded = _folded(function, [start, *rows])
     elif rows.shape[0]:
         folded = _folded(function, list(rows))
     else:
-        raise ShapeError(f"{name}: there are no elements, and no number that stands for none.")
+        raise ShapeError(f"{name}: the array is empty, and the function has no identity.")
     shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
     return folded.reshape(shape) if keepdims else folded
 
@@ -126,7 +125,7 @@ def reduceat(
     Parameters
     ----------
     indices : array_like of integers
-        Concrete indices. If the next one is not greater, the element itself is the result.
+        Concrete indices. If the next index is not greater, the result is the element itself.
 
     Examples
     --------
@@ -165,7 +164,9 @@ def _closed(function: Binary, x: Tensor, name: str) -> Tensor:
     if dtype != x.dtype:
         again = function(np.ones(1, dtype), np.ones(1, dtype)).dtype
         if dtype.kind == "b" or again != dtype:
-            raise DtypeError(f"{name}: of {x.dtype} the function makes {dtype}, and then {again}.")
+            raise DtypeError(
+                f"{name}: the function turns {x.dtype} into {dtype}, and that into {again}."
+            )
     return astype(x, dtype)
 
 

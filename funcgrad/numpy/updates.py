@@ -58,7 +58,7 @@ class _Update:
         raise MissingAttributeError(f"x.at[key] has no {name}: {_METHODS}.", name)
 
     def _refused(self, other: object) -> NoReturn:
-        raise ImmutableError(f"x.at[key] is no tensor: x[key] is one. Of x.at[key], {_METHODS}.")
+        raise ImmutableError(f"x.at[key] is not a tensor: x[key] is. For x.at[key], {_METHODS}.")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __iadd__ = _refused
     __truediv__ = __rtruediv__ = __pow__ = __matmul__ = _refused
@@ -68,46 +68,45 @@ class _Update:
         return wrap(index(self.x, self.key))
 
     def set(self, values: ArrayLike) -> Tensor:
-        """Replace the elements; an element that is named twice gets the last of its values.
+        """Replace the elements; an element named twice gets its last value.
 
-        Only this value has a gradient.
+        Only the last value has a gradient.
         """
         return _updated("set", self.x, self.key, values, lambda _, u: u, _s.scatter_set)
 
     def add(self, values: ArrayLike) -> Tensor:
-        """Add the values; all of them if an element is named several times."""
+        """Add the values; an element named several times gets the sum."""
         return _updated("add", self.x, self.key, values, add, _s.scatter_add)
 
     def subtract(self, values: ArrayLike) -> Tensor:
-        """Subtract the values; all of them if an element is named several times."""
+        """Subtract the values; an element named several times loses all of its values."""
         return _updated("subtract", self.x, self.key, values, subtract, _subtract)
 
     def multiply(self, values: ArrayLike) -> Tensor:
-        """Multiply by the values; by all of them if an element is named several times."""
+        """Multiply by the values; an element named several times by all of its values."""
         return _updated("multiply", self.x, self.key, values, multiply, _s.scatter_multiply)
 
     def divide(self, values: ArrayLike) -> Tensor:
-        """Divide by the values; by all of them if an element is named several times."""
+        """Divide by the values; an element named several times by all of its values."""
         return _updated("divide", self.x, self.key, values, divide, _through_product(divide))
 
     def power(self, values: ArrayLike) -> Tensor:
-        """Raise to the power of the values; of their product if an element is named several times.
+        """Raise to the power of the values; an element named several times to their product.
 
-        For a negative element and powers such as 2 and 0.5 this differs from one power after the
-        other.
+        For a negative element and powers such as 2 and 0.5 this differs from successive powers.
         """
         return _updated("power", self.x, self.key, values, power, _through_product(power))
 
     def min(self, values: ArrayLike) -> Tensor:
-        """The least of the elements and the values; all that attain it share the gradient."""
+        """The minimum of the elements and the values; all that attain it share the gradient."""
         return _updated("min", self.x, self.key, values, minimum, _s.scatter_min)
 
     def max(self, values: ArrayLike) -> Tensor:
-        """The greatest of the elements and the values; all that attain it share the gradient."""
+        """The maximum of the elements and the values; all that attain it share the gradient."""
         return _updated("max", self.x, self.key, values, maximum, _s.scatter_max)
 
     def apply(self, function: Callable[[Tensor], ArrayLike]) -> Tensor:
-        """Replace the elements by a function of them, once even if one is named twice."""
+        """Replace the elements by a function of them, once even if an element is named twice."""
         return self.set(function(self.get()))
 
 
@@ -121,14 +120,14 @@ def at(x: ArrayLike) -> Any:
     Returns
     -------
     object
-        An object to be indexed by any key of ``x``; then it has the methods ``set``, ``add``,
+        An object to index with any key of ``x``; the result has the methods ``set``, ``add``,
         ``subtract``, ``multiply``, ``divide``, ``power``, ``min``, ``max``, ``apply`` and ``get``.
 
     Notes
     -----
-    If an element is named several times, sums and products use all of its values and ``set`` the
-    last; ``min`` and ``max`` share the gradient equally among the element and all values that
-    attain the extremum.
+    For an element named several times, sums and products use all values, and ``set`` uses the last.
+    ``min`` and ``max`` share the gradient equally among the element and all values that attain the
+    extremum.
 
     Examples
     --------
@@ -175,7 +174,7 @@ def _updated(
 
 
 def _updates_for(operation: str, u: Value, selected: Value, plan: IndexPlan) -> Value:
-    """Updates in the shape and the dtype of the elements that they update."""
+    """Updates in the shape and the dtype of the elements to update."""
     shape: Shape = shape_of(selected)
     if plan.indices:
         chosen = np.broadcast_shapes(*[shape_of(i) for i in plan.indices])
@@ -194,7 +193,7 @@ def _updates_for(operation: str, u: Value, selected: Value, plan: IndexPlan) -> 
     if not fits:
         raise ShapeError(
             f"{operation}: values of the shape {shape_of(u)} do not broadcast to {shape}, the shape"
-            " of the elements that they are for."
+            " of the elements to update."
         )
     return broadcast_to(u, shape=shape)
 
@@ -214,11 +213,11 @@ def _subtract(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> V
 
 
 def _through_product(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
-    """Replace repeated updates by a single one by their product, which is 1 elsewhere."""
+    """Combine repeated updates of an element into one update by their product (1 elsewhere)."""
 
     def scattered(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
         dtype = dtype_of(u)
-        if dtype.kind in "iu":  # a product of small integers is not small
+        if dtype.kind in "iu":  # a product of small integers may be large
             u = cast(u, dtype=np.promote_types(dtype, dtype.kind + "8"))
         ones = np.ones(shape_of(x), dtype_of(u))
         product = _s.scatter_multiply(ones, u, *indices, axis=axis, unique=unique)

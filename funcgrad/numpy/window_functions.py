@@ -1,6 +1,6 @@
-"""Windows for signals: weights that fall off towards both ends.
+"""Window functions for signals: weights that decrease towards both ends.
 
-They are constants of integer lengths, except Kaiser's, which has a parameter.
+They depend on an integer length only, except the Kaiser window, which has a parameter.
 
 >>> hanning(5)
 Tensor([0. , 0.5, 1. , 0.5, 0. ])
@@ -22,23 +22,23 @@ from funcgrad.numpy.reductions import sum
 from funcgrad.numpy.trigonometry import cosh
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
-# The mean of exp(x cos φ) over a circle, by the trapezoidal rule, whose error is that of Bessel
+# The mean of exp(x cos φ) over a circle, by the trapezoidal rule. Its error is a sum of Bessel
 # functions of orders 256 and more (L. N. Trefethen and J. A. C. Weideman, The Exponentially
-# Convergent Trapezoidal Rule, 2014): none that shows before exp(x) overflows. Places that are
-# mirror images are counted together, so that all terms of all derivatives have one sign.
+# Convergent Trapezoidal Rule, 2014), and is invisible until exp(x) overflows. Mirror images are
+# counted together, so that all terms of all derivatives have one sign.
 _QUARTER: Final = read_only(np.arange(64) * (np.pi / 128))
 _WEIGHTS: Final = read_only(np.where(_QUARTER == 0, 1 / 128, 1 / 64))
 _COSINES: Final = read_only(np.cos(_QUARTER))
-_REST: Final = 1 / 128  # of the places where the cosine is 0
+_REST: Final = 1 / 128  # the share of the points where the cosine is 0
 
 
 def bartlett(M: SupportsFloat) -> Tensor:
-    """A triangle with zeros at its ends.
+    """The Bartlett (triangular) window, with zeros at its ends.
 
     Parameters
     ----------
     M : int
-        The number of weights; none if it is less than 1.
+        The number of weights; the result is empty if it is less than 1.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def bartlett(M: SupportsFloat) -> Tensor:
 
 
 def blackman(M: SupportsFloat) -> Tensor:
-    """The first three terms of a sum of cosines, close to the least leakage.
+    """The Blackman window: three cosine terms, for little leakage.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def blackman(M: SupportsFloat) -> Tensor:
 
 
 def hamming(M: SupportsFloat) -> Tensor:
-    """A weighted cosine above zero, with the least first side lobe.
+    """The Hamming window: a raised cosine with small first side lobes, nonzero at its ends.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def hamming(M: SupportsFloat) -> Tensor:
 
 
 def hanning(M: SupportsFloat) -> Tensor:
-    """A raised cosine with zeros at its ends.
+    """The Hann window: a raised cosine with zeros at its ends.
 
     Examples
     --------
@@ -88,9 +88,9 @@ def hanning(M: SupportsFloat) -> Tensor:
 def i0(x: ArrayLike) -> Tensor:
     """The modified Bessel function of the first kind and of order 0.
 
-    It is exact to the last digits, and so are its derivatives of any order, up to 713, where it
-    overflows. It is a sum of 64 terms: with ``jit``, ``exact=True`` too, sums may be added in
-    another order, which the last bit shows.
+    The value and derivatives of any order are exact to the last digits, up to 713, where it
+    overflows. It is a sum of 64 terms; ``jit``, even with ``exact=True``, may add them in another
+    order and change the last bit.
 
     Parameters
     ----------
@@ -124,14 +124,14 @@ def i0(x: ArrayLike) -> Tensor:
 
 
 def kaiser(M: SupportsFloat, beta: ArrayLike) -> Tensor:
-    """Kaiser's window, close to the one with most energy in its main lobe.
+    """The Kaiser window, which concentrates nearly all energy in its main lobe.
 
     Parameters
     ----------
     M : int
         The number of weights.
     beta : number
-        How fast they fall off; the weights are differentiable in it.
+        How fast the weights decrease; differentiable.
 
     Returns
     -------

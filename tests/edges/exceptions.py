@@ -28,23 +28,24 @@ def _pole(x: float) -> bool:
     return x <= 0 and x == np.rint(x)
 
 
-_BY_ZERO = Excuse(lambda x, y: y == 0, "has no value; wherever it has one, the slope in x is 1")
-_POLES = Excuse(_pole, "at a pole the slope is infinite, whatever side the value is on")
+_BY_ZERO = Excuse(lambda x, y: y == 0, "the value is NaN; wherever it exists, the slope is 1")
+_POLES = Excuse(_pole, "at a pole the slope is infinite, whatever the sign of the value")
 _OF_NOTHING = Excuse(
     lambda x: 0 < x < 1e-100,
-    "the slope of a density that has vanished: its own slope is a product of 0 and infinity",
+    "the density underflows, and its slope is a product of 0 and infinity",
 )
 _POWER = Excuse(
     lambda x, y: x < 0 or (x == 1 and np.isinf(y)),
-    "of a negative base only whole exponents have a value: in the exponent it has no slope",
+    "a negative base has a value at integer exponents only, so no slope",
 )
 _SECOND_AT_ENDS = Excuse(
     lambda *x: bool({0.0, 1.0} & {x[-1]}),
     "the second derivative at an end of the domain is a product of 0 and infinity",
 )
-_ZETA = Excuse(lambda x: x == -1e200, "there it swings between zeros closer than numbers are")
+_ZETA = Excuse(lambda x: x == -1e200, "its zeros are closer together than floating-point numbers")
 _OF_COMPLEX_NUMBERS = Excuse(
-    lambda x: abs(x) == 1e-200, "the slope is a difference of numbers near 1e200, and has no digits"
+    lambda x: abs(x) == 1e-200,
+    "the slope is a difference of values near 1e200",
 )
 
 _NO_LABEL = Excuse(lambda _, y: abs(y) > 1, "a label is a probability, from 0 to 1")
@@ -55,25 +56,23 @@ EXCUSES: Final = MappingProxyType(
         "fnp.mod": _BY_ZERO,
         "fnp.fmod": _BY_ZERO,
         "fnp.divide": Excuse(
-            lambda x, y: x == y == 0, "0 / 0 has no value; the slope in x is 1 / y everywhere"
+            lambda x, y: x == y == 0, "0 / 0 is NaN; the slope is 1 / y everywhere"
         ),
         "fnp.pow": _POWER,
         "fnp.float_power": _POWER,
         "special.digamma": _POLES,
         "special.psi": _POLES,
         "special.gammaln": _POLES,
-        "special.rgamma": Excuse(np.isneginf, "it swings between the infinities"),
-        "special.xlogy": Excuse(
-            lambda x, y: y < 0, "is 0 at x = 0, but has no value on either side of it"
-        ),
+        "special.rgamma": Excuse(np.isneginf, "it alternates between the infinities"),
+        "special.xlogy": Excuse(lambda x, y: y < 0, "is 0 at x = 0, but NaN on both sides of it"),
         "special.xlog1py": Excuse(
-            lambda x, y: y < -1, "is 0 at x = 0, but has no value on either side of it"
+            lambda x, y: y < -1, "is 0 at x = 0, but NaN on both sides of it"
         ),
         "stats.lognorm.ppf": Excuse(
-            lambda x: x < 1e-100, "the slope, infinite, is a product of 0 and infinity"
+            lambda x: x < 1e-100, "the infinite slope is a product of 0 and infinity"
         ),
         "stats.lognorm.isf": Excuse(
-            lambda x: x == 1, "the slope, infinite, is a product of 0 and infinity"
+            lambda x: x == 1, "the infinite slope is a product of 0 and infinity"
         ),
         "special.zeta": _ZETA,
         "special.zetac": _ZETA,
@@ -89,14 +88,14 @@ EXCUSES: Final = MappingProxyType(
         ),
         **dict.fromkeys(
             ("stats.t.isf", "stats.t.ppf"),
-            Excuse(lambda x: x == 1e-200, "SciPy's value has no digit right there"),
+            Excuse(lambda x: x == 1e-200, "SciPy's value has no correct digit"),
         ),
         "stats.chi2.logsf": Excuse(
-            lambda x: x == 800, "of a probability of 1e-173, the square is no number"
+            lambda x: x == 800, "the square of the probability 1e-173 underflows"
         ),
         **dict.fromkeys(
             ("stats.gumbel_l.isf", "stats.gumbel_r.ppf", "stats.weibull_min.isf"),
-            Excuse(lambda x: x == 1e-200, "the second derivative, 1e400, is no number"),
+            Excuse(lambda x: x == 1e-200, "the second derivative, 1e400, overflows"),
         ),
         **dict.fromkeys(
             """stats.beta.pdf stats.chi2.pdf stats.chi2.logcdf stats.gamma.pdf stats.lognorm.logpdf
@@ -112,21 +111,22 @@ def _somewhere(*_: float) -> bool:
 
 
 _SWINGS = Excuse(
-    lambda v, x: v == -np.inf, "between whole orders, which numbers far out are, it swings"
+    lambda v, x: v == -np.inf,
+    "it oscillates between integer orders; large floats are integers",
 )
 AT_INFINITY: Final = MappingProxyType(
     {
         **dict.fromkeys(
             "fnp.sinc fnp.spacing fnp.mod fnp.fmod fnp.floor_divide".split(),
-            Excuse(_somewhere, "its value is NumPy's: NaN, though it settles"),
+            Excuse(_somewhere, "NumPy's value is NaN, though the function has a limit"),
         ),
         "special.gammaln": Excuse(
-            np.isneginf, "its value at -inf is SciPy's, -inf, though it is inf before"
+            np.isneginf, "SciPy's value at -inf is -inf, though it is inf at -1e300"
         ),
         "special.iv": _SWINGS,
         "special.ivp": _SWINGS,
         "special.yn": Excuse(
-            lambda n, x: n == np.inf, "`yv` has no value, where SciPy takes some whole order"
+            lambda n, x: n == np.inf, "`yv` is NaN, where SciPy takes an integer order"
         ),
         "fnp.nextafter": Excuse(_somewhere, "the neighbour of infinity is the greatest number"),
         "fnp.nan_to_num": Excuse(_somewhere, "infinities are replaced by constants"),

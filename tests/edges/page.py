@@ -40,13 +40,13 @@ def _rows() -> Iterator[str]:
         cells = [_written(x) for x in (edge.at, edge.value, edge.first, edge.second)]
         yield f"| `{edge.name}` | {' | '.join(cells)} | {edge.why} |"
     yield ""
-    yield "| excused from a law somewhere | because there |"
+    yield "| excused from a law at some points | because there |"
     yield "|---|---|"
     yield from _reasons({name: excuse.why for name, excuse in EXCUSES.items()})
     yield ""
-    yield "| at infinity not what it is far out | because |"
+    yield "| values at infinity that differ from 1e300 | because |"
     yield "|---|---|"
-    yield "| each of `special` | SciPy's value there is NaN, though it settles |"
+    yield "| each of `special` | SciPy's value is NaN, though the function has a limit |"
     yield from _reasons({name: excuse.why for name, excuse in AT_INFINITY.items()})
 
 

@@ -78,7 +78,7 @@ def test_a_vectorized_function_keeps_its_name_and_words() -> None:
         (
             lambda: fnp.vectorize(total, signature="(n),(n)->()")(MATRIX, 1.0),
             ShapeError,
-            "has not the core axes",
+            "lacks the core axes",
         ),
         (lambda: fnp.vectorize(larger)(np.zeros(0), 1.0), ShapeError, "no elements .* give otypes"),
         (lambda: fnp.vectorize(NO_FUNCTION), FunctionError, "expected a function, got int"),

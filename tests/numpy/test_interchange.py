@@ -129,7 +129,7 @@ def test_a_traced_value_is_not_exported() -> None:
     ("call", "kind", "words"),
     [
         (lambda: fnp.from_dlpack(3.0), LeafError, "float has no __dlpack__"),
-        (lambda: fnp.from_dlpack(NUMBERS, copy=False), DlpackError, "somebody could write"),
+        (lambda: fnp.from_dlpack(NUMBERS, copy=False), DlpackError, "the array may be written to"),
         (lambda: fnp.from_dlpack(NUMBERS, device="cuda"), FuncgradError, "device has to be one of"),
         (lambda: fg.tensor(1.0).__dlpack__(dl_device=(2, 0)), DlpackError, "in main memory"),
         (lambda: fnp.from_dlpack(NUMBERS.astype(np.longdouble)), DtypeError, "not supported"),

@@ -281,18 +281,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no norm of vectors": (
         lambda: fnp.linalg.norm(X[0], "nuc"),
         ArgumentError,
-        "norm: 'nuc' is no norm of vectors",
+        "norm: 'nuc' is not a norm of vectors",
     ),
     "no norm of matrices": (
         lambda: fnp.linalg.matrix_norm(X, ord=3),
         ArgumentError,
-        "matrix_norm: 3 is no norm of matrices",
+        "matrix_norm: 3 is not a norm of matrices",
     ),
     "no number": (lambda: fnp.linalg.norm(X[0], np.nan), ArgumentError, "norm: ord is NaN"),
     "three axes": (
         lambda: fnp.linalg.norm(np.ones((2, 2, 2)), 1),
         ShapeError,
-        "norm: a norm is of vectors or of matrices, .* there are 3",
+        "norm: needs one axis for vectors or two for matrices, not 3",
     ),
     "no matrix": (
         lambda: fnp.linalg.matrix_norm(X[0]),

@@ -35,7 +35,7 @@ def test_weights_of_quantiles(name: str) -> None:
         (lambda: fnp.ravel_multi_index(([1],), (2,), ["wrap"] * 2), ShapeError, "2 modes do not"),
         (lambda: fnp.ravel_multi_index(([1],), (2,), order="K"), ArgumentError, "order has to be"),
         (lambda: fnp.asarray_chkfinite([1.0, np.inf]), ArgumentError, "has to be finite"),
-        (lambda: fnp.common_type([True]), DtypeError, "truth values are no numbers"),
+        (lambda: fnp.common_type([True]), DtypeError, "booleans are not numbers"),
         (lambda: fnp.mask_indices(2, 3), FunctionError, "mask_indices: expected a function"),  # type: ignore[arg-type]
         (lambda: fnp.trim_zeros([1.0], "x"), ArgumentError, "trim has to be one of"),
         (lambda: fnp.einsum_path("ij,jk", [1.0]), ValueError, "einsum_path"),

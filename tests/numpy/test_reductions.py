@@ -27,7 +27,7 @@ def test_half_precision_means_are_computed_in_single():
         (lambda: fnp.sum([[1.0]], axis=(0, -2)), ShapeError, "twice"),
         (lambda: fnp.max([]), ShapeError, "zero-size"),
         (lambda: fnp.min([1.0, 3.0], where=[True, False]), ShapeError, "initial"),
-        (lambda: fnp.nanargmax([np.nan]), ShapeError, "only NaN"),
+        (lambda: fnp.nanargmax([np.nan]), ShapeError, "all elements are NaN"),
         (lambda: fnp.cumulative_sum(np.ones((2, 3))), ShapeError, "2 axes"),
         (lambda: fnp.cumulative_prod(1.0), ShapeError, "0-d"),
         (lambda: fnp.average(np.ones((2, 3)), axis=1, weights=[1.0, 2.0]), ShapeError, "weights"),

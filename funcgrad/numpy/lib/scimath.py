@@ -1,7 +1,7 @@
 """Functions with complex results where real ones would be NaN: NumPy's ``emath``.
 
-Whether a result is complex is decided by looking at the numbers, so not inside ``vmap``: cast the
-argument to a complex dtype there. Derivatives are those of the complex function.
+Values decide whether a result is complex, so these functions do not work inside ``vmap``: cast the
+argument to a complex dtype there. Derivatives are as for the complex function.
 
 >>> sqrt(4.0), sqrt(-4.0)
 (Tensor(2.0), Tensor(2j))
@@ -83,7 +83,7 @@ def logn(n: ArrayLike, x: ArrayLike) -> Tensor:
 
 
 def power(x: ArrayLike, p: ArrayLike) -> Tensor:
-    """x to the power p; complex where an element of x is negative.
+    """Raise x to the power p; complex where an element of x is negative.
 
     Integer exponents are converted to floats if one is negative.
 
@@ -99,7 +99,7 @@ def power(x: ArrayLike, p: ArrayLike) -> Tensor:
 
 
 def arccos(x: ArrayLike) -> Tensor:
-    """The inverse cosine; complex where an element is beyond 1 in size.
+    """The inverse cosine; complex where an element exceeds 1 in magnitude.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def arccos(x: ArrayLike) -> Tensor:
 
 
 def arcsin(x: ArrayLike) -> Tensor:
-    """The inverse sine; complex where an element is beyond 1 in size.
+    """The inverse sine; complex where an element exceeds 1 in magnitude.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def arcsin(x: ArrayLike) -> Tensor:
 
 
 def arctanh(x: ArrayLike) -> Tensor:
-    """The inverse hyperbolic tangent; complex where an element is beyond 1 in size.
+    """The inverse hyperbolic tangent; complex where an element exceeds 1 in magnitude.
 
     Examples
     --------
@@ -154,12 +154,12 @@ def _holds(condition: Tensor, name: str) -> bool:
     Raises
     ------
     TracerError
-        The numbers are not known.
+        The values are not known.
     """
     try:
         return bool(any(condition))
     except TracerError as error:
         raise TracerError(
-            f"np.emath.{name}: whether the result is complex depends on the numbers; cast the"
+            f"np.emath.{name}: whether the result is complex depends on the values; cast the"
             f" argument, with x.astype(complex), and call fnp.{name}. {error}"
         ) from None

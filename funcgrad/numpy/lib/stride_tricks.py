@@ -25,7 +25,7 @@ __dir__ = __all__.copy  # completion shows the public names, without the modules
 def sliding_window_view(
     x: ArrayLike, window_shape: ShapeLike, axis: AxisLike = None, *, subok: bool = False
 ) -> Tensor:
-    """All windows of a shape, on new axes behind the others.
+    """All windows of a given shape, along new axes at the end.
 
     Parameters
     ----------
