@@ -1,4 +1,4 @@
-"""Neural networks: layers, which are frozen pytrees of arrays, and the functions they consist of.
+"""Neural networks: layers (frozen pytrees of arrays), and the functions they are made of.
 
 A model is a value, so the gradient with respect to it is a model of gradients:
 

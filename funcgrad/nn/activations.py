@@ -1,4 +1,4 @@
-"""Activations: functions of each element, and softmax with its kin.
+"""Activations: element-wise functions, and softmax with its relatives.
 
 Arguments are real arrays; integers become float64.
 
@@ -29,7 +29,10 @@ from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 
 def relu(x: ArrayLike) -> Tensor:
-    """``max(x, 0)``, with the derivative 0 at 0 (the subgradient of least norm).
+    """Rectified linear unit, element-wise: ``max(x, 0)``.
+
+    The usual choice for hidden layers: cheap, and its slope does not vanish for positive ``x``. At
+    0 the derivative is 0 (the subgradient of least norm).
 
     Parameters
     ----------
@@ -49,7 +52,9 @@ def relu(x: ArrayLike) -> Tensor:
 
 @answering
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
-    """``x`` where it is positive, else ``negative_slope * x``.
+    """Leaky rectified linear unit: ``x`` where it is positive, else ``negative_slope * x``.
+
+    Unlike ``relu`` it passes some gradient for negative ``x``, so no unit stops learning.
 
     At 0 the derivative is ``negative_slope``, which for slopes between 0 and 1 is the subgradient
     of least norm.
@@ -58,7 +63,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
     ----------
     x : array_like
     negative_slope : array_like
-        May be learned: the function is differentiable in it (a parametric relu).
+        The slope for negative ``x``. It is differentiable, so it may be learned (parametric relu).
 
     Returns
     -------
@@ -74,15 +79,16 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Tensor:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
+    """Exponential linear unit: ``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
 
-    At 0 the derivative is ``alpha``.
+    Negative values bring the mean of the activations closer to 0 than ``relu`` does. At 0 the
+    derivative is ``alpha``.
 
     Parameters
     ----------
     x : array_like
     alpha : array_like
-        Minus the limit at minus infinity.
+        The function tends to ``-alpha`` as ``x`` tends to minus infinity.
 
     Returns
     -------
@@ -105,7 +111,10 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Tensor:
 
 
 def sigmoid(x: ArrayLike) -> Tensor:
-    """``1 / (1 + exp(-x))``, without overflow, and exact in both tails.
+    """Logistic sigmoid: ``1 / (1 + exp(-x))``.
+
+    It maps a logit to the probability of class 1. It does not overflow, and both tails are exact.
+    For a loss, pass the logits to ``sigmoid_binary_cross_entropy`` instead.
 
     Parameters
     ----------
@@ -125,7 +134,9 @@ def sigmoid(x: ArrayLike) -> Tensor:
 
 
 def log_sigmoid(x: ArrayLike) -> Tensor:
-    """``log(sigmoid(x))``, which is ``-softplus(-x)``.
+    """Logarithm of the sigmoid: ``log(sigmoid(x)) = -softplus(-x)``.
+
+    It stays finite where ``sigmoid`` underflows to 0.
 
     Parameters
     ----------
@@ -144,7 +155,9 @@ def log_sigmoid(x: ArrayLike) -> Tensor:
 
 
 def softplus(x: ArrayLike) -> Tensor:
-    """``log(1 + exp(x))``, without overflow; its derivative is ``sigmoid``.
+    """Softplus: ``log(1 + exp(x))``, a smooth ``relu`` whose derivative is ``sigmoid``.
+
+    Use it to make a parameter positive, such as a variance. It does not overflow.
 
     Parameters
     ----------
@@ -163,7 +176,10 @@ def softplus(x: ArrayLike) -> Tensor:
 
 
 def silu(x: ArrayLike) -> Tensor:
-    """``x * sigmoid(x)``, also called swish; 0 at minus infinity.
+    """Sigmoid linear unit (SiLU, swish): ``x * sigmoid(x)``.
+
+    A smooth relative of ``relu``, common in convolutional networks and language models. Its value
+    at minus infinity is 0.
 
     Parameters
     ----------
@@ -190,14 +206,16 @@ swish: Final = silu
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Tensor:
-    """``x`` times the probability that a standard normal number is below ``x``.
+    """Gaussian error linear unit: ``x * P(Z <= x)`` for a standard normal variable ``Z``.
+
+    The activation of BERT, GPT and most transformers.
 
     Parameters
     ----------
     x : array_like
     approximate : bool
-        Whether by ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``, which is off by at
-        most 0.0005, or by the error function, which takes several times as long.
+        If true, compute ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``, whose error
+        is at most 0.0005. If false, use the error function, which takes several times as long.
 
     Returns
     -------
@@ -218,14 +236,18 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Tensor:
 
 @answering
 def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
-    """Probabilities proportional to ``exp(x)``.
+    """Softmax: ``exp(x) / sum(exp(x))``, probabilities proportional to ``exp(x)``.
+
+    It turns the scores of classes into probabilities. For a loss, pass the scores to
+    ``cross_entropy`` instead: its digits are right also where a probability underflows.
 
     Parameters
     ----------
     x : array_like
-        Logits. A logit of minus infinity has the probability 0. If some are plus infinity, these
-        share the probability 1 equally; if all are minus infinity, all do: the limits along equal
-        sequences. Derivatives are 0 in both cases, or those among equals.
+        Logits. A logit of minus infinity has the probability 0. If some logits are plus infinity,
+        these share the probability 1 equally; if all are minus infinity, all of them share it. Both
+        are limits along equal sequences. The derivative there is 0, or the derivative among the
+        equal logits.
     axis : int or tuple of int
         The axes over which the probabilities sum to 1.
 
@@ -236,7 +258,7 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     Raises
     ------
     ShapeError
-        There are no logits along the axis.
+        The axis is empty.
 
     Examples
     --------
@@ -253,12 +275,14 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
 
 @answering
 def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
-    """``log(softmax(x))``, exact also if the probability underflows.
+    """Logarithm of ``softmax``: ``x - log(sum(exp(x)))``.
+
+    It is exact also where the probability itself underflows to 0.
 
     Parameters
     ----------
     x : array_like
-        Logits; infinite ones as for ``softmax``.
+        Logits; see ``softmax`` for infinite ones.
     axis : int or tuple of int
         The axes over which the probabilities sum to 1.
 
@@ -269,7 +293,7 @@ def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     Raises
     ------
     ShapeError
-        There are no logits along the axis.
+        The axis is empty.
 
     Examples
     --------
@@ -284,12 +308,15 @@ def log_softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
 
 @answering
 def sparsemax(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
-    """The probabilities closest to ``x``: like ``softmax``, but small ones are exactly 0.
+    """Sparsemax: the probabilities closest to ``x``, where small ones are exactly 0.
+
+    Like ``softmax``, but sparse: it projects ``x`` onto the simplex (non-negative, sum 1). Use it
+    for attention over few items.
 
     Parameters
     ----------
     x : array_like
-        Logits; infinite ones as for ``softmax``.
+        Logits; see ``softmax`` for infinite ones.
     axis : int
         The axis along which the probabilities sum to 1.
 
@@ -300,12 +327,12 @@ def sparsemax(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     Raises
     ------
     ShapeError
-        There are no logits along the axis.
+        The axis is empty.
 
     Notes
     -----
-    Martins, Astudillo, "From softmax to sparsemax", ICML 2016. The function consists of linear
-    pieces; its derivative is that of the piece in which the probabilities of 0 stay 0.
+    Martins, Astudillo, "From softmax to sparsemax", ICML 2016. The function is piecewise linear.
+    Where two pieces meet, the derivative belongs to the piece in which probabilities of 0 stay 0.
 
     Examples
     --------
@@ -324,14 +351,17 @@ def sparsemax(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
     threshold = fnp.take_along_axis(descending, number - 1, axis=place)
     support = constant >= threshold
     inside = fnp.where(support, relative, 0)
-    # Equal logits are all in the support or all outside, so it has as many elements as were chosen.
+    # Equal logits are either all in the support or all outside of it, so the count is the size of
+    # the support.
     level = (fnp.sum(inside, axis=place, keepdims=True) - 1) / number.astype(inside.dtype)
     return fnp.where(support, relative - level, 0)
 
 
 @answering
 def glu(x: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
-    """The first half of ``x`` times the sigmoid of the second half: a gated linear unit.
+    """Gated linear unit: the first half of ``x`` times the sigmoid of the second half.
+
+    The second half is a gate that decides how much of the first half passes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: labels whose places in a sequence are unknown.
+"""Connectionist temporal classification (CTC): a loss for labels without known positions.
 
 >>> ctc_loss([[0.0, 0.0], [0.0, 0.0]], [1])  # three of four paths mean "1"
 Tensor(0.28768207)
@@ -33,48 +33,54 @@ def ctc_loss(
     blank_id: int = 0,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Minus the logarithm of the probability that a sequence of classes spells the labels.
+    """CTC loss: ``-log P(labels | logits)``, summed over all alignments.
 
-    At each time there is one class, or a blank; classes that follow each other without a blank
-    between them count once if they are equal.
+    Use it to train a sequence model (speech, handwriting) when the order of the labels is known,
+    but not their times.
+
+    At each time the model emits one class or a blank. Equal classes in a row count once unless a
+    blank stands between them; then blanks are removed. The loss sums the probabilities of all
+    sequences that leave the labels.
 
     Parameters
     ----------
     logits : array_like, shape (..., times, classes)
-        Unnormalized logarithms of probabilities, of which ``softmax`` is taken; logarithms of
+        Scores of the classes at each time; the loss applies ``log_softmax`` to them. Logarithms of
         probabilities are logits too. Minus infinity is a probability of 0.
     labels : array_like of int, shape (..., labels)
     logit_lengths, label_lengths : array_like of int, optional
-        How many times, and how many labels, an example has; by default all. They broadcast to
-        ``(...)``. What comes behind is padding, and may be anything. From paddings of 0 and 1:
-        ``fnp.sum(1 - paddings, axis=-1).astype(int)``.
+        The number of times and of labels of each example; by default all. They broadcast to
+        ``(...)``. Values behind these lengths are padding, and may be anything. From paddings of 0
+        and 1 compute ``fnp.sum(1 - paddings, axis=-1).astype(int)``.
     blank_id : int
-        The class that is a blank.
+        The class that stands for a blank.
     where : array_like of bool, optional
-        Which examples count: it broadcasts to ``(...)``. Others are 0, with the derivative 0.
+        Which examples count; it broadcasts to ``(...)``. The loss and the derivative of the others
+        are 0.
 
     Returns
     -------
     Tensor, shape (...)
-        The loss of each example. If it has too few times for its labels, or none that is possible,
-        it is infinity, with the derivative 0: ``fnp.where(loss < fnp.inf, loss, 0)`` leaves it out.
+        The loss of each example. It is infinite, with the derivative 0, if the example has too few
+        times for its labels or every alignment has the probability 0. ``fnp.where(loss < fnp.inf,
+        loss, 0)`` leaves such examples out.
 
     Raises
     ------
     ShapeError
         The shapes do not fit.
     DtypeError
-        Logits are complex, labels or lengths no integers, or the mask not of truth values.
+        Logits are complex, labels or lengths are not integers, or the mask is not boolean.
     ArgumentError
-        A label is a blank or no class, or a length is out of bounds.
+        A label is the blank or out of range, or a length is out of bounds.
     ConditionError
-        It is a label of a program or a batch, which is checked as it runs.
+        The same, for labels inside ``jit`` or ``vmap``, which are checked when the program runs.
 
     Notes
     -----
     Graves, Fernandez, Gomez, Schmidhuber, "Connectionist temporal classification: labelling
-    unsegmented sequence data with recurrent neural networks", ICML 2006, by the recursion forwards
-    in logarithms, a step of ``fg.scan`` for each time.
+    unsegmented sequence data with recurrent neural networks", ICML 2006. The forward recursion runs
+    in logarithms, with one step of ``fg.scan`` for each time.
 
     Examples
     --------
@@ -121,7 +127,7 @@ def _integers(x: ArrayLike, argument: str) -> Tensor:
 def _lengths(
     argument: str, lengths: ArrayLike | None, batch: Shape, most: int, counted: Tensor | None
 ) -> Tensor:
-    """The length of each example, at most that of the array."""
+    """Check the lengths of the examples, at most the size of the axis."""
     if lengths is None:
         return wrap(np.full(batch, most))
     numbers = _integers(lengths, argument)
@@ -149,7 +155,7 @@ def _lengths(
 def _known_labels(
     numbers: Tensor, counts: Tensor, counted: Tensor | None, classes: int, blank: int
 ) -> Tensor:
-    """Labels, with some class in the places of padding."""
+    """Check the labels; padding is replaced by some class."""
     is_label = fnp.arange(numbers.shape[-1]) < counts[..., None]
     if counted is not None:
         is_label = is_label & widened_mask(counted, -1)
@@ -169,16 +175,16 @@ def _known_labels(
 
 
 def _spelled(logs: Tensor, numbers: Tensor, counts: Tensor, is_time: Tensor, blank: int) -> Tensor:
-    """The loss, by the recursion over times.
+    """Compute the loss by the forward recursion over times.
 
-    The carry is, for each number of labels, the logarithm of the probability that they have been
-    spelled, and the last class was a blank, or was the last of them.
+    The carry has, for each n, the logarithms of two probabilities: the first n labels are spelled
+    and the last class was a blank, or was label n.
     """
     batch, size = numbers.shape[:-1], numbers.shape[-1]
     of_labels = fnp.take_along_axis(logs, numbers[..., None, :], axis=-1)
     xs = [fnp.moveaxis(x, len(batch), 0) for x in (logs[..., blank], of_labels, is_time)]
     never = np.full((*batch, 1), -np.inf, logs.dtype)
-    changes = numbers[..., 1:] != numbers[..., :-1]  # which need no blank between them
+    changes = numbers[..., 1:] != numbers[..., :-1]  # neighbours that need no blank between them
 
     def step(carry: Any, x: Any) -> Any:
         blanks, ends = carry
@@ -199,5 +205,5 @@ def _spelled(logs: Tensor, numbers: Tensor, counts: Tensor, is_time: Tensor, bla
 
 
 def _either(x: Tensor, y: Tensor) -> Tensor:
-    """The logarithm of the sum of two probabilities."""
+    """Logarithm of the sum of two probabilities, from their logarithms."""
     return fnp.logaddexp(x, y)

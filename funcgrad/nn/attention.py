@@ -1,4 +1,4 @@
-"""Attention: each query gets a mean of values, weighted by how well their keys fit.
+"""Attention: each query gets a mean of the values, weighted by how well their keys match.
 
 >>> attention([[1.0, 0.0]], [[50.0, 0.0], [0.0, 50.0]], [[1.0], [2.0]])
 Tensor([[1.]])
@@ -38,33 +38,37 @@ def attention(
     dropout_rate: float = 0.0,
     dropout_key: Key = UNSAID,
 ) -> Tensor:
-    """``softmax(query @ key.T * scale + bias) @ value``, where the mask allows it.
+    """Scaled dot-product attention: ``softmax(query @ key.T * scale + bias) @ value``.
+
+    Each query gets a mean of the values. The weight of a value grows with the product of its key
+    and the query. Masks, causality and windows set weights to 0. The layer with the linear maps
+    around it is ``MultiHeadAttention``.
 
     Parameters
     ----------
     query : array_like, shape (..., heads, queries, features)
         Real; ``heads`` and the axes before it may be absent.
     key : array_like, shape (..., key_heads, keys, features)
-        The number of key heads divides that of heads: consecutive heads share a key head (grouped
-        queries).
+        ``key_heads`` divides ``heads``: consecutive heads share a key head (grouped queries).
     value : array_like, shape (..., key_heads, keys, outputs)
     mask : array_like of bool, optional
         Where it is true, the query may see the key. It broadcasts to ``(..., heads, queries,
         keys)``. A query that sees no key gets 0, with the derivative 0.
     bias : array_like, optional
-        A number for each pair of query and key; it broadcasts like the mask, is differentiable,
-        and minus infinity masks.
+        Added to the logit of each pair of query and key. It broadcasts like the mask and is
+        differentiable; minus infinity masks a pair.
     causal : bool
-        Whether queries see only keys at their own position and before.
+        Whether a query sees only keys at its own position and before.
     window : int or pair of int, optional
-        How many keys before and behind its position a query sees; one number stands for both.
+        How many keys before and behind its position a query sees; a single integer is for both
+        sides.
     offset : int, optional
-        The position of the first query, where keys are at 0, 1, 2 and so on; by default 0. It may
-        be traced.
+        The position of the first query, by default 0; keys are at 0, 1, 2 and so on. It may be
+        traced.
     scale : float, optional
-        By default ``1 / sqrt(features)``.
+        Factor of the products; by default ``1 / sqrt(features)``.
     dropout_rate : float, optional
-        The probability with which a weight of a value becomes 0; see ``dropout``.
+        The probability that a weight is set to 0 in training; see ``dropout``.
     dropout_key : key or None
         From ``fg.random``; with None nothing is dropped. Needed if the rate is not 0.
 
@@ -77,7 +81,7 @@ def attention(
     ShapeError
         The shapes do not fit each other.
     DtypeError
-        The mask is not of truth values, or numbers are complex.
+        The mask is not boolean, or an array is complex.
     ArgumentError
         The rate of dropout is not from 0 to 1, or the key is missing.
 
@@ -134,14 +138,14 @@ def _check_shapes(query: Shape, key: Shape, value: Shape) -> int:
 
 
 def _split(x: Tensor, groups: int) -> Tensor:
-    """Give the heads that share a key head an axis, behind that of the key heads."""
+    """Split the axis of heads in two: key heads, and the heads that share one."""
     if groups == 1:
         return x
     return x.reshape(*x.shape[:-3], x.shape[-3] // groups, groups, *x.shape[-2:])
 
 
 def _shared(x: Tensor, groups: int) -> Tensor:
-    """Give a key head an axis for the heads that share it."""
+    """Add an axis of size 1 for the heads that share a key head."""
     if groups == 1:
         return x
     return x[..., None, :, :] if x.ndim > 2 else x[None, None]
@@ -178,14 +182,14 @@ def _allowed(
     window: int | tuple[int, int] | None,
     offset: ArrayLike | None,
 ) -> Tensor | None:
-    """Which queries may see which keys; None where all may see all."""
+    """Return which queries may see which keys; None if every query may see every key."""
     masks = []
     if mask is not None:
         chosen = wrap(operand(mask, "attention"))
         if dtype_of(chosen).kind != "b":
             raise DtypeError(
-                f"attention: the mask has to be of truth values, got {dtype_of(chosen)}. Write"
-                " mask > 0, or pass numbers that are added as bias."
+                f"attention: the mask has to be boolean, got {dtype_of(chosen)}. Write mask > 0, or"
+                " pass an array that is added to the logits as bias=."
             )
         _check_pairs("mask", chosen.shape, pairs)
         masks.append(chosen)
@@ -219,7 +223,7 @@ def _widths(window: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def _weights(logits: Tensor, allowed: Tensor | None) -> Tensor:
-    """Probabilities of keys; 0 where there are none."""
+    """Return the probabilities of the keys: 0 for a query that sees none."""
     if logits.shape[-1] == 0:
         return logits
     chosen = logits if allowed is None else fnp.where(allowed, logits, -np.inf)

@@ -1,4 +1,4 @@
-"""Attention with several heads as a layer, and a cache of keys and values for one query at a time.
+"""Multi-head attention as a layer, and its cache of keys and values for step-by-step generation.
 
 >>> import funcgrad as fg
 >>> layer = MultiHeadAttention.init(fg.random.key(0), 8, 2)
@@ -33,13 +33,16 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 @pytree
 class KVCache:
-    """Keys and values of the positions before, in arrays that have room for more.
+    """Keys and values of the earlier positions, in arrays with room for later ones.
+
+    With it a model generates a sequence one position at a time, without computing the keys and
+    values of earlier positions again. ``MultiHeadAttention.cache`` makes an empty one.
 
     Parameters
     ----------
     keys, values : Tensor, shape (..., heads, capacity, features)
     length : Tensor, int64
-        How many positions are filled. It may be traced, so that a loop carries the cache.
+        The number of filled positions. It may be traced, so a loop can carry the cache.
 
     Examples
     --------
@@ -68,20 +71,20 @@ class KVCache:
     def empty(
         cls, heads: Shape, capacity: int, features: int, *, dtype: DTypeLike = np.float64
     ) -> KVCache:
-        """A cache for heads of the shape ``(..., heads)``, with room for some positions."""
+        """Make an empty cache for heads of the shape ``(..., heads)``."""
         sizes = as_shape(heads, "KVCache.empty")
         zeros = fnp.zeros(as_shape((*sizes, capacity, features), "KVCache.empty"), dtype)
         return cls(zeros, zeros, wrap(np.int64(0)))
 
     def append(self, keys: ArrayLike, values: ArrayLike) -> KVCache:
-        """A cache with more positions.
+        """Return a cache with the keys and values of more positions.
 
         Raises
         ------
         ShapeError
-            There is no room, or the shapes do not fit.
+            The cache is full, or the shapes do not fit.
         AxisError
-            There is no room, and the length was not known before the program ran.
+            The cache is full, and its length was not known before the program ran.
         """
         new, more = [wrap(operand(x, "KVCache.append")) for x in (keys, values)]
         *lead, capacity, features = self.keys.shape
@@ -97,8 +100,8 @@ class KVCache:
             raise ShapeError(f"KVCache.append: {count} positions are more than all {capacity}.")
         if filled is not None and not 0 <= filled <= capacity - count:
             raise ShapeError(
-                f"KVCache.append: {filled} of {capacity} positions are filled, and there is no room"
-                f" for {count} more. Make a cache with a greater capacity."
+                f"KVCache.append: {filled} of {capacity} positions are filled, so {count} more do"
+                " not fit. Make a cache with a greater capacity."
             )
         places = (..., self.length + fnp.arange(count), slice(None))
         return KVCache(
@@ -108,21 +111,25 @@ class KVCache:
 
 @pytree
 class MultiHeadAttention:
-    """Attention of several heads between linear maps.
+    """Multi-head attention: several attentions side by side, between linear maps.
+
+    Queries, keys and values are linear functions of the input, cut into heads; ``output`` maps the
+    joined results of the heads back. This is the mixing layer of transformers: self-attention with
+    ``layer(x)``, cross-attention with ``layer(x, context)``.
 
     Parameters
     ----------
     query, key, value, output : Linear
-        The first three make features of all heads, one behind the other; ``key`` and ``value`` may
-        make fewer heads, shared by groups (grouped queries). With PyTorch's
-        ``MultiheadAttention``, their weights are the transposed thirds of ``in_proj_weight``, and
-        that of ``output`` the transpose of ``out_proj.weight``.
+        The first three make the features of all heads, one head after the other; ``key`` and
+        ``value`` may make fewer heads, each shared by a group of heads (grouped queries). In
+        PyTorch's ``MultiheadAttention`` their weights are the transposed thirds of
+        ``in_proj_weight``, and the weight of ``output`` is the transpose of ``out_proj.weight``.
     heads : int
         Static.
     rotary_base : float, optional
-        Static: with it queries and keys are turned by their positions; see ``rotary``.
+        Static: if given, queries and keys are rotated by their positions; see ``rotary``.
     dropout : float
-        Static: the probability with which a weight of a value becomes 0 where there is a key.
+        Static: the probability that an attention weight is set to 0 in training.
 
     Examples
     --------
@@ -165,8 +172,8 @@ class MultiHeadAttention:
         taken = [layer.weight.shape[-2] for layer in linear[1:]]
         if taken[0] != taken[1] or taken[2] != widths[0]:
             raise ShapeError(
-                f"MultiHeadAttention: key, value and output take {taken} features: the first two"
-                f" have to take as many as each other, and output {widths[0]}, those of all heads."
+                f"MultiHeadAttention: key, value and output take {taken} features: key and value"
+                f" have to take equally many, and output {widths[0]}, the features of all heads."
             )
         if self.rotary_base is not None:
             base = real_number(self.rotary_base, "MultiHeadAttention", "rotary_base")
@@ -192,9 +199,10 @@ class MultiHeadAttention:
         dropout: float = 0.0,
         dtype: DTypeLike = np.float64,
     ) -> MultiHeadAttention:
-        """Draw the linear maps.
+        """Draw the weights of the linear maps.
 
-        A head has by default ``features / heads`` features, and the context as many as ``x``.
+        By default a head has ``features / heads`` features, and the context has as many features as
+        ``x``.
 
         Raises
         ------
@@ -232,7 +240,7 @@ class MultiHeadAttention:
         )
 
     def cache(self, capacity: int, batch: Shape = ()) -> KVCache:
-        """An empty cache for a batch of some shape."""
+        """Make an empty cache for a batch of the shape ``batch``."""
         size = self.query.weight.shape[-1] // self.heads
         heads = self.key.weight.shape[-1] // size
         sizes = as_shape(batch, "MultiHeadAttention.cache")
@@ -250,21 +258,21 @@ class MultiHeadAttention:
         cache: KVCache | None = None,
         key: Key = UNSAID,
     ) -> Any:
-        """Let each position attend.
+        """Apply the layer.
 
         Parameters
         ----------
         x : array_like, shape (..., length, features)
         context : array_like, shape (..., keys, features), optional
-            What queries look at; by default ``x``.
+            The array from which keys and values are computed; by default ``x``.
         mask, bias, causal, window
             Options of ``attention``.
         cache : KVCache, optional
-            Positions before ``x``, which queries look at too. Then it is causal, and the result is
-            the pair of ``y`` and the next cache.
+            Keys and values of the positions before ``x``. With a cache the attention is causal, and
+            the result is the pair of ``y`` and the next cache.
         key : key or None
-            Says which weights are dropped; with None none is. Layers that drop weights need one of
-            the two.
+            Random key for dropout; None drops nothing. A layer with ``dropout`` above 0 needs one
+            of the two.
 
         Returns
         -------
@@ -304,18 +312,18 @@ class MultiHeadAttention:
     def train(
         self, x: ArrayLike, state: None = None, *, key: ArrayLike | None = None, **options: Any
     ) -> tuple[Any, None]:
-        """Let each position attend as in training, and return the state, which is None, too.
+        """Apply the layer as in training; return the result and the state, which is None.
 
         Raises
         ------
         ArgumentError
-            There is no key, and the layer drops weights.
+            The layer drops weights, and no key was passed.
         """
         known = training_key(key, self.dropout, "MultiHeadAttention")
         return self(x, key=known, **options), state
 
     def _heads(self, features: Tensor) -> Tensor:
-        """Give the heads an axis, before that of positions."""
+        """Move the heads to an axis of their own, before the axis of positions."""
         size = self.query.weight.shape[-1] // self.heads
         if features.ndim < 2:
             raise ShapeError(

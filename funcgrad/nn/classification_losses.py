@@ -1,7 +1,6 @@
-"""Losses of scores beside labels: of two classes element by element, and focal ones.
+"""Classification losses: binary cross-entropy, focal losses, and the hinge loss.
 
-Labels may be integers, truth values, or numbers between 0 and 1. The mean over the examples that
-count is ``.mean(where=mask)``.
+Labels may be integers, booleans, or probabilities. With a mask, average by ``.mean(where=mask)``.
 
 >>> sigmoid_binary_cross_entropy([0.0, np.inf, -1000.0], [1, 1, 0])
 Tensor([0.69314718, 0.        , 0.        ])
@@ -35,26 +34,31 @@ from funcgrad.nn.loss_parts import (
 from funcgrad.tensor.tensor import Tensor, wrap
 
 _FAR: Final = 800.0
-"""The logit beyond which a probability of double precision is 0 or 1."""
+"""The logit beyond which a probability in double precision is 0 or 1."""
 
 
 @answering
 def sigmoid_binary_cross_entropy(
     logits: ArrayLike, labels: ArrayLike, *, where: ArrayLike | None = None
 ) -> Tensor:
-    """Minus the logarithm of the probability that a sigmoid gives to the right one of two classes.
+    """Binary cross-entropy of logits: ``-log`` of the probability of the right class.
+
+    ``-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))``, without overflow
+    or cancellation. Use it for two classes, or for several labels that are independent of each
+    other.
 
     Parameters
     ----------
     logits : array_like
-        Real numbers, of which ``sigmoid`` is the probability of class 1. Infinite ones are certain:
-        they cost nothing if they are right, and infinity if not, with the slopes 0 and 1 or -1.
+        Real; ``sigmoid(logits)`` is the probability of class 1. An infinite logit is certain: its
+        loss is 0 if it is right, with the slope 0, and infinite if it is wrong, with the slope 1 or
+        -1.
     labels : array_like
-        1 or 0 (integers or truth values too), or probabilities of class 1, of the shape of
-        ``logits``. A probability of 0 costs nothing, and the derivative of that is 0.
+        1 or 0 (integers or booleans), or probabilities of class 1, of the shape of ``logits``. The
+        term of a probability of 0 is 0, and so is its derivative.
     where : array_like of bool, optional
-        Which elements count: it broadcasts to the shape of the result. Others are 0, with the
-        derivative 0, whatever their arguments are.
+        Which elements count; it broadcasts to the shape of the result. The loss and the derivative
+        of the others are 0, whatever their arguments are.
 
     Returns
     -------
@@ -64,13 +68,13 @@ def sigmoid_binary_cross_entropy(
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
     ArgumentError
         An integer label is neither 0 nor 1.
     ConditionError
-        It is a label of a program or a batch, which is checked as it runs.
+        The same, for labels inside ``jit`` or ``vmap``, which are checked when the program runs.
 
     Examples
     --------
@@ -85,7 +89,7 @@ def sigmoid_binary_cross_entropy(
 def _logits_and_shares(
     name: str, logits: ArrayLike, labels: ArrayLike, where: ArrayLike | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Logits and labels, 0 where they do not count, and the mask of what counts."""
+    """Return logits and labels, 0 where they do not count, and the mask."""
     scores, shares = scores_and_labels(name, ("logits", "labels"), logits, labels)
     counted = mask_of(name, where, scores.shape)
     scores, shares = masked(scores, counted), masked(shares, counted)
@@ -95,13 +99,13 @@ def _logits_and_shares(
 
 
 def _sides(scores: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-    """The logit of the likelier class, and the label's share of the other one."""
+    """Return the logit of the likelier class, and the label's share of the other class."""
     is_second = scores < 0
     return fnp.where(is_second, -scores, scores), fnp.where(is_second, shares, 1 - shares)
 
 
 def _binary(size: Tensor, unlikely: Tensor) -> Tensor:
-    """The cross-entropy; no share of an infinite cost costs nothing."""
+    """Return the cross-entropy; a share of 0 of an infinite cost is 0."""
     cost = fnp.where((unlikely == 0) & (size == np.inf), 0, size)
     return unlikely * cost + softplus(-size)
 
@@ -115,22 +119,23 @@ def sigmoid_focal_loss(
     gamma: ArrayLike = 2.0,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Binary cross-entropy times a power of the probability of the wrong class.
+    """Focal loss of logits: ``(1 - p)**gamma * -log(p)``, where ``p = P(right class)``.
 
-    So examples that are right already count little.
+    Examples that the model gets right already count little, so the many easy examples (background
+    in object detection) do not drown the few hard ones.
 
     Parameters
     ----------
     logits, labels : array_like
-        As of ``sigmoid_binary_cross_entropy``. Of a label between 0 and 1, the wrong class is each
-        of the two by a share.
+        As for ``sigmoid_binary_cross_entropy``. For a label between 0 and 1, each of the two
+        classes is the wrong one with its share.
     alpha : float or 0-d tensor, optional
-        From 0 to 1: the weight of class 1, while class 0 has the weight ``1 - alpha``. By default
-        both have the weight 1.
+        From 0 to 1: the weight of class 1; class 0 has the weight ``1 - alpha``. By default both
+        classes have the weight 1.
     gamma : float or 0-d tensor
-        The power, at least 0; with 0 it is the cross-entropy.
+        The exponent, at least 0; 0 gives the cross-entropy.
     where : array_like of bool, optional
-        Which elements count, as of ``sigmoid_binary_cross_entropy``.
+        Which elements count, as for ``sigmoid_binary_cross_entropy``.
 
     Returns
     -------
@@ -140,13 +145,13 @@ def sigmoid_focal_loss(
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, a number none, or the mask not of truth values.
+        An array is complex, an option is not a number, or the mask is not boolean.
     ArgumentError
-        A number is out of bounds, or an integer label neither 0 nor 1.
+        An option is out of bounds, or an integer label is neither 0 nor 1.
     ConditionError
-        It is a label of a program or a batch, which is checked as it runs.
+        The same, for labels inside ``jit`` or ``vmap``, which are checked when the program runs.
 
     Notes
     -----
@@ -168,17 +173,17 @@ def sigmoid_focal_loss(
 
 
 def _focal(scores: Tensor, shares: Tensor, power: Tensor) -> Tensor:
-    """The product, in regions, so that no infinite cost meets a slope of 0."""
+    """Compute the focal loss by regions, so that no infinite cost is multiplied by a slope of 0."""
     size, unlikely = _sides(scores, shares)
     is_right, is_far = unlikely <= fnp.exp(-size), size > _FAR
-    # The likelier class is right: the power of its small opposite is taken in logarithms.
+    # The likelier class is right: take the power of the other, small probability in logarithms.
     close = fnp.where(is_right & ~is_far, size, 0)
     limit = 0.98 * log(np.finfo(scores.dtype).max)
     growth = fnp.expm1(fnp.where(close > limit, limit, close))
     excess = fnp.log1p(fnp.where(is_right, unlikely, 0) * growth)
     factor = fnp.exp(power * (excess - softplus(close)))
     right = fnp.where(is_far, 0, factor * _binary(close, unlikely))
-    # It is not, or not altogether: the opposite is no small number, and constant far out.
+    # It is wrong, or partly wrong: the other probability is not small, and constant far out.
     apart = fnp.where(is_right | is_far, 0, size)
     wrong = sigmoid(-apart) + unlikely * fnp.tanh(apart / 2)
     other = fnp.power(wrong, power) * _binary(apart, unlikely)
@@ -196,21 +201,24 @@ def softmax_focal_loss(
     gamma: ArrayLike = 2.0,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Cross-entropy times a power of the probability of all wrong classes.
+    """Focal loss of softmax: ``(1 - p)**gamma * -log(p)``, where ``p = P(right class)``.
+
+    For imbalanced classes: examples that the model gets right already count little. With two
+    classes, or independent labels, use ``sigmoid_focal_loss``.
 
     Parameters
     ----------
     logits : array_like
-        Unnormalized logarithms of probabilities. Minus infinity masks a class.
+        Scores of the classes, the arguments of ``softmax``. Minus infinity masks a class.
     labels : array_like of int
-        The numbers of the right classes, of the shape of ``logits`` without the axis.
+        The index of the right class of each example: the shape of ``logits`` without the axis.
     axis : int
         The axis of the classes.
     gamma : float or 0-d tensor
-        The power, at least 0; with 0 it is the cross-entropy.
+        The exponent, at least 0; 0 gives the cross-entropy.
     where : array_like of bool, optional
-        Which examples count: it broadcasts to the shape of the result. Others are 0, with the
-        derivative 0, whatever their logits and labels are.
+        Which examples count; it broadcasts to the shape of the result. The loss and the derivative
+        of the others are 0, whatever their logits and labels are.
 
     Returns
     -------
@@ -222,17 +230,17 @@ def softmax_focal_loss(
     ShapeError
         The shapes do not fit.
     DtypeError
-        Logits are complex, labels no integers, or the mask not of truth values.
+        Logits are complex, labels are not integers, or the mask is not boolean.
     ArgumentError
-        A label names no class, or the power is negative.
+        A label is out of range, or the exponent is negative.
     ConditionError
-        It is a label of a program or a batch, which is checked as it runs.
+        The same, for labels inside ``jit`` or ``vmap``, which are checked when the program runs.
 
     Notes
     -----
     Lin, Goyal, Girshick, He, Dollar, "Focal loss for dense object detection", ICCV 2017. The right
-    class and all others are two classes, whose logit is the margin: the difference of the right
-    logit and the ``logsumexp`` of the others. All digits are right at any probability.
+    class and all others together count as two classes, whose logit is the margin: the right logit
+    minus the ``logsumexp`` of the others. All digits are right at any probability.
 
     Examples
     --------
@@ -260,7 +268,7 @@ _HINT: Final = " For a label that means that there is none, write where=labels >
 
 
 def _margin(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
-    """How much greater the logit of the right class is than that of all others together."""
+    """Return the right logit minus the ``logsumexp`` of the other logits."""
     relative = wrap(relative_logits(scores, (place,), "softmax_focal_loss"))
     positions = fnp.expand_dims(numbers, place)
     classes = fnp.arange(shape_of(relative)[place])
@@ -274,33 +282,35 @@ def _margin(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
 def hinge_loss(
     predictions: ArrayLike, targets: ArrayLike, *, where: ArrayLike | None = None
 ) -> Tensor:
-    """``max(0, 1 - targets * predictions)``, element by element: the loss of support vectors.
+    """Hinge loss, element-wise: ``max(0, 1 - targets * predictions)``.
+
+    The loss of support vector machines: predictions on the right side of the margin cost nothing.
 
     Parameters
     ----------
     predictions : array_like
-        Real numbers, whose sign names the class.
+        Real; the sign is the class.
     targets : array_like
         1 or -1 (integers too), of the shape of ``predictions``.
     where : array_like of bool, optional
-        Which elements count, as of ``sigmoid_binary_cross_entropy``.
+        Which elements count, as for ``sigmoid_binary_cross_entropy``.
 
     Returns
     -------
     Tensor
-        The loss of each element. Where it begins to be 0, its slope is 0: the subgradient of least
-        norm.
+        The loss of each element. At the kink, where the loss becomes 0, its slope is 0 (the
+        subgradient of least norm).
 
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
     ArgumentError
         An integer target is neither 1 nor -1.
     ConditionError
-        It is a target of a program or a batch, which is checked as it runs.
+        The same, for targets inside ``jit`` or ``vmap``, which are checked when the program runs.
 
     Examples
     --------

@@ -33,7 +33,8 @@ def conv(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """A convolution along one axis or several.
+    """Convolution over one or several axes, as neural networks define it (the kernel is not
+    flipped).
 
     ``y[n, o, p] = bias[o] + sum over c, w of x[n, c, stride * p + dilation * w] kernel[o, c, w]``
 
@@ -45,12 +46,12 @@ def conv(
         The window has as many axes as there are sizes.
     bias : array_like, shape (filters,), optional
     stride : int or sequence of int
-        The distance between neighbouring places of the window.
+        The step by which the window moves.
     padding : int, sequence of int, sequence of pairs, "valid" or "same"
-        The number of zeros before and behind each axis. "valid" means none; with "same" there are
-        as many places as the size divided by the stride, rounded up.
+        The number of zeros added before and behind each axis. "valid" adds none; "same" gives a
+        result whose size is the size of ``x`` divided by the stride, rounded up.
     dilation : int or sequence of int
-        The distance between neighbouring numbers in the window.
+        The distance between neighbouring elements of the window.
     groups : int
         The number of groups into which channels and filters are divided; a filter reads only the
         channels of its own group.
@@ -63,8 +64,7 @@ def conv(
     Raises
     ------
     ShapeError
-        The shapes do not fit each other, or the window is larger than the padded axes; the message
-        says which, and what was expected.
+        The shapes do not fit each other, or the window is larger than the padded axes.
     ArgumentError
         ``padding`` is an unknown word.
 
@@ -108,10 +108,13 @@ def conv_transpose(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The transpose of a convolution: each number of x is multiplied by the kernel and added.
+    """Transposed convolution: each element of ``x``, times the kernel, is added to the result.
 
-    With the same options it is the derivative of ``conv`` with respect to its x, so it maps arrays
-    of the result's shape to arrays of the argument's shape.
+    It enlarges images: with a stride of 2 the result is about twice as long as ``x`` (decoders,
+    generators).
+
+    With the same options it is the pullback of ``conv`` with respect to ``x``, so it maps the shape
+    of the result of ``conv`` to the shape of its argument.
 
     Parameters
     ----------
@@ -122,8 +125,8 @@ def conv_transpose(
         The options of the convolution that is transposed, see ``conv``; with "same" the result is
         as long as x times the stride.
     output_padding : int or sequence of int
-        The number of places that are added to the result: if the stride is not 1, ``conv`` maps
-        arguments of several lengths to results of one length.
+        How much longer the result shall be. If the stride is not 1, arguments of several lengths
+        have results of one length under ``conv``; this option chooses among them.
 
     Returns
     -------
@@ -133,7 +136,7 @@ def conv_transpose(
     Raises
     ------
     ShapeError
-        The shapes do not fit one another.
+        The shapes do not fit each other.
 
     Examples
     --------
@@ -181,7 +184,7 @@ def conv_transpose(
 
 
 def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value, bool]:
-    """Convert the operands to values, the first with a batch axis; also whether it had none."""
+    """Convert the operands; add a batch axis to the first, and say whether it had none."""
     value, weights = operand(x, name), operand(kernel, name)
     rank, window = len(shape_of(value)), shape_of(weights)
     if len(window) < 2 or rank not in (len(window), len(window) - 1):

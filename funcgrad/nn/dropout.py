@@ -23,7 +23,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 
 class _Unsaid(Enum):
-    """The default of a key that has to be written, also where it is None."""
+    """The default of a key that has to be passed, even if it is None."""
 
     UNSAID = "key or None"
 
@@ -37,7 +37,10 @@ Key: TypeAlias = ArrayLike | Literal[_Unsaid.UNSAID] | None
 
 @answering
 def dropout(x: ArrayLike, rate: float, key: Key = UNSAID) -> Tensor:
-    """Set elements to 0 with a probability, and divide the others by the probability to stay.
+    """Set random elements to 0 with the probability ``rate``; divide the others by ``1 - rate``.
+
+    A regularizer: in training the network cannot rely on any single element. The division keeps the
+    expected value, so a trained network needs no change.
 
     Parameters
     ----------
@@ -46,14 +49,14 @@ def dropout(x: ArrayLike, rate: float, key: Key = UNSAID) -> Tensor:
     rate : float
         The probability of 0, from 0 to 1.
     key : key or None
-        From ``fg.random``. With None nothing is dropped, as when a trained network is used. It has
-        to be written, unless the rate is 0: training without a key would go unnoticed.
+        A key of ``fg.random`` in training. None drops nothing, as when a trained network is used.
+        One of the two has to be passed unless the rate is 0, because training without dropout would
+        go unnoticed.
 
     Returns
     -------
     Tensor
-        Of the shape of ``x``. What is dropped is 0, and has the derivative 0, also
-        if it is infinite.
+        The shape of ``x``. Dropped elements are 0 and have the derivative 0, even infinite ones.
 
     Raises
     ------
@@ -84,12 +87,12 @@ def dropout(x: ArrayLike, rate: float, key: Key = UNSAID) -> Tensor:
 
 
 def said_key(key: Key, rate: float, operation: str, name: str = "key") -> ArrayLike | None:
-    """A key or None, which somebody has written where something may be dropped.
+    """Return a key or None, which must have been passed where the rate is not 0.
 
     Raises
     ------
     ArgumentError
-        Nobody has.
+        The key is missing.
     """
     if key is not UNSAID:
         return key
@@ -102,16 +105,16 @@ def said_key(key: Key, rate: float, operation: str, name: str = "key") -> ArrayL
 
 
 def training_key(key: ArrayLike | None, rate: float, layer: str) -> ArrayLike | None:
-    """Check that there is a key where a layer is trained that drops something.
+    """Check that the training of a layer that drops elements has a key.
 
     Raises
     ------
     ArgumentError
-        There is none.
+        The key is missing.
     """
     if key is None and rate:
         raise ArgumentError(
-            f"{layer}: training needs a key, which says what is dropped. Pass key=, from"
+            f"{layer}: training needs a key, to choose the dropped elements. Pass key=, from"
             " fg.random.fold_in(key, step), or call the layer with key=None to drop nothing."
         )
     return key

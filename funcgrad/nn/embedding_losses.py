@@ -1,8 +1,7 @@
-"""Losses of vectors: by the angles or the distances between them.
+"""Losses of embedding vectors: by the angles or the distances between them.
 
-Vectors lie along one axis, and each loss is one number for each vector. Lengths are exact at any
-scale, and need no small number for safety: at the zero vector, whose direction is unknown, a
-direction is 0 and has the derivative 0.
+Vectors lie along one axis, and each vector has one loss. Norms are exact at any scale, so no small
+epsilon is needed. The zero vector has the direction 0, with the derivative 0.
 
 >>> cosine_similarity([[3e200, 4e200], [0.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
 Tensor([0.6, 0. ])
@@ -43,31 +42,34 @@ def cosine_similarity(
     *,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The cosine of the angle between two vectors.
+    """Cosine of the angle between two vectors: ``x @ y / (norm(x) * norm(y))``.
+
+    A measure of similarity that ignores the lengths of the vectors: 1 for equal directions, 0 for
+    right angles, -1 for opposite directions.
 
     Parameters
     ----------
     predictions, targets : array_like
-        Real arrays of equal shapes. A zero vector is at right angles to all: its cosine is 0, and
-        so is the derivative of that in both vectors (the subgradient of least norm). A vector with
-        an infinity has no direction: the cosine and its derivatives are NaN.
+        Real arrays of equal shapes. The cosine with a zero vector is 0, and so is its derivative
+        with respect to both vectors (the subgradient of least norm). A vector with an infinity has
+        no direction: the cosine and its derivatives are NaN.
     axis : int
         The axis along which the vectors lie.
     where : array_like of bool, optional
-        Which vectors count: it broadcasts to the shape of the result. Others give 0, with the
-        derivative 0, whatever their numbers are.
+        Which vectors count; it broadcasts to the shape of the result. The result and the derivative
+        of the others are 0, whatever their elements are.
 
     Returns
     -------
     Tensor
-        From -1 to 1: the shape of ``predictions`` without the axis.
+        From -1 to 1, of the shape of ``predictions`` without the axis.
 
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
 
     Examples
     --------
@@ -85,24 +87,25 @@ def cosine_distance(
     *,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """1 minus the cosine of the angle between two vectors.
+    """Cosine distance: 1 minus ``cosine_similarity``.
 
     Parameters
     ----------
     predictions, targets, axis, where
-        As of ``cosine_similarity``. The distance of a zero vector is 1.
+        As for ``cosine_similarity``. The distance to a zero vector is 1.
 
     Returns
     -------
     Tensor
-        From 0, for equal directions, to 2: the shape of ``predictions`` without the axis.
+        From 0 (equal directions) to 2 (opposite directions), of the shape of ``predictions``
+        without the axis.
 
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
 
     Examples
     --------
@@ -120,7 +123,7 @@ def _cosine(
     where: ArrayLike | None,
     minuend: int,
 ) -> Tensor:
-    """The cosine, or 1 minus it."""
+    """Return the cosine, or 1 minus the cosine."""
     first, second = pair_of(operation, ("predictions", "targets"), predictions, targets)
     place = normalize_axis(axis, first.ndim, operation)
     counted = mask_of(operation, where, first.shape[:place] + first.shape[place + 1 :])
@@ -131,7 +134,7 @@ def _cosine(
 
 
 def _direction(x: Tensor, axis: int) -> Tensor:
-    """Vectors of length 1, or 0 where they are 0."""
+    """Divide vectors by their norms; zero vectors stay 0."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     return wrap(directed(np.ones(shape, x.dtype), x, axis=(axis,)))
 
@@ -147,9 +150,10 @@ def triplet_margin_loss(
     margin: ArrayLike = 1.0,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """How much closer a positive example should be to an anchor than a negative one is.
+    """Triplet loss: the positive should be closer to the anchor than the negative, by a margin.
 
-    ``max(0, distance to the positive - distance to the negative + margin)``.
+    ``max(0, norm(anchor - positive) - norm(anchor - negative) + margin)``. It trains embeddings
+    (faces, products) in which examples of one class are neighbours.
 
     Parameters
     ----------
@@ -163,28 +167,29 @@ def triplet_margin_loss(
     margin : float or 0-d tensor
         At least 0.
     where : array_like of bool, optional
-        Which triplets count: it broadcasts to the shape of the result. Others are 0, with the
-        derivative 0, whatever their numbers are.
+        Which triplets count; it broadcasts to the shape of the result. The loss and the derivative
+        of the others are 0, whatever their elements are.
 
     Returns
     -------
     Tensor
-        The shape of ``anchors`` without the axis. Where it begins to be 0, its slope is 0.
+        The shape of ``anchors`` without the axis. At the kink, where the loss becomes 0, its slope
+        is 0.
 
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
     ArgumentError
-        The margin is negative, or the norm has no such order.
+        The margin is negative, or the order of the norm is unknown.
 
     Notes
     -----
     Balntas, Riba, Ponsa, Mikolajczyk, "Learning local feature descriptors with triplets and shallow
-    convolutional neural networks", BMVC 2016. No small number is added to distances, as it is in
-    other libraries.
+    convolutional neural networks", BMVC 2016. Other libraries add a small epsilon to the distances;
+    this function does not.
 
     Examples
     --------
@@ -212,42 +217,44 @@ def ntxent(
     *,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The contrastive loss NT-Xent: how well embeddings of one label are told from all others.
+    """NT-Xent, a contrastive loss: embeddings with equal labels should point the same way.
 
-    Of two embeddings with one label, it is the cross-entropy of the second one among itself and the
-    embeddings with other labels, by cosines over a temperature.
+    For two embeddings i and j with one label it is ``-log(e_ij / (e_ij + sum over k of e_ik))``,
+    where ``e_ij = exp(cosine(i, j) / temperature)`` and k runs over the embeddings with other
+    labels. It trains representations without classes: two augmented views of one image get one
+    label (SimCLR).
 
     Parameters
     ----------
     embeddings : array_like, shape (..., examples, features)
-        Real numbers. A zero vector is at right angles to all.
+        Real. The cosine with a zero vector is 0.
     labels : array_like of int, shape (..., examples)
-        Equal labels mean that examples belong together; any integers.
+        Any integers; examples with equal labels belong together.
     temperature : float or 0-d tensor
         Positive.
     where : array_like of bool, optional
-        Which examples count: it broadcasts to ``(..., examples)``. Others are compared with none,
-        and give 0, with the derivative 0.
+        Which examples count; it broadcasts to ``(..., examples)``. The others are not compared, and
+        their loss and derivative are 0.
 
     Returns
     -------
     Tensor, shape (..., examples)
-        For each example, the mean over those that belong to it; 0 if there are none.
+        For each example, the mean over the other examples of its label; 0 if it has none.
 
     Raises
     ------
     ShapeError
         The shapes do not fit.
     DtypeError
-        Embeddings are complex, labels no integers, or the mask not of truth values.
+        Embeddings are complex, labels are not integers, or the mask is not boolean.
     ArgumentError
         The temperature is not positive.
 
     Notes
     -----
     Chen, Kornblith, Norouzi, Hinton, "A simple framework for contrastive learning of visual
-    representations", ICML 2020. The mean of the results is optax's number, where each example
-    belongs to equally many others.
+    representations", ICML 2020. The mean of the results is the value of ``optax.losses.ntxent`` if
+    all labels are equally frequent.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Convolutions as layers, with their kernel and bias; channels come before the sizes.
+"""Convolution layers, with their kernel and bias; channels come before the sizes.
 
 >>> import funcgrad as fg
 >>> layer = Conv.init(fg.random.key(0), 3, 8, (5, 5), padding="same")
@@ -29,18 +29,21 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 @pytree
 class Conv:
-    """A convolution; see ``conv``.
+    """Convolution over one or several axes; see ``conv``.
+
+    The layer of image and signal networks: each filter looks at a small window, at every place with
+    the same weights. The number of axes follows from the window.
 
     Parameters
     ----------
     kernel : Tensor, shape (filters, channels / groups, *window)
-        As the weight of ``torch.nn.Conv2d``.
+        The layout of ``torch.nn.Conv2d.weight``.
     bias : Tensor, shape (filters,), optional
     stride, padding, dilation, groups
         Static options of ``conv``: integers, tuples or words.
     padding_mode : {"zeros", "reflect", "replicate", "circular"}
-        Static: what the padding consists of. It reflects the array at its edge elements, repeats
-        these, or goes on with the other end.
+        Static: the values of the padding. They are 0, the array reflected at its edge elements, the
+        edge elements repeated, or the elements of the opposite end.
 
     Examples
     --------
@@ -82,7 +85,7 @@ class Conv:
         groups: int = 1,
         padding_mode: str = "zeros",
     ) -> Conv:
-        """Draw a kernel; the bias is 0. Other options are the static fields."""
+        """Draw a kernel and start with a bias of 0. The other options are the static fields."""
         _share("filters", filters, groups)
         inputs = _share("channels", channels, groups)
         kernel = _kernel(initializer, key, window, inputs, filters, dtype)
@@ -115,12 +118,12 @@ class Conv:
 
 @pytree
 class ConvTranspose:
-    """The transpose of a convolution; see ``conv_transpose``.
+    """Transposed convolution, which enlarges its input; see ``conv_transpose``.
 
     Parameters
     ----------
     kernel : Tensor, shape (channels, filters / groups, *window)
-        As the weight of ``torch.nn.ConvTranspose2d``.
+        The layout of ``torch.nn.ConvTranspose2d.weight``.
     bias : Tensor, shape (filters,), optional
     stride, padding, output_padding, dilation, groups
         Static options of ``conv_transpose``: integers, tuples or words.
@@ -164,7 +167,7 @@ class ConvTranspose:
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
     ) -> ConvTranspose:
-        """Draw a kernel; the bias is 0. Other options are the static fields."""
+        """Draw a kernel and start with a bias of 0. The other options are the static fields."""
         _share("channels", channels, groups)
         outputs = _share("filters", filters, groups)
         kernel = _kernel(initializer, key, window, channels, outputs, dtype)
@@ -189,11 +192,11 @@ class ConvTranspose:
 _MODES = MappingProxyType(
     {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 )
-"""NumPy's names of PyTorch's modes of padding."""
+"""``fnp.pad``'s mode for each padding mode of PyTorch."""
 
 
 def _check_options(layer: Conv | ConvTranspose, **least: int) -> None:
-    """Check static integers, and that there are as many biases as filters."""
+    """Check the static integers, and that there is one bias for each filter."""
     name = type(layer).__name__
     integer(layer.groups, name, "groups")
     for option, smallest in least.items():
@@ -219,7 +222,7 @@ def _check_options(layer: Conv | ConvTranspose, **least: int) -> None:
 
 
 def _share(name: str, count: int, groups: int) -> int:
-    """How many channels or filters there are in a group."""
+    """Return the number of channels or filters in a group."""
     number, parts = natural(count, "Conv.init", name), integer(groups, "Conv.init", "groups")
     if parts < 1 or number % parts:
         raise ShapeError(f"Conv.init: {number} {name} cannot be divided into {parts} groups.")
@@ -234,7 +237,7 @@ def _kernel(
     outputs: int,
     dtype: DTypeLike,
 ) -> Tensor:
-    """Draw a kernel with inputs and outputs last, as initializers count them, then first."""
+    """Draw a kernel with inputs and outputs last, as initializers expect, and move them first."""
     if is_integer(window):
         raise ShapeError(
             f"Conv.init: the window has a size for each axis, as (3, 3), got {window}."

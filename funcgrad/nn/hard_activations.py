@@ -1,4 +1,4 @@
-"""Activations of straight pieces, which saturate exactly: cheap stand-ins for smooth functions.
+"""Piecewise linear activations: cheap replacements of smooth ones, which saturate exactly.
 
 Where two pieces meet the slope is the smaller one in magnitude. Arguments are real arrays; integers
 become float64, and NaN stays.
@@ -18,7 +18,10 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def relu6(x: ArrayLike) -> Tensor:
-    """``min(max(x, 0), 6)``, with the derivative 0 at 0 and at 6.
+    """``relu`` capped at 6: ``min(max(x, 0), 6)``.
+
+    Common in networks for low precision, which need bounded activations. The derivative at 0 and at
+    6 is 0.
 
     Parameters
     ----------
@@ -37,7 +40,9 @@ def relu6(x: ArrayLike) -> Tensor:
 
 
 def hard_tanh(x: ArrayLike) -> Tensor:
-    """``min(max(x, -1), 1)``, with the derivative 0 at -1 and at 1.
+    """Clip to [-1, 1]: ``min(max(x, -1), 1)``, a piecewise linear ``tanh``.
+
+    The derivative at -1 and at 1 is 0.
 
     Parameters
     ----------
@@ -56,7 +61,7 @@ def hard_tanh(x: ArrayLike) -> Tensor:
 
 
 def hard_sigmoid(x: ArrayLike) -> Tensor:
-    """``relu6(x + 3) / 6``: a line from 0 at -3 to 1 at 3.
+    """Piecewise linear sigmoid: ``relu6(x + 3) / 6``, a line from 0 at -3 to 1 at 3.
 
     Parameters
     ----------
@@ -81,7 +86,7 @@ def hard_sigmoid(x: ArrayLike) -> Tensor:
 
 
 def hard_silu(x: ArrayLike) -> Tensor:
-    """``x * hard_sigmoid(x)``, also called hard swish: 0 below -3, and ``x`` above 3.
+    """Hard swish: ``x * hard_sigmoid(x)``, which is 0 below -3, and ``x`` above 3.
 
     At -3 the derivative is 0, at 3 it is 1.
 
@@ -103,7 +108,7 @@ def hard_silu(x: ArrayLike) -> Tensor:
     Tensor([0.   , 1.125, 5.   ])
     """
     value = wrap(real_value(x, "hard_silu"))
-    inner = fnp.where(fnp.abs(value) >= 3, 0, value)  # the square of large numbers overflows
+    inner = fnp.where(fnp.abs(value) >= 3, 0, value)  # the square of a large value overflows
     return fnp.where(value <= -3, 0, fnp.where(value >= 3, value, inner * (inner + 3) / 6))
 
 

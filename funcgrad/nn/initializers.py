@@ -1,7 +1,7 @@
-"""Initial parameters: functions of a key and a shape.
+"""Initializers: functions of a key and a shape that draw the first parameters.
 
-A kernel has the shape ``(..., inputs, outputs)``, as ``x @ kernel`` needs it. Axes before the last
-two are a receptive field, such as the window of a convolution, whose size multiplies both.
+A kernel has the shape ``(..., inputs, outputs)``, as in ``x @ kernel``. Axes before the last two
+are a receptive field, such as the window of a convolution; its size multiplies both.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> kernel = glorot_uniform(tensor([0, 0], dtype="uint64"), (64, 10))
@@ -31,12 +31,15 @@ from funcgrad.random.philox import as_dtype, as_shape, standard_normal, standard
 from funcgrad.scipy import special
 from funcgrad.tensor.tensor import Tensor
 
-# The deviation of a standard normal number between -2 and 2.
+# The standard deviation of a standard normal variable restricted to [-2, 2].
 _CUT_DEVIATION: Final = 0.8796256610342398
 
 
 def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Uniform numbers of variance ``2 / (inputs + outputs)``, for tanh and the like.
+    """Draw uniform values with the variance ``2 / (inputs + outputs)`` (Glorot, Xavier).
+
+    For layers before ``tanh`` or ``sigmoid``: activations and gradients keep their size from layer
+    to layer. Before ``relu`` use ``he_uniform``.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
     Raises
     ------
     ShapeError
-        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
+        There are fewer than two axes, so inputs and outputs cannot be counted.
 
     Notes
     -----
@@ -71,7 +74,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
 
 
 def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Normal numbers of variance ``2 / (inputs + outputs)``; see ``glorot_uniform``.
+    """Draw normal values with the variance ``2 / (inputs + outputs)``; see ``glorot_uniform``.
 
     Examples
     --------
@@ -83,7 +86,7 @@ def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
 
 
 def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Uniform numbers of variance ``2 / inputs``; see ``he_normal``.
+    """Draw uniform values with the variance ``2 / inputs``; see ``he_normal``.
 
     Examples
     --------
@@ -95,7 +98,10 @@ def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) 
 
 
 def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Normal numbers of variance ``2 / inputs``, for relu and the like.
+    """Draw normal values with the variance ``2 / inputs`` (He, Kaiming).
+
+    For layers before ``relu``, which halves the mean square of its input: activations keep their
+    size from layer to layer.
 
     Parameters
     ----------
@@ -121,7 +127,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
 
 
 def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Uniform numbers of variance ``1 / inputs``; see ``lecun_normal``.
+    """Draw uniform values with the variance ``1 / inputs``; see ``lecun_normal``.
 
     Examples
     --------
@@ -133,7 +139,9 @@ def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
 
 
 def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Normal numbers of variance ``1 / inputs``, for linear layers and ``selu``.
+    """Draw normal values with the variance ``1 / inputs`` (LeCun).
+
+    For layers without an activation, and before ``selu``.
 
     Parameters
     ----------
@@ -168,9 +176,10 @@ def variance_scaling(
     mode: str = "fan_in",
     distribution: str = "truncated_normal",
 ) -> Tensor:
-    """Numbers of variance ``scale / n``, where ``n`` follows from the shape.
+    """Draw values with the variance ``scale / n``, where ``n`` counts inputs or outputs.
 
-    The others are cases of it; ``functools.partial`` makes an initializer of any.
+    The Glorot, He and LeCun initializers are special cases. ``functools.partial`` makes an
+    initializer of it.
 
     Parameters
     ----------
@@ -183,9 +192,10 @@ def variance_scaling(
     scale : float
         At least 0.
     mode : {"fan_in", "fan_out", "fan_avg"}
-        Whether ``n`` is the number of inputs, of outputs, or the mean of both.
+        ``n`` is the number of inputs, the number of outputs, or the mean of both.
     distribution : {"truncated_normal", "normal", "uniform"}
-        The first is cut off at two deviations, and has the variance all the same.
+        "truncated_normal" has no values beyond two standard deviations; its variance is ``scale /
+        n``, too.
 
     Returns
     -------
@@ -194,9 +204,9 @@ def variance_scaling(
     Raises
     ------
     ArgumentError
-        A word is unknown, or the scale negative.
+        The mode or distribution is unknown, or the scale is negative.
     ShapeError
-        There are fewer than two axes, so the numbers of inputs and outputs are unknown.
+        There are fewer than two axes, so inputs and outputs cannot be counted.
 
     Examples
     --------
@@ -217,7 +227,7 @@ def variance_scaling(
 def truncated_normal(
     key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64, *, stddev: float = 1.0
 ) -> Tensor:
-    """Normal numbers without those beyond two standard deviations.
+    """Draw normal values within two standard deviations.
 
     Parameters
     ----------
@@ -228,7 +238,7 @@ def truncated_normal(
     dtype : dtype
         A real floating-point dtype.
     stddev : float
-        The deviation before the tails are cut off; that of the numbers is 0.88 times as large.
+        The standard deviation before the tails are cut off; afterwards it is 0.88 times as large.
 
     Returns
     -------
@@ -250,7 +260,10 @@ def truncated_normal(
 def orthogonal(
     key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64, *, scale: float = 1.0
 ) -> Tensor:
-    """A matrix with orthonormal columns, or rows where these are fewer, uniformly distributed.
+    """Draw a random matrix with orthonormal columns, or orthonormal rows if there are fewer rows.
+
+    It keeps the norm of vectors, so recurrent networks and deep linear ones neither explode nor
+    vanish. The matrix is uniformly distributed (Haar measure).
 
     Parameters
     ----------
@@ -261,7 +274,7 @@ def orthogonal(
     dtype : dtype
         A floating-point dtype, real or complex.
     scale : float
-        A factor of the matrix.
+        Factor of the matrix.
 
     Returns
     -------
@@ -300,7 +313,7 @@ def orthogonal(
 
 @answering
 def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Zeros, for biases. The key is ignored; it is there for the common signature.
+    """Return zeros, for biases. The key is ignored; all initializers have one signature.
 
     Examples
     --------
@@ -312,7 +325,7 @@ def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64
 
 @answering
 def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Ones, for scales. The key is ignored; it is there for the common signature.
+    """Return ones, for scales. The key is ignored; all initializers have one signature.
 
     Examples
     --------
@@ -329,7 +342,7 @@ _MODES: Final[Mapping[str, Callable[[int, int], float]]] = MappingProxyType(
         "fan_avg": lambda inputs, outputs: (inputs + outputs) / 2,
     }
 )
-"""The number that a variance is divided by, from the numbers of inputs and outputs."""
+"""The divisor of the variance, from the counts of inputs and outputs."""
 
 
 def _scaled(
@@ -341,7 +354,7 @@ def _scaled(
     shape: ShapeLike,
     dtype: DTypeLike,
 ) -> Tensor:
-    """Draw numbers of variance ``scale / n``, where the mode says what n is."""
+    """Draw values with the variance ``scale / n``, where ``n`` follows from the mode."""
     sizes = as_shape(shape, initializer)
     fan = _MODES[mode](*_fans(sizes, initializer))
     if not scale:
@@ -364,7 +377,7 @@ def _uniform(
 ) -> Tensor:
     """Draw from the uniform distribution of mean 0 and variance ``1 / precision``."""
     wanted = as_dtype(dtype, "f", initializer, key)
-    bound = math.sqrt(3 / precision) if precision else 0.0  # without elements nothing matters
+    bound = math.sqrt(3 / precision) if precision else 0.0  # of an empty array
     return standard_uniform(key, shape, wanted, initializer) * (2 * bound) - bound
 
 
@@ -384,7 +397,7 @@ def _truncated(
 
 
 def _cut_normal(key: ArrayLike, shape: Shape, dtype: DTypeLike, initializer: str) -> Tensor:
-    """Draw standard normal numbers between -2 and 2, by the quantile of uniform ones."""
+    """Draw standard normal values within [-2, 2], as quantiles of uniform values."""
     wanted = as_dtype(dtype, "f", initializer, key)
     tail = special.ndtr(-2.0)
     uniform = standard_uniform(key, shape, np.dtype(np.float64), initializer)

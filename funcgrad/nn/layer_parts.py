@@ -1,4 +1,4 @@
-"""Layers have in common: leaves that are arrays, keys for each, and being called with what fits.
+"""Parts that layers share: checked array leaves, a key for each layer, uniform calls.
 
 >>> import numpy as np
 >>> split_key(np.zeros(2, np.uint64), 3, "sample").shape
@@ -28,9 +28,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def check_leaves(layer: object, *counts: str, **axes: str) -> None:
-    """Check that a new layer consists of floating-point arrays, and make tensors of its arrays.
+    """Check that the leaves of a new layer are floating-point arrays, and make them tensors.
 
-    Static fields have to be hashable: 0-d arrays become numbers, and lists tuples.
+    Static fields have to be hashable: 0-d arrays become Python numbers, and lists become tuples.
 
     Parameters
     ----------
@@ -38,16 +38,16 @@ def check_leaves(layer: object, *counts: str, **axes: str) -> None:
     *counts : str
         The fields that hold integers.
     **axes : str
-        By the names of fields, names of the last axes of their arrays: axes of one name have one
-        size. ``"4*units"`` is an axis four times as long as that of ``"units"``.
+        For each field the names of the last axes of its array. Axes of one name have one size;
+        ``"4*units"`` is four times as long as ``"units"``.
 
     Raises
     ------
     LeafError
         A field that is not static holds a function, a size, or an array of integers; or a static
-        one holds an array.
+        field holds an array.
     ShapeError
-        An axis is missing, or has another size than in a field before.
+        An axis is missing, or its size differs from the size in an earlier field.
     """
     kind, sizes = type(layer).__name__, dict[str, int]()
     for field in fields(cast(Any, layer)):
@@ -98,7 +98,7 @@ def _check_leaf(leaf: object, layer: object, name: str, kinds: str) -> None:
 
 
 def _check_axes(shape: Shape, names: list[str], sizes: dict[str, int], field: str) -> None:
-    """Check the last sizes of a shape, and remember new ones by their names."""
+    """Check the last sizes of a shape, and remember the sizes of new names."""
     known = " and ".join([f"{name} is {size}" for name, size in sorted(sizes.items())])
     matches = len(shape) >= len(names)
     for size, name in zip(reversed(shape), reversed(names), strict=False):
@@ -113,12 +113,12 @@ def _check_axes(shape: Shape, names: list[str], sizes: dict[str, int], field: st
 
 
 def features_of(x: ArrayLike, features: int, layer: str, argument: str = "arrays") -> Tensor:
-    """Convert an input to a tensor, after a check of its last axis.
+    """Convert an input to a tensor, and check its last axis.
 
     Raises
     ------
     ShapeError
-        It has another size, or there is none.
+        The last axis has another size, or the input has no axis.
     """
     value = wrap(operand(x, layer))
     if value.shape[-1:] != (features,):
@@ -134,7 +134,7 @@ def function_option(x: Function, operation: str, argument: str) -> Function:
     Raises
     ------
     FunctionError
-        It is something else.
+        The option is not a function.
     """
     if not callable(x):
         raise FunctionError(f"{operation}: {argument} has to be a function, got {x!r}.")
@@ -148,14 +148,14 @@ def drawn(
     dtype: DTypeLike,
     operation: str,
 ) -> Tensor:
-    """Draw an array by an initializer, which may be the user's.
+    """Draw an array with an initializer, which may be a user's function.
 
     Raises
     ------
     FunctionError
-        The initializer is no function.
+        The initializer is not a function.
     ShapeError
-        It made an array of another shape.
+        The initializer made an array of another shape.
     """
     function_option(initializer, operation, "initializer")
     array = wrap(operand(initializer(key, shape, dtype), f"{operation}: the initializer's result"))
@@ -168,7 +168,7 @@ def drawn(
 
 
 def split_key(key: ArrayLike, count: int, operation: str) -> Tensor:
-    """Make several keys, those of ``fg.random.split``."""
+    """Make several keys, as ``fg.random.split`` does."""
     return random_words(key, (count, 2), operation, SPLIT)
 
 
@@ -180,10 +180,10 @@ def called(
     position: int,
     training: bool,
 ) -> tuple[Any, Any]:
-    """Call a layer with its state, and the key of its position if it takes one and one is said.
+    """Call a layer with its state, and with the key of its position if it takes a key.
 
-    In training a layer with a method ``train`` is trained; others have no state that changes. Notes
-    of errors say in which layer.
+    In training, layers with a method ``train`` are called by it. Errors get a note that names the
+    layer.
     """
     train = getattr(layer, "train", None)
     if state is not None and not (training and train) and not hasattr(layer, "init_state"):
@@ -206,6 +206,6 @@ def called(
 
 
 def first_state(layer: Any) -> Any:
-    """The state of a layer before training; None for a layer without one."""
+    """Return the state of a layer before training; None for a layer without a state."""
     make = getattr(layer, "init_state", None)
     return None if make is None else make()

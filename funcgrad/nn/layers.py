@@ -1,4 +1,4 @@
-"""Layers: frozen dataclasses that are pytrees of arrays, and functions of their input.
+"""Layers: frozen dataclasses that are pytrees of arrays and can be called.
 
 >>> import funcgrad as fg
 >>> model = Sequential(Linear.init(fg.random.key(0), 3, 4), abs, Dropout(0.5))
@@ -12,7 +12,7 @@ Traceback (most recent call last):
     ...
 funcgrad.errors.ArgumentError: Dropout: key= is missing. Pass key=key in training, from ...
 
-All axes of an input before the last are batches. Constructors take arrays; ``init`` draws them.
+All axes of an input but the last are batch axes. Constructors take arrays; ``init`` draws them.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ Initializer = Callable[..., Tensor]
 
 @pytree
 class Linear:
-    """``x @ weight + bias``.
+    """Linear (dense, fully connected) layer: ``x @ weight + bias``.
+
+    Every output depends on every input.
 
     Parameters
     ----------
     weight : Tensor, shape (inputs, outputs)
-        The transpose of ``torch.nn.Linear.weight``.
+        The transpose of ``torch.nn.Linear.weight``; see ``from_torch``.
     bias : Tensor, shape (outputs,), optional
 
     Examples
@@ -84,7 +86,7 @@ class Linear:
         initializer: Initializer = lecun_normal,
         dtype: DTypeLike = np.float64,
     ) -> Linear:
-        """Draw the weight by an initializer; the bias is 0."""
+        """Draw the weight with an initializer, and start with a bias of 0."""
         sizes = natural(inputs, "Linear.init", "inputs"), natural(outputs, "Linear.init", "outputs")
         offsets = zeros(None, sizes[1], dtype) if bias else None
         return cls(drawn(initializer, key, sizes, dtype, "Linear.init"), offsets)
@@ -97,12 +99,14 @@ class Linear:
 
 @pytree
 class Embedding:
-    """A row of a table for each integer.
+    """Embedding: look up the row of a table for each integer.
+
+    It turns categories, such as the tokens of a text, into vectors that are learned.
 
     Parameters
     ----------
     table : Tensor, shape (count, features)
-        As ``torch.nn.Embedding.weight``.
+        The layout of ``torch.nn.Embedding.weight``.
 
     Examples
     --------
@@ -131,21 +135,21 @@ class Embedding:
         initializer: Initializer | None = None,
         dtype: DTypeLike = np.float64,
     ) -> Embedding:
-        """Draw rows, by default of the mean square length 1."""
+        """Draw the rows; by default their mean squared norm is 1."""
         name = "Embedding.init"
         sizes = natural(count, name, "count"), natural(features, name, "features")
         draw = _unit_rows if initializer is None else initializer
         return cls(drawn(draw, key, sizes, dtype, name))
 
     def __call__(self, indices: ArrayLike) -> Tensor:
-        """Look up an array of integers; the result has an axis of features behind its axes."""
+        """Look up an array of integers; the result has one more axis, the features."""
         places = operand(indices, "Embedding")
         if dtype_of(places).kind not in "iu":
             raise DtypeError(f"Embedding: indices have to be integers, got {dtype_of(places)}.")
         return self.table[wrap(places)]
 
     def attend(self, x: ArrayLike) -> Tensor:
-        """Multiply ``x``, shape ``(..., features)``, by all rows: logits by tied weights."""
+        """Return ``x @ table.T``: the logits of a language model with tied weights."""
         return features_of(x, self.table.shape[-1], "Embedding.attend") @ self.table.mT
 
 
@@ -155,9 +159,9 @@ def _unit_rows(key: ArrayLike, shape: Shape, dtype: DTypeLike) -> Tensor:
 
 @pytree
 class Dropout:
-    """Set elements to 0 with a probability; see ``dropout``.
+    """Set random elements to 0 in training; see ``dropout``.
 
-    With ``key=None`` it is the identity, as when a trained network is used; ``train`` needs a key.
+    ``layer(x, key=None)`` is the identity, for a trained network; ``train`` needs a key.
 
     Parameters
     ----------
@@ -177,31 +181,31 @@ class Dropout:
         checked_rate(self.rate, "Dropout")
 
     def __call__(self, x: ArrayLike, *, key: Key = UNSAID) -> Tensor:
-        """Drop elements by a key, or none with None.
+        """Drop elements with a key; drop nothing with ``key=None``.
 
         Raises
         ------
         ArgumentError
-            Neither is written, and the rate is not 0.
+            ``key=`` is missing, and the rate is not 0.
         """
         return dropout(x, self.rate, said_key(key, self.rate, "Dropout"))
 
     def train(
         self, x: ArrayLike, state: None = None, *, key: ArrayLike | None = None
     ) -> tuple[Tensor, None]:
-        """Drop elements, and return them with the state, which is None.
+        """Drop elements as in training; return the result and the state, which is None.
 
         Raises
         ------
         ArgumentError
-            There is no key.
+            The key is missing.
         """
         return dropout(x, self.rate, training_key(key, self.rate, "Dropout")), state
 
 
 @pytree
 class Activation:
-    """A function without parameters as a layer; ``Sequential`` makes one of any function.
+    """A function without parameters as a layer; ``Sequential`` wraps functions in it.
 
     Examples
     --------
@@ -220,7 +224,7 @@ class Activation:
 
 
 def _as_layer(layer: Any, owner: str) -> Any:
-    """A layer, or a plain function as a layer, so that it is no leaf."""
+    """Return a layer; a plain function becomes an ``Activation``, so that it is not a leaf."""
     if not callable(layer):
         several = " Write Sequential(*layers)." if isinstance(layer, (list, tuple)) else ""
         raise FunctionError(f"{owner}: a layer is a function of x, got {layer!r:.200}.{several}")
@@ -229,7 +233,7 @@ def _as_layer(layer: Any, owner: str) -> Any:
 
 @pytree(init=False)
 class Sequential:
-    """Layers one after the other.
+    """Layers one after the other: each gets the result of the layer before.
 
     Parameters
     ----------
@@ -238,10 +242,9 @@ class Sequential:
 
     Notes
     -----
-    A key is folded with the position of each layer that takes one (``fg.random.fold_in``). The
-    state is a tuple with the state of each layer: ``model.init_state()`` makes the first, and
-    ``model.train`` returns the next one. ``len(model)``, ``model[0]``, ``model[:2]`` and iteration
-    are about the layers.
+    The layer at position i gets the key ``fg.random.fold_in(key, i)``. The state is a tuple with
+    the state of each layer: ``model.init_state()`` makes the first state, and ``model.train``
+    returns the next. ``len(model)``, ``model[0]``, ``model[:2]`` and iteration work on the layers.
 
     Examples
     --------
@@ -270,23 +273,23 @@ class Sequential:
     @overload
     def __getitem__(self, position: slice) -> Sequential: ...
     def __getitem__(self, position: SupportsIndex | slice) -> Any:
-        """A layer, or a Sequential of several."""
+        """Return a layer, or a Sequential for a slice."""
         if isinstance(position, slice):
             return Sequential(*self.layers[position])
         return self.layers[position]
 
     def init_state(self) -> tuple[Any, ...]:
-        """The states of all layers before training."""
+        """Return the states of all layers before training."""
         return tuple([first_state(layer) for layer in self.layers])
 
     def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
-        """Apply the layers, with the states that training led to."""
+        """Apply the layers, with their states after training."""
         return self._through(x, state, key, training=False)[0]
 
     def train(
         self, x: Any, state: Any = None, *, key: ArrayLike | None = None
     ) -> tuple[Any, tuple[Any, ...]]:
-        """Apply the layers as in training, and return the result and the next state."""
+        """Apply the layers as in training; return the result and the next state."""
         return self._through(x, state, key, training=True)
 
     def _through(self, x: Any, state: Any, key: Key, training: bool) -> tuple[Any, tuple[Any, ...]]:
@@ -306,12 +309,14 @@ class Sequential:
 
 @pytree
 class Residual:
-    """``x + layer(x)``.
+    """Residual (skip) connection: ``x + layer(x)``.
+
+    The gradient passes unchanged beside the layer, so that deep networks can be trained.
 
     Parameters
     ----------
     layer : callable
-        A layer, or a function, whose results have the shape of its arguments.
+        A layer or function whose result has the shape of its argument.
 
     Examples
     --------
@@ -327,21 +332,21 @@ class Residual:
         check_leaves(self)
 
     def init_state(self) -> Any:
-        """The state of the layer before training."""
+        """Return the state of the layer before training."""
         return first_state(self.layer)
 
     def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
-        """Apply the layer, and add its input.
+        """Apply the layer, and add the input.
 
         Raises
         ------
         ShapeError
-            The result has another shape than the input.
+            The shapes of the result and the input differ.
         """
         return self._sum(x, called(self.layer, x, state, key, 0, training=False)[0])
 
     def train(self, x: Any, state: Any = None, *, key: ArrayLike | None = None) -> tuple[Any, Any]:
-        """Apply the layer as in training, and return the result and the next state."""
+        """Apply the layer as in training; return the result and the next state."""
         y, after = called(self.layer, x, state, key, 0, training=True)
         return self._sum(x, y), after
 
@@ -357,7 +362,10 @@ class Residual:
 
 @pytree
 class MLP:
-    """Linear layers with an activation between them.
+    """Multi-layer perceptron: linear layers with an activation between them.
+
+    The plain network for tables and vectors of features. ``MLP.init(key, (2, 16, 1))`` has 2
+    inputs, 16 hidden units and 1 output.
 
     Parameters
     ----------
@@ -378,7 +386,7 @@ class MLP:
     def __post_init__(self) -> None:
         chain = tuple([_as_layer(layer, "MLP") for layer in sequence(self.layers, "MLP", "layers")])
         if not chain:
-            raise ArgumentError("MLP: there are no layers. MLP.init(key, sizes) makes them.")
+            raise ArgumentError("MLP: layers is empty. MLP.init(key, sizes) makes layers.")
         object.__setattr__(self, "layers", chain)
         function_option(self.activation, "MLP", "activation")
         check_leaves(self)
@@ -395,7 +403,7 @@ class MLP:
         initializer: Initializer = lecun_normal,
         dtype: DTypeLike = np.float64,
     ) -> MLP:
-        """Draw layers between neighbouring sizes, the first of which is that of the inputs."""
+        """Draw the layers; the sizes are (inputs, hidden units, ..., outputs)."""
         widths = sequence(sizes, "MLP.init", "sizes")
         if len(widths) < 2:
             raise ArgumentError(f"MLP.init: expected sizes (inputs, ..., outputs), got {sizes!r}.")

@@ -1,4 +1,4 @@
-"""Parts that losses share: pairs of arrays, labels, options that are numbers, and masks.
+"""Parts that losses share: pairs of arrays, labels, numeric options, and masks.
 
 >>> counted = mask_of("squared_error", [True, False], (2,))
 >>> masked(wrap(np.array([1.0, np.nan])), counted)
@@ -22,7 +22,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 
 def pair_of(operation: str, names: tuple[str, str], x: ArrayLike, y: ArrayLike) -> list[Tensor]:
-    """Two real arrays of one shape, in their common precision.
+    """Convert two real arrays of one shape to their common precision.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def pair_of(operation: str, names: tuple[str, str], x: ArrayLike, y: ArrayLike) 
 def scores_and_labels(
     operation: str, names: tuple[str, str], scores: ArrayLike, labels: ArrayLike
 ) -> list[Tensor]:
-    """Scores and labels of one shape; labels that are integers take the precision of the scores.
+    """Convert scores and labels of one shape; integer labels take the precision of the scores.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def check_equal_shapes(operation: str, names: tuple[str, str], x: Tensor, y: Ten
     Raises
     ------
     ShapeError
-        They differ.
+        The shapes differ.
     """
     if x.shape != y.shape:
         raise ShapeError(
@@ -69,17 +69,17 @@ def check_equal_shapes(operation: str, names: tuple[str, str], x: Tensor, y: Ten
 
 
 def class_labels(operation: str, labels: ArrayLike) -> Tensor:
-    """Labels that are numbers of classes.
+    """Convert labels that are indices of classes.
 
     Raises
     ------
     DtypeError
-        They are no integers.
+        The labels are not integers.
     """
     value = operand(labels, operation)
     if dtype_of(value).kind not in "iu":
         raise DtypeError(
-            f"{operation}: labels have to be integers, the numbers of the right classes, got"
+            f"{operation}: labels have to be integers, the indices of the right classes, got"
             f" {dtype_of(value)}. Convert them by .astype(int), or one-hot rows by"
             " fnp.argmax(labels, axis=-1)."
         )
@@ -87,12 +87,12 @@ def class_labels(operation: str, labels: ArrayLike) -> Tensor:
 
 
 def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") -> Tensor:
-    """Check labels; those of a program or a batch as it runs. Return them.
+    """Check labels, inside ``jit`` and ``vmap`` when the program runs; return them.
 
     Raises
     ------
     ArgumentError, ConditionError
-        A label names no class.
+        A label is out of range.
     """
     raw = concrete(labels)
     bounds = f"{operation}: labels have to be from 0 to {classes - 1}"
@@ -100,15 +100,15 @@ def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") 
         is_class = (labels >= 0) & (labels < classes)
         more = f";{hint[:2].lower()}{hint[2:].rstrip('.')}" if hint else ""
         check_when_run(is_class, bounds + more, label=labels)
-        return masked(labels, is_class)  # so that no operation refuses them earlier
+        return masked(labels, is_class)  # so that no earlier operation refuses them
     if np.size(raw) and not 0 <= np.min(raw) <= np.max(raw) < classes:
         raise ArgumentError(f"{bounds}, got labels from {np.min(raw)} to {np.max(raw)}.{hint}")
     return labels
 
 
 def check_when_run(condition: Tensor, message: str, **values: Tensor) -> None:
-    """Check arguments whose values are not known yet, as ``fg.debug.check`` does."""
-    from funcgrad.debug.checks import check  # loaded by what is traced only
+    """Check arguments whose values are not known yet, by ``fg.debug.check``."""
+    from funcgrad.debug.checks import check  # loaded for traced arguments only
 
     check(condition, message, **values)
 
@@ -123,12 +123,12 @@ def parameter(
     *,
     open_below: bool = False,
 ) -> Tensor:
-    """An option that is one real number, in the precision of a tensor; it may be traced.
+    """Convert an option that is one real number, in the precision of a tensor; it may be traced.
 
     Raises
     ------
     DtypeError
-        The option is no real number.
+        The option is not a real number.
     ArgumentError
         The number is out of bounds.
     """
@@ -144,21 +144,21 @@ def parameter(
 
 
 def mask_of(operation: str, where: ArrayLike | None, shape: Shape) -> Tensor | None:
-    """A mask of the numbers of a shape that count, or None if all do.
+    """Check a mask of the losses that count; None if all count.
 
     Raises
     ------
     DtypeError
-        The mask is not of truth values.
+        The mask is not boolean.
     ShapeError
-        It does not broadcast to the shape.
+        The mask does not broadcast to the shape of the losses.
     """
     if where is None:
         return None
     mask = operand(where, operation)
     if dtype_of(mask).kind != "b":
         raise DtypeError(
-            f"{operation}: where has to be of truth values, got {dtype_of(mask)}. Write mask > 0,"
+            f"{operation}: where has to be boolean, got {dtype_of(mask)}. Write mask > 0,"
             " or multiply the losses by weights."
         )
     try:
@@ -168,16 +168,16 @@ def mask_of(operation: str, where: ArrayLike | None, shape: Shape) -> Tensor | N
     if not fits:
         raise ShapeError(
             f"{operation}: the mask where= of shape {shape_of(mask)} does not broadcast to {shape},"
-            " the shape of the numbers of which it says whether they count."
+            " the shape of the result."
         )
     return fnp.broadcast_to(mask, shape)
 
 
 def masked(x: Tensor, counted: Tensor | None) -> Tensor:
-    """Put 0 where a number does not count: before a loss for its arguments, and behind it.
+    """Put 0 where an element does not count: in the arguments of a loss, and in its result.
 
-    The first of the two keeps what is masked, NaN or infinite, out of the loss, and the second has
-    its value be 0. Neither has a derivative there.
+    In the arguments it keeps masked NaN and infinities out of the loss; in the result it makes the
+    masked losses 0. Both have the derivative 0 there.
     """
     if counted is None:
         return x
@@ -185,5 +185,5 @@ def masked(x: Tensor, counted: Tensor | None) -> Tensor:
 
 
 def widened_mask(counted: Tensor | None, axis: int | tuple[int, ...]) -> Any:
-    """A mask of examples, with an axis of size 1 where the examples have further axes."""
+    """Give a mask of examples an axis of size 1 for each further axis of the examples."""
     return None if counted is None else fnp.expand_dims(counted, axis)

@@ -1,6 +1,6 @@
-"""Losses of distributions beside labels or others: one number for each example.
+"""Losses of probability distributions, given labels or other distributions.
 
-Average them as you like; over those that a mask leaves by ``.mean(where=mask)``.
+Each example has one loss. Average them as you like; with a mask by ``.mean(where=mask)``.
 
 >>> cross_entropy([[0.0, 0.0], [0.0, -np.inf]], [1, 0])
 Tensor([0.69314718, 0.        ])
@@ -49,17 +49,17 @@ from funcgrad.tensor.tensor import Tensor, wrap
 def one_hot(
     labels: ArrayLike, num_classes: int, dtype: DTypeLike = np.float64, axis: SupportsIndex = -1
 ) -> Tensor:
-    """1 at the position that a label names, else 0.
+    """One-hot encoding of labels: 1 at the index of the label, else 0.
 
     Parameters
     ----------
     labels : array_like of int
-        Labels from 0 to ``num_classes - 1``; any other, such as -1 for "unknown", gives only zeros.
+        Labels from 0 to ``num_classes - 1``; others, such as -1 for "unknown", give only zeros.
     num_classes : int
         The size of the new axis.
     dtype : dtype
     axis : int
-        The place of the new axis.
+        The position of the new axis.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def one_hot(
     Raises
     ------
     DtypeError
-        The labels are no integers.
+        The labels are not integers.
     ArgumentError
         The number of classes is negative.
 
@@ -102,26 +102,29 @@ def cross_entropy(
     smoothing: ArrayLike = 0.0,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Minus the logarithm of the probability that softmax gives to the right class.
+    """Cross-entropy of logits: ``-log(softmax(logits)[label])``.
+
+    The usual loss of classifiers with one right class for each example. It is ``logsumexp(logits) -
+    logits[label]``, so nothing overflows or underflows. With labels that are probabilities it is
+    ``-sum(labels * log_softmax(logits))``.
 
     Parameters
     ----------
     logits : array_like
-        Unnormalized logarithms of probabilities. Minus infinity masks a class: it costs nothing
-        unless it is the right one, and its gradient is 0.
+        Scores of the classes. Minus infinity masks a class: it adds nothing to the loss unless it
+        is the right class, and its gradient is 0.
     labels : array_like
-        Either integers, the numbers of the right classes, of the shape of ``logits`` without the
-        axis; or floating-point numbers, the probabilities of the classes, of the shape of
-        ``logits``. The probabilities need not sum to 1 (they are weights); one of 0 costs nothing.
+        Either integers, the indices of the right classes, of the shape of ``logits`` without the
+        axis; or floating-point probabilities of the classes, of the shape of ``logits``. The
+        probabilities need not sum to 1 (they are weights); a probability of 0 adds nothing.
     axis : int
         The axis of the classes.
     smoothing : float or 0-d tensor
-        From 0 to 1: how much of each label is spread evenly over all classes. A class that is
-        masked gets a share too, and costs infinity then.
+        From 0 to 1: how much of each label is spread evenly over all classes. A masked class gets a
+        share, too; then the loss is infinite.
     where : array_like of bool, optional
-        Which examples count: it broadcasts to the shape of the result. Others are 0, with the
-        derivative 0, whatever their logits and labels are. The mean over those that count is
-        ``.mean(where=mask)``.
+        Which examples count; it broadcasts to the shape of the result. The loss and the derivative
+        of the others are 0, whatever their logits and labels are. Average by ``.mean(where=mask)``.
 
     Returns
     -------
@@ -133,11 +136,11 @@ def cross_entropy(
     ShapeError
         The shapes do not fit.
     DtypeError
-        The labels are neither integers nor real, or the mask is not of truth values.
+        The labels are neither integers nor real, or the mask is not boolean.
     ArgumentError
-        A label names no class, or the smoothing is out of bounds.
+        A label or the smoothing is out of range.
     ConditionError
-        It is a label of a program or a batch, which is checked as it runs.
+        The same, for labels inside ``jit`` or ``vmap``, which are checked when the program runs.
 
     Examples
     --------
@@ -167,14 +170,14 @@ def cross_entropy(
         value = one_hot(numbers, scores.shape[place], scores.dtype, axis=place)
     elif kind != "f":
         raise DtypeError(
-            "cross_entropy: labels have to be integers, the numbers of the right classes, or"
+            "cross_entropy: labels have to be integers, the indices of the right classes, or"
             f" floating-point probabilities; got {dtype_of(value)}."
         )
     if shape_of(value) != scores.shape:
         axes = (len(shape_of(value)), scores.ndim)
         hint = " Logits come first: cross_entropy(logits, labels)." if axes[0] > axes[1] else ""
         if axes[0] < axes[1]:
-            hint = " Labels that are numbers of classes are integers: labels.astype(int)."
+            hint = " Labels that are indices of classes are integers: labels.astype(int)."
         raise ShapeError(
             f"cross_entropy: probabilities of shape {shape_of(value)} do not fit logits of shape"
             f" {scores.shape}; the shapes have to be equal.{hint}"
@@ -189,7 +192,7 @@ _HINT: Final = " For a label that means that there is none, write where=labels >
 
 
 def _of_numbers(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
-    """The cost of the right classes."""
+    """Return the loss for labels that are indices of classes."""
     relative = relative_logits(scores, (place,), "cross_entropy")
     shape = scores.shape
     positions = reshape(numbers, shape=(*shape[:place], 1, *shape[place + 1 :]))
@@ -199,10 +202,10 @@ def _of_numbers(scores: Tensor, numbers: Tensor, place: int) -> Tensor:
 
 
 def _of_weights(scores: Tensor, weights: Tensor, place: int) -> Tensor:
-    """The sum of the costs of all classes, by their weights."""
+    """Return the loss for labels that are probabilities of classes."""
     relative = relative_logits(scores, (place,), "cross_entropy")
     costs = log_total(relative, (place,), keepdims=True) - relative
-    impossible = logical_and(equal(weights, 0), equal(costs, np.inf))  # 0 * inf, costs nothing
+    impossible = logical_and(equal(weights, 0), equal(costs, np.inf))  # 0 * inf counts as 0
     total = reduce_sum(weights * chosen_where(impossible, 0, costs), axis=(place,), keepdims=False)
     return wrap(total)
 
@@ -227,36 +230,39 @@ def kl_divergence(
     log_target: bool = False,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """The relative entropy of target distributions with respect to predicted ones.
+    """Kullback-Leibler divergence: ``sum(targets * (log(targets) - log_predictions))``.
+
+    How much a predicted distribution differs from the target: 0 if they are equal. Use it to match
+    another distribution, as in knowledge distillation or variational inference.
 
     Parameters
     ----------
     log_predictions : array_like
-        Logarithms of probabilities, as of ``log_softmax``; minus infinity is a probability of 0.
+        Logarithms of probabilities, such as ``log_softmax(logits)``; minus infinity is a
+        probability of 0.
     targets : array_like
-        Probabilities of the shape of ``log_predictions``; not negative. One of 0 costs nothing,
-        whatever its prediction, and has the derivative 0; another costs infinity where the
-        prediction is 0.
+        Probabilities of the shape of ``log_predictions``; not negative. A target of 0 adds nothing,
+        whatever its prediction, and has the derivative 0. If a prediction is 0 and its target is
+        not, the divergence is infinite.
     axis : int or tuple of int
         The axes over which the probabilities sum to 1.
     log_target : bool
         Whether ``targets`` are logarithms too.
     where : array_like of bool, optional
-        Which examples count: it broadcasts to the shape of the result. Others are 0, with the
-        derivative 0, whatever their probabilities are.
+        Which examples count; it broadcasts to the shape of the result. The loss and the derivative
+        of the others are 0, whatever their probabilities are.
 
     Returns
     -------
     Tensor
-        The sums of ``targets * (log(targets) - log_predictions)`` over the axes, one for each
-        example.
+        One divergence for each example: the shape of ``targets`` without the axes.
 
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
 
     Notes
     -----
@@ -278,6 +284,6 @@ def kl_divergence(
     is_none = shares == -np.inf if log_target else shares == 0
     known = fnp.where(is_none, 0 if log_target else 1, shares)
     weights, log_weights = (fnp.exp(known), known) if log_target else (known, fnp.log(known))
-    terms = weights * (log_weights - fnp.where(is_none, 0, logs))  # 0 for none
+    terms = weights * (log_weights - fnp.where(is_none, 0, logs))  # 0 for a target of 0
     total: Tensor = fnp.sum(terms, axis=axes)
     return masked(total, counted)

@@ -1,4 +1,4 @@
-"""Normalizations as layers, with their scale and bias.
+"""Normalization layers, with their scale and bias.
 
 >>> import funcgrad as fg
 >>> LayerNorm.init(3)(fg.tensor([1.0, 2.0, 3.0])).shape
@@ -38,12 +38,15 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 @pytree
 class LayerNorm:
-    """Mean 0 and variance 1 over the last axis; see ``layer_norm``.
+    """Layer normalization: mean 0 and variance 1 over the last axis; see ``layer_norm``.
+
+    Each example is normalized by itself, so training and use are the same. The normalization of
+    transformers and recurrent networks.
 
     Parameters
     ----------
     scale, bias : Tensor, shape (features,), optional
-        As weight and bias of ``torch.nn.LayerNorm``.
+        Weight and bias of ``torch.nn.LayerNorm``.
     epsilon : float
         Static.
     """
@@ -63,7 +66,7 @@ class LayerNorm:
     def init(
         cls, features: int, *, epsilon: float = 1e-5, dtype: DTypeLike = np.float64
     ) -> LayerNorm:
-        """Begin with the scale 1 and the bias 0."""
+        """Start with a scale of 1 and a bias of 0."""
         size = _count(features, "LayerNorm", "features")
         return cls(ones(None, size, dtype), zeros(None, size, dtype), epsilon)
 
@@ -75,12 +78,14 @@ class LayerNorm:
 
 @pytree
 class RMSNorm:
-    """Mean square 1 over the last axis; see ``rms_norm``.
+    """Root mean square normalization over the last axis; see ``rms_norm``.
+
+    Cheaper than ``LayerNorm``, since it subtracts no mean; common in language models.
 
     Parameters
     ----------
     scale : Tensor, shape (features,), optional
-        As the weight of ``torch.nn.RMSNorm``.
+        Weight of ``torch.nn.RMSNorm``.
     epsilon : float
         Static.
     """
@@ -99,7 +104,7 @@ class RMSNorm:
     def init(
         cls, features: int, *, epsilon: float = 1e-6, dtype: DTypeLike = np.float64
     ) -> RMSNorm:
-        """Begin with the scale 1."""
+        """Start with a scale of 1."""
         return cls(ones(None, _count(features, "RMSNorm", "features"), dtype), epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
@@ -110,12 +115,14 @@ class RMSNorm:
 
 @pytree
 class GroupNorm:
-    """Mean 0 and variance 1 of groups of channels; see ``group_norm``.
+    """Group normalization: mean 0 and variance 1 of groups of channels; see ``group_norm``.
+
+    For convolutional networks with small batches, where ``BatchNorm`` is noisy.
 
     Parameters
     ----------
     scale, bias : Tensor, shape (channels,), optional
-        As weight and bias of ``torch.nn.GroupNorm``.
+        Weight and bias of ``torch.nn.GroupNorm``.
     groups, epsilon, axis
         Static options of ``group_norm``.
     """
@@ -149,7 +156,7 @@ class GroupNorm:
         axis: int = 1,
         dtype: DTypeLike = np.float64,
     ) -> GroupNorm:
-        """Begin with the scale 1 and the bias 0."""
+        """Start with a scale of 1 and a bias of 0."""
         size = _count(channels, "GroupNorm", "channels")
         return cls(ones(None, size, dtype), zeros(None, size, dtype), groups, epsilon, axis)
 
@@ -173,17 +180,20 @@ class BatchStatistics:
 
 @pytree
 class BatchNorm:
-    """Mean 0 and variance 1 of each channel over a batch; over all training data when it is used.
+    """Batch normalization: mean 0 and variance 1 of each channel over the batch.
 
-    The running statistics are a value: ``y, stats = norm.train(x, stats)`` in training, and
-    ``y = norm(x, stats)`` afterwards. ``norm.init_state()`` makes the first.
+    After training the layer normalizes by running statistics of the training data. It speeds up the
+    training of convolutional networks; with small batches use ``GroupNorm``.
+
+    The running statistics are a value, not a hidden state: ``norm.init_state()`` makes the first,
+    ``y, stats = norm.train(x, stats)`` returns the next, and ``y = norm(x, stats)`` uses them.
 
     Parameters
     ----------
     scale, bias : Tensor, shape (channels,)
-        As weight and bias of ``torch.nn.BatchNorm2d``.
+        Weight and bias of ``torch.nn.BatchNorm2d``.
     momentum : float
-        Static: the share of the latest batch in the running statistics.
+        Static: the weight of the latest batch in the running statistics.
     epsilon : float
         Static.
     axis : int
@@ -191,8 +201,8 @@ class BatchNorm:
 
     Notes
     -----
-    Ioffe, Szegedy, "Batch normalization", ICML 2015. As in PyTorch, running variances are those of
-    samples, with n - 1 in the denominator, and statistics have no derivatives.
+    Ioffe, Szegedy, "Batch normalization", ICML 2015. As in PyTorch, running variances are sample
+    variances (denominator n - 1), and the running statistics have no derivatives.
 
     Examples
     --------
@@ -219,7 +229,7 @@ class BatchNorm:
         momentum = real_number(self.momentum, "BatchNorm", "momentum")
         if not 0 <= momentum <= 1:
             raise ArgumentError(f"BatchNorm: momentum is from 0 to 1, got {momentum}.")
-        object.__setattr__(self, "momentum", momentum)  # of fractions too, a Python float
+        object.__setattr__(self, "momentum", momentum)  # a fraction becomes a Python float, too
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon, "BatchNorm"))
 
     @classmethod
@@ -233,12 +243,12 @@ class BatchNorm:
         axis: int = 1,
         dtype: DTypeLike = np.float64,
     ) -> BatchNorm:
-        """Begin with the scale 1 and the bias 0."""
+        """Start with a scale of 1 and a bias of 0."""
         size = _count(channels, "BatchNorm", "channels")
         return cls(ones(None, size, dtype), zeros(None, size, dtype), momentum, epsilon, axis)
 
     def init_state(self) -> BatchStatistics:
-        """Statistics before training: means of 0, variances of 1; not in half precision."""
+        """Return the statistics before training: means 0, variances 1; not in half precision."""
         wide = widened(self.scale)
         return BatchStatistics(fnp.zeros_like(wide), fnp.ones_like(wide))
 
@@ -248,7 +258,7 @@ class BatchNorm:
         Raises
         ------
         ArgumentError
-            There are no statistics.
+            The statistics are missing.
         """
         value, shape = self._checked(x)
         known = self._statistics(stats)
@@ -257,7 +267,9 @@ class BatchNorm:
         return self._scaled(normal.astype(value.dtype), shape)
 
     def train(self, x: ArrayLike, stats: BatchStatistics | None) -> tuple[Tensor, BatchStatistics]:
-        """Normalize a batch by its own statistics, and return the next running ones."""
+        """Normalize a batch by its own statistics; return the result and the next running
+        statistics.
+        """
         value, shape = self._checked(x)
         old = self.init_state() if stats is None else self._statistics(stats)
         place = self.axis % value.ndim
@@ -287,7 +299,7 @@ class BatchNorm:
         return stats
 
     def _checked(self, x: ArrayLike) -> tuple[Tensor, tuple[int, ...]]:
-        """The input, and the shape in which a number for each channel broadcasts to it."""
+        """Return the input, and the shape in which one value per channel broadcasts to it."""
         value, channels = wrap(real_value(x, "BatchNorm")), self.scale.shape[-1]
         inside = -value.ndim <= self.axis < value.ndim
         if not inside or value.shape[self.axis] != channels:
@@ -304,7 +316,7 @@ class BatchNorm:
 
 
 def _count(size: int, layer: str, name: str) -> int:
-    """Check a number of features or channels; layers normalize one axis of them."""
+    """Check a count of features or channels: layers normalize one axis."""
     if isinstance(size, (tuple, list)):
         raise DtypeError(
             f"{layer}.init: {name} is the size of one axis, got {size!r}. For several axes call"
@@ -314,5 +326,5 @@ def _count(size: int, layer: str, name: str) -> int:
 
 
 def _featured(x: ArrayLike, factor: Tensor | None, layer: str) -> ArrayLike:
-    """Check that an input has as many features as there are scales or biases."""
+    """Check that an input has one feature for each scale or bias."""
     return x if factor is None else features_of(x, factor.shape[-1], layer)

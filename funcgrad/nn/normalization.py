@@ -3,9 +3,8 @@
 >>> layer_norm([1.0, 3.0], epsilon=0.0)
 Tensor([-1.,  1.])
 
-Constant rows become 0; with ``epsilon=0`` too, and their derivatives are 0 then. Numbers of half
-precision are normalized in single precision, and numbers whose squares overflow at a scale of their
-row.
+Constant rows become 0, even with ``epsilon=0``; then their derivatives are 0. Half precision is
+normalized in single precision. A row whose squares overflow is scaled first.
 """
 
 from __future__ import annotations
@@ -35,23 +34,26 @@ def layer_norm(
     axis: AxisLike = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias``.
+    """Layer normalization: ``(x - mean) / sqrt(variance + epsilon) * scale + bias``.
+
+    Each example gets mean 0 and variance 1 over its features, whatever the other examples of the
+    batch are. ``LayerNorm`` is the layer.
 
     Parameters
     ----------
     x : array_like
         Real.
     scale, bias : array_like, optional
-        Of a shape that broadcasts to that of ``x``.
+        They broadcast to the shape of ``x``.
     axis : int or tuple of int
-        The axes over which mean and variance are taken.
+        The axes of the mean and the variance.
     epsilon : float
         At least 0.
 
     Returns
     -------
     Tensor
-        Of the shape of ``x``.
+        The shape of ``x``.
 
     Raises
     ------
@@ -83,23 +85,25 @@ def rms_norm(
     axis: AxisLike = -1,
     epsilon: float = 1e-6,
 ) -> Tensor:
-    """``x / sqrt(mean(x**2) + epsilon) * scale``.
+    """Root mean square normalization: ``x / sqrt(mean(x**2) + epsilon) * scale``.
+
+    Like ``layer_norm``, without the subtraction of the mean. ``RMSNorm`` is the layer.
 
     Parameters
     ----------
     x : array_like
         Real.
     scale : array_like, optional
-        Of a shape that broadcasts to that of ``x``.
+        They broadcast to the shape of ``x``.
     axis : int or tuple of int
-        The axes over which the mean is taken.
+        The axes of the mean.
     epsilon : float
         At least 0.
 
     Returns
     -------
     Tensor
-        Of the shape of ``x``.
+        The shape of ``x``.
 
     Raises
     ------
@@ -132,30 +136,34 @@ def group_norm(
     axis: SupportsIndex = 1,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """Normalize groups of channels of each example, over the channels and all axes behind them.
+    """Group normalization: mean 0 and variance 1 of groups of channels of each example.
+
+    The mean and the variance of a group are taken over its channels and all axes behind. The result
+    is multiplied by ``scale`` and shifted by ``bias``. ``GroupNorm`` is the layer.
 
     Parameters
     ----------
     x : array_like, shape (batch, channels, *sizes)
         Real.
     groups : int
-        Divides the number of channels. With 1 group all channels are normalized together; with as
-        many as there are channels, each by itself (instance normalization).
+        A divisor of the number of channels. One group normalizes all channels together; as many
+        groups as channels normalize each channel by itself (instance normalization).
     scale, bias : array_like, shape (channels,), optional
     axis : int
-        The axis of the channels; axes before it are batches.
+        The axis of the channels; axes before it are batch axes.
     epsilon : float
         At least 0.
 
     Returns
     -------
     Tensor
-        Of the shape of ``x``.
+        The shape of ``x``.
 
     Raises
     ------
     ShapeError
-        The channels cannot be divided into the groups, or a scale is not one for each channel.
+        The channels cannot be divided into the groups, or the scale does not have one value for
+        each channel.
     ArgumentError
         ``epsilon`` is negative.
 
@@ -184,14 +192,14 @@ def group_norm(
 
 
 def standardized(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: str) -> Tensor:
-    """Subtract the mean along axes, and divide by the deviation."""
+    """Subtract the mean along axes, and divide by the standard deviation."""
     wide = widened(value)
     centered = wide - fnp.mean(wide, axis=axes, keepdims=True) if value.size else wide
     return _divided(centered, axes, epsilon, operation).astype(value.dtype)
 
 
 def checked_epsilon(epsilon: float, operation: str) -> float:
-    """Check what is added to a variance.
+    """Check the epsilon that is added to a variance.
 
     Raises
     ------
@@ -207,7 +215,7 @@ def checked_epsilon(epsilon: float, operation: str) -> float:
 def scaled(
     normal: Tensor, scale: ArrayLike | None, bias: ArrayLike | None, operation: str
 ) -> Tensor:
-    """Multiply by a scale and add a bias, which must not make the array larger."""
+    """Multiply by a scale and add a bias; neither may enlarge the array."""
     result = normal
     for name, factor in (("scale", scale), ("bias", bias)):
         if factor is not None:
@@ -222,7 +230,7 @@ def scaled(
 
 
 def _along(factor: ArrayLike | None, shape: Shape, place: int, operation: str) -> Tensor | None:
-    """A factor for each channel, in a shape that broadcasts."""
+    """Reshape one factor per channel so that it broadcasts."""
     if factor is None:
         return None
     numbers = wrap(real_value(factor, operation))
@@ -250,7 +258,7 @@ def _divided(value: Tensor, axes: tuple[int, ...], epsilon: float, operation: st
 
 
 def _scale(constant: Tensor, axes: tuple[int, ...], matters_when_small: bool) -> Tensor:
-    """The greatest magnitude along axes where its square leaves the range of numbers, else 1.
+    """Return the greatest magnitude along axes where its square over- or underflows, else 1.
 
     Dividing by it changes neither the quotient nor its derivatives. Finding it takes a sixth of
     the time of a normalization with its gradient.
@@ -263,5 +271,5 @@ def _scale(constant: Tensor, axes: tuple[int, ...], matters_when_small: bool) ->
 
 
 def widened(value: Tensor) -> Tensor:
-    """Convert numbers of half precision to single precision."""
+    """Convert half precision to single precision."""
     return value.astype(np.float32) if value.dtype == np.float16 else value

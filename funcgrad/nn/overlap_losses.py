@@ -1,4 +1,4 @@
-"""Losses of areas: how little of two sets, by shares of their elements, is in both.
+"""Overlap losses for segmentation: how little two areas overlap.
 
 >>> dice_loss([1.0, 1.0, 0.0], [1.0, 1.0, 0.0])
 Tensor(0.0)
@@ -25,41 +25,44 @@ def dice_loss(
     beta: ArrayLike = 0.5,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """1 minus the coefficient of Dice, of probabilities: how little two areas overlap.
+    """Dice loss: 1 minus the Dice coefficient of a predicted and a true area.
+
+    For segmentation, where an area is small beside the background: correct background does not
+    count. For predictions with true positives TP, false positives FP and false negatives FN the
+    loss is ``1 - (TP + smooth) / (TP + alpha * FP + beta * FN + smooth)``.
 
     Parameters
     ----------
     predictions : array_like
-        Probabilities, as of ``sigmoid`` or ``softmax``, rather than logits.
+        Probabilities, such as ``sigmoid(logits)``; not logits.
     targets : array_like
-        1 for what belongs to the area, else 0 (integers and truth values too), or probabilities, of
-        the shape of ``predictions``.
+        1 inside the area, else 0 (integers or booleans), or probabilities; of the shape of
+        ``predictions``.
     axis : int or tuple of int
-        The axes of the elements of an area: ``(1, 2)`` for images of shape ``(batch, height, width,
-        classes)``, and the result is for each image and class.
+        The axes over which an area extends. For images of shape ``(batch, height, width, classes)``
+        it is ``(1, 2)``, and each image and class has a loss.
     smooth : float or 0-d tensor
-        At least 0: added to numerator and denominator. Two empty areas have the loss 0 in any case.
+        At least 0; added to numerator and denominator. Two empty areas always have the loss 0.
     alpha, beta : float or 0-d tensor
-        At least 0: the weights of false positives and of false negatives. With 1/2 for both it is
-        Dice's coefficient, with 1 the index of Jaccard, and with others that of Tversky.
+        At least 0: the weights of false positives and false negatives. With 1/2 for both the
+        fraction is the Dice coefficient, with 1 the Jaccard index, otherwise the Tversky index.
     where : array_like of bool, optional
-        Which elements count: it broadcasts to the shape of ``predictions``. Others belong to
-        neither area, and have the derivative 0, whatever their numbers are.
+        Which elements count; it broadcasts to the shape of ``predictions``. The others belong to
+        neither area and have the derivative 0, whatever their values are.
 
     Returns
     -------
     Tensor
-        The shape of ``predictions`` without the axes. For areas that are sets, with true positives
-        TP and so on, ``1 - (TP + smooth) / (TP + alpha * FP + beta * FN + smooth)``.
+        The loss of each area: the shape of ``predictions`` without the axes.
 
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, a number none, or the mask not of truth values.
+        An array is complex, an option is not a number, or the mask is not boolean.
     ArgumentError
-        A number is negative.
+        An option is negative.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Pooling: the greatest numbers, or the means, of windows over the last axes.
+"""Pooling: the maximum or the mean of windows over the last axes.
 
 >>> max_pool([[[1.0, 5.0, 2.0, 4.0]]], (2,))
 Tensor([[[5., 4.]]])
@@ -37,25 +37,26 @@ def max_pool(
     padding: Padding = 0,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """The greatest number at each place of a window; NaN if the window contains NaN.
+    """Max pooling: the maximum of each window; NaN if the window contains NaN.
 
-    Numbers that tie for the greatest share the derivative equally.
+    It shrinks images between convolutions and keeps the strongest response.
+
+    Elements that tie for the maximum share the derivative equally.
 
     Parameters
     ----------
     x : array_like, shape (..., *sizes)
         Real.
     window : int or sequence of int
-        The sizes of the window along the last axes, one for each. A single number is for all axes
-        but the first two, the batch and the channels; for three axes it is an error, since they may
-        also be the channels, the height and the width of one image.
+        The size of the window along each of the last axes. A single integer is for all axes but the
+        first two, the batch and the channels. For three axes a single integer is an error, because
+        they may also be the channels, the height and the width of one image.
     stride : int or sequence of int, optional
-        The distance between neighbouring places; by default the size of the window, so that windows
-        do not overlap.
+        The step by which the window moves; by default its size, so that windows do not overlap.
     padding : int, sequence of int, sequence of pairs, "valid" or "same"
-        The padding of the axes, see ``conv``; padded places are never the greatest.
+        The padding of the axes, see ``conv``; padding is never the maximum.
     dilation : int or sequence of int
-        The distance between neighbouring numbers in the window.
+        The distance between neighbouring elements of the window.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def max_pool(
     Raises
     ------
     ShapeError
-        There are too few axes, the window is larger than what it slides over, or a single number
+        The array has too few axes, the window is larger than the padded axes, or a single integer
         is given for three axes.
 
     Examples
@@ -92,7 +93,7 @@ def avg_pool(
     padding: Padding = 0,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of the numbers at each place of a window.
+    """Average pooling: the mean of each window.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ def avg_pool(
     Raises
     ------
     ShapeError
-        There are too few axes, the window is larger than what it slides over, or a single number
+        The array has too few axes, the window is larger than the padded axes, or a single integer
         is given for three axes.
 
     Examples
@@ -131,16 +132,18 @@ def avg_pool(
 
 @answering
 def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
-    """The means of a given number of windows along each axis, which cover it.
+    """Average pooling to a given output size, whatever the size of the input.
 
-    Window i of n along an axis of a size goes from ``floor(i * size / n)`` to
-    ``ceil((i + 1) * size / n)``, as in PyTorch.
+    Often the last step before a linear layer: ``output_size=1`` is the mean of each channel.
+
+    Along an axis of length ``size``, window i of n goes from ``floor(i * size / n)`` to ``ceil((i +
+    1) * size / n)``, as in PyTorch.
 
     Parameters
     ----------
     x : array_like, shape (..., *sizes)
     output_size : int or sequence of int
-        The number of windows along each of the last axes. A single number is for all axes but the
+        The number of windows along each of the last axes. A single integer is for all axes but the
         first two; for three axes it is an error, as for ``max_pool``.
 
     Returns
@@ -150,7 +153,7 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
     Raises
     ------
     ShapeError
-        There are too few axes, one is empty, or a single number is given for three axes.
+        The array has too few axes, an axis is empty, or a single integer is given for three axes.
 
     Examples
     --------
@@ -165,7 +168,7 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
         return wrap(sums) / prod(sizes)
 
     pooled = _summable(value)
-    for axis, stretches in enumerate(axes):  # the mean of a box is one of means along its axes
+    for axis, stretches in enumerate(axes):  # the mean of a box is the mean of means along its axes
         others = shape_of(pooled)[len(shape_of(pooled)) - len(axes) :]
         single = [[_Stretch(0, 1, 1, n)] for n in others]
         pooled = operand(
@@ -176,10 +179,10 @@ def adaptive_avg_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
 
 @answering
 def adaptive_max_pool(x: ArrayLike, output_size: Sizes) -> Tensor:
-    """The greatest numbers of a given number of windows along each axis, which cover it.
+    """Max pooling to a given output size, whatever the size of the input.
 
-    The parameters are those of ``adaptive_avg_pool``. Numbers that tie share the derivative
-    equally.
+    Parameters and windows are as in ``adaptive_avg_pool``. Elements that tie for the maximum share
+    the derivative equally.
 
     Examples
     --------
@@ -203,7 +206,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 class _Stretch(NamedTuple):
-    """Windows of one size along an axis, at equal distances."""
+    """Windows of equal size at equal distances along an axis."""
 
     start: int
     size: int
@@ -212,9 +215,9 @@ class _Stretch(NamedTuple):
 
 
 def _stretches(value: Value, output_size: Sizes, name: str) -> list[list[_Stretch]]:
-    """The windows that cover each of the last axes, as groups of equal windows.
+    """Return the windows that cover each of the last axes, as groups of equal windows.
 
-    Of n windows along a size, the pattern of the first ``n // gcd(n, size)`` repeats."""
+    Among n windows, the pattern of the first ``n // gcd(n, size)`` repeats."""
     rank = _rank(value, output_size, name, "output_size")
     counts = numbers_of(output_size, rank, 1, name, "output_size")
     sizes = shape_of(value)[len(shape_of(value)) - rank :]
@@ -260,12 +263,12 @@ def _summable(value: Value) -> Value:
 
 
 def _as_mean(means: Tensor, value: Value) -> Tensor:
-    """Convert means to the precision of the numbers that were averaged."""
+    """Convert means to the precision of the values that were averaged."""
     return means.astype(np.float16) if dtype_of(value) == np.float16 else means
 
 
 def _rank(value: Value, numbers: Sizes, name: str, argument: str) -> int:
-    """The number of last axes along which windows slide."""
+    """Return the number of last axes along which windows slide."""
     shape = shape_of(value)
     single = is_integer(numbers)
     if single and len(shape) == 3:
@@ -309,7 +312,7 @@ def _slid(
 
 
 def _filled(value: Value, widths: tuple[tuple[int, int], ...], filler: float) -> Value:
-    """Pad the last axes of a value with a number."""
+    """Pad the last axes of an array with one value."""
     if not filler:
         return padded(value, widths)
     lead = len(shape_of(value)) - len(widths)

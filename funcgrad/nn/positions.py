@@ -1,4 +1,4 @@
-"""Positions of a sequence, as features to add or as angles to turn features by.
+"""Position encodings of sequences: features to add, or angles that rotate features.
 
 >>> sinusoidal_positions(2, 2)
 Tensor([[0.        , 1.        ],
@@ -25,14 +25,17 @@ from funcgrad.tensor.tensor import Tensor, wrap
 def sinusoidal_positions(
     length: int, features: int, *, base: float = 10000.0, dtype: DTypeLike = np.float64
 ) -> Tensor:
-    """Sines and cosines of positions, with wavelengths from ``2 pi`` to ``2 pi base``.
+    """Sinusoidal position encoding: sines and cosines of the positions 0, 1, 2 and so on.
+
+    Attention does not see the order of its inputs. Adding these features to the embeddings tells it
+    the positions. The wavelengths go from ``2 pi`` to ``2 pi base``.
 
     Parameters
     ----------
     length : int
         The number of positions.
     features : int
-        An even number: for each wavelength there are a sine and a cosine, side by side.
+        An even number: each wavelength has a sine and a cosine, side by side.
     base : float
         Positive.
     dtype : dtype
@@ -73,27 +76,28 @@ def rotary(
     base: float = 10000.0,
     interleaved: bool = False,
 ) -> Tensor:
-    """Turn pairs of features by angles proportional to their positions.
+    """Rotary position embedding (RoPE): rotate pairs of features by angles that grow with position.
 
-    A product of a query and a key that were turned depends on the difference of their positions.
+    Apply it to queries and keys: then their product depends on the difference of their positions
+    only. ``MultiHeadAttention`` does so with ``rotary_base``.
 
     Parameters
     ----------
     x : array_like, shape (..., length, features)
         Queries or keys, real, with an even number of features.
     positions : array_like, optional
-        Of a shape that broadcasts to ``(..., length)``; by default 0, 1, 2 and so on. Behind a
-        cache of n keys they begin with n.
+        They broadcast to ``(..., length)``; by default 0, 1, 2 and so on. After a cache of n keys
+        they start with n.
     base : float
-        Positive: the last pair turns about ``base`` times slower than the first.
+        Positive: the last pair rotates about ``base`` times slower than the first.
     interleaved : bool
-        Whether a pair consists of neighbours (as in the paper), or of feature i of the first half
-        and feature i of the second half (as in Llama's weights for transformers).
+        If true, neighbouring features form a pair (as in the paper); if false, feature i of the
+        first half and feature i of the second half (as in Llama's weights for ``transformers``).
 
     Returns
     -------
     Tensor
-        Of the shape and dtype of ``x``.
+        The shape and dtype of ``x``.
 
     Raises
     ------
@@ -137,7 +141,7 @@ def rotary(
 
 
 def _angles(positions: Tensor, features: int, base: float, operation: str) -> Tensor:
-    """Positions times frequencies from 1 down to nearly ``1 / base``, in double precision."""
+    """Return positions times frequencies (1 down to nearly ``1 / base``) in double precision."""
     number = real_number(base, operation, "base")
     if not number > 0:
         raise ArgumentError(f"{operation}: base has to be positive, got {number}.")

@@ -1,4 +1,4 @@
-"""Recipes of models: sizes that follow from the shape of what goes in are left out.
+"""Recipes of models, without the sizes that follow from the shape of the input.
 
 >>> import funcgrad as fg
 >>> from funcgrad import nn
@@ -7,8 +7,8 @@
 >>> fg.tree.map(lambda leaf: leaf.shape, model).layers[2]
 Linear(weight=(64, 10), bias=(10,))
 
-A recipe is a value that says how layers are made of a key and the spec of their input: its shape
-and dtype. Between layers only specs are passed on, so no number is computed but the parameters.
+A recipe is a value that says how to make layers from a key and the spec (shape and dtype) of their
+input. Between layers only specs are passed on, so only the parameters are computed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 @dataclass(frozen=True, slots=True)
 class LayerRecipe:
-    """How a layer is made: a function of a key and of the specs of its inputs.
+    """How to make a layer: a function of a key and the specs of its inputs.
 
     Attributes
     ----------
     name : str
-        What it makes, for errors.
+        The name of the layer, for errors.
     make : callable
-        It pickles if the functions among the layers do.
+        It can be pickled if the functions among the layers can.
     """
 
     name: str
@@ -50,18 +50,20 @@ class LayerRecipe:
 
 
 def recipe(layer: Callable[..., Any], *sizes: object, **options: object) -> LayerRecipe:
-    """Describe a layer without the sizes that follow from its input.
+    """Describe a layer without the sizes that follow from its input; ``build`` makes it.
+
+    So the number of input channels or features is written nowhere: change one layer, and the next
+    adapts.
 
     Parameters
     ----------
     layer : class or callable
         A class of layers, whose ``init`` is called; or a function ``(key, spec) -> layer``, where
-        ``spec.shape`` and ``spec.dtype`` are those of the input.
+        ``spec`` has the shape and the dtype of the input.
     *sizes, **options
-        Arguments of ``init`` in their order, without the key and the sizes that follow from the
-        shape: those that a class names in ``sizes_by_axis``, each with its axis of the input, or
-        with the option that holds the axis. Where ``init`` has a ``dtype`` and none is passed, it
-        is that of the input.
+        Arguments of ``init``, without the key and the sizes that follow from the shape. A class
+        names these sizes in ``sizes_by_axis``, each with its axis of the input, or with the option
+        that holds the axis. By default ``dtype`` is the dtype of the input.
 
     Returns
     -------
@@ -70,9 +72,9 @@ def recipe(layer: Callable[..., Any], *sizes: object, **options: object) -> Laye
     Raises
     ------
     FunctionError
-        The layer is neither.
+        The layer is neither a class of layers nor a function.
     ArgumentError
-        There are more arguments than ``init`` has, or others.
+        ``init`` does not take the arguments.
 
     Examples
     --------
@@ -97,7 +99,7 @@ def recipe(layer: Callable[..., Any], *sizes: object, **options: object) -> Laye
     wrong = [repr(option) for option in options if option in named or option not in free]
     if len(sizes) > len(free) or wrong:
         raise ArgumentError(
-            f"recipe: {name}.init has, without what follows from the shape, the arguments"
+            f"recipe: {name}.init takes, besides the sizes that follow from the shape,"
             f" {', '.join(free)}; got {len(sizes)} in order and {', '.join(wrong) or 'no others'}."
         )
     return LayerRecipe(name, partial(_layer, name, init, axes, {**named, **options}))
@@ -111,7 +113,7 @@ def _layer(
     key: ArrayLike,
     spec: Spec,
 ) -> Any:
-    """The layer of a class, with the sizes that follow from the spec of its input."""
+    """Make a layer of a class, with the sizes that follow from the spec of its input."""
     known, parameters = dict[str, Any](options), inspect.signature(init).parameters
     for size, axis in axes.items():
         place = known.get(axis, parameters[axis].default) if isinstance(axis, str) else axis
@@ -129,7 +131,7 @@ def dense(outputs: int, *, bias: bool = True, **options: object) -> LayerRecipe:
     outputs : int
     bias : bool
     **options
-        Others of ``Linear.init``: ``initializer`` and ``dtype``.
+        Further options of ``Linear.init``: ``initializer`` and ``dtype``.
 
     Returns
     -------
@@ -145,22 +147,22 @@ def dense(outputs: int, *, bias: bool = True, **options: object) -> LayerRecipe:
 
 
 def sequential(*layers: LayerRecipe | Callable[..., Any]) -> LayerRecipe:
-    """Describe layers one after the other: each gets what the one before gives.
+    """Describe layers one after the other: each gets the result of the layer before.
 
     Parameters
     ----------
     *layers : LayerRecipe or callable
-        Recipes, and layers or functions, such as ``nn.relu``, which have no sizes.
+        Recipes, or layers and functions such as ``nn.relu``, which have no sizes.
 
     Returns
     -------
     LayerRecipe
-        That of a ``Sequential``.
+        A recipe of a ``Sequential``.
 
     Raises
     ------
     FunctionError
-        A layer is neither.
+        A layer is neither a recipe nor a function.
 
     Examples
     --------
@@ -177,7 +179,7 @@ def sequential(*layers: LayerRecipe | Callable[..., Any]) -> LayerRecipe:
 
 
 def _sequence(layers: Sequence[Any], key: ArrayLike, spec: Spec) -> Sequential:
-    """Layers of which each gets what the one before gives."""
+    """Make layers, passing the spec of each result on to the next layer."""
     made: list[Any] = []
     for position, layer in enumerate(layers):
         if made:
@@ -190,16 +192,16 @@ def _sequence(layers: Sequence[Any], key: ArrayLike, spec: Spec) -> Sequential:
 
 
 def build(recipe: LayerRecipe, key: ArrayLike, *specs: ArrayLike) -> Any:
-    """Make the layers of a recipe for inputs of some shapes.
+    """Make the layers of a recipe, for inputs of the given shapes.
 
     Parameters
     ----------
     recipe : LayerRecipe
     key : key
-        From ``fg.random``; a sequence folds positions into it.
+        From ``fg.random``; a sequence folds the position of a layer into it.
     *specs : tuple of int, or array_like
-        For each input its shape, for float64, or something with a shape and a dtype: an array,
-        whose numbers do not matter, or ``fg.extend.Spec(shape, dtype)``.
+        For each input its shape (then the dtype is float64), or an object with a shape and a dtype:
+        an array, whose values do not matter, or ``fg.extend.Spec(shape, dtype)``.
 
     Returns
     -------
@@ -208,11 +210,11 @@ def build(recipe: LayerRecipe, key: ArrayLike, *specs: ArrayLike) -> Any:
     Raises
     ------
     ShapeError
-        An input has not the axis from which a size follows.
+        An input lacks the axis from which a size follows.
     ArgumentError
-        There are no specs, or a layer gives several arrays to the next one.
+        The specs are missing, or a layer returns several arrays and another layer follows.
     FunctionError
-        The recipe is none.
+        The first argument is not a recipe.
 
     Examples
     --------
@@ -237,7 +239,7 @@ def build(recipe: LayerRecipe, key: ArrayLike, *specs: ArrayLike) -> Any:
 
 
 def spec_of_input(x: ArrayLike, operation: str) -> Spec:
-    """The spec of an input: that of an array, or of a shape in float64."""
+    """Return the spec of an array, or of a shape in float64."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         shape: ShapeLike = x.shape
         return Spec(as_shape(shape, operation), checked_dtype(x.dtype, operation))
@@ -245,7 +247,7 @@ def spec_of_input(x: ArrayLike, operation: str) -> Spec:
 
 
 def applied_program(function: Callable[..., Any], specs: Sequence[Spec], name: str) -> Program:
-    """The program of a function of arrays, which is staged without numbers."""
+    """Stage a function of arrays from specs, without values."""
     return flat_program(
         name,
         lambda values: [operand(leaf, name) for leaf in leaves(function(*map(wrap, values)))],
@@ -254,7 +256,7 @@ def applied_program(function: Callable[..., Any], specs: Sequence[Spec], name: s
 
 
 def call_layer(layer: Callable[..., Any], *inputs: Tensor) -> Any:
-    """Call a layer as before training: what it gives, without a state, and nothing dropped."""
+    """Call a layer as before training, with the first state and without dropout."""
     if len(inputs) != 1:
         takes_key = "key" in inspect.signature(layer).parameters
         return layer(*inputs, key=None) if takes_key else layer(*inputs)
@@ -262,7 +264,7 @@ def call_layer(layer: Callable[..., Any], *inputs: Tensor) -> Any:
 
 
 def _passed_on(layer: Callable[..., Any], spec: Spec, position: int) -> Spec:
-    """The spec of what a layer gives for an input."""
+    """Return the spec of the result of a layer."""
     name = f"build: layer {position}, {type(layer).__name__}"
     specs = applied_program(partial(call_layer, layer), (spec,), name).output_specs
     if len(specs) != 1:

@@ -1,4 +1,4 @@
-"""Recurrent cells: steps of ``fg.scan``, from a carry and an input to a carry and an output.
+"""Recurrent cells: functions ``(carry, x) -> (carry, output)``, the steps of ``fg.scan``.
 
 >>> import funcgrad as fg
 >>> cell = GRUCell.init(fg.random.key(0), 3, 5)
@@ -6,7 +6,8 @@
 >>> carry.shape, ys.shape
 ((2, 5), (2, 7, 5))
 
-Weights are stored for ``x @ weight``: the transposes of PyTorch's, with the gates in its order.
+Weights are stored for ``x @ weight``: the transposes of PyTorch's weights, with the same order of
+gates.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ C = TypeVar("C", bound="_Cell")
 
 @pytree
 class _Cell:
-    """The weights of a cell: for its input, for its state, and a bias."""
+    """The weights of a cell: for the input, for the state, and a bias."""
 
     weight: Tensor
     state_weight: Tensor
@@ -55,7 +56,7 @@ class _Cell:
     def init(
         cls: type[C], key: ArrayLike, inputs: int, units: int, *, dtype: DTypeLike = np.float64
     ) -> C:
-        """Draw weights: uniform ones for the input, orthogonal ones for the state."""
+        """Draw the weights: uniform for the input, orthogonal for the state."""
         name = f"{cls.__name__}.init"
         natural(inputs, name, "inputs")
         natural(units, name, "units")
@@ -69,30 +70,34 @@ class _Cell:
         return (zeros(None, cls.gates * units, dtype),)
 
     def carry(self, batch: tuple[int, ...] = ()) -> Any:
-        """The carry before the first step: zeros, for a batch of some shape."""
+        """Return the carry before the first step: zeros, for a batch of the shape ``batch``."""
         shape = as_shape(batch, f"{type(self).__name__}.carry")
         return fnp.zeros((*shape, self.state_weight.shape[-2]), self.state_weight.dtype)
 
     def _input(self, x: ArrayLike) -> Tensor:
-        """The share of the input in the gates."""
+        """Return the part of the gates that depends on the input."""
         value = features_of(x, self.weight.shape[-2], type(self).__name__)
         return value @ self.weight + self.bias
 
     def _state(self, h: ArrayLike) -> Tensor:
-        """The output of the step before, from the carry."""
+        """Return the output of the step before, from the carry."""
         return features_of(h, self.state_weight.shape[-2], type(self).__name__, "a carry")
 
 
 @pytree
 class RNNCell(_Cell):
-    """``h = tanh(x @ weight + h @ state_weight + bias)``; the output is ``h``.
+    """Elman recurrent cell: ``h = tanh(x @ weight + h @ state_weight + bias)``.
+
+    The carry and the output are ``h``. It is the simplest cell; on long sequences its gradients
+    vanish, so prefer ``LSTMCell`` or ``GRUCell`` there.
 
     Parameters
     ----------
     weight : Tensor, shape (inputs, units)
     state_weight : Tensor, shape (units, units)
     bias : Tensor, shape (units,)
-        As of ``torch.nn.RNNCell`` ``weight_ih.T``, ``weight_hh.T`` and ``bias_ih + bias_hh``.
+        These are ``weight_ih.T``, ``weight_hh.T`` and ``bias_ih + bias_hh`` of
+        ``torch.nn.RNNCell``.
 
     Examples
     --------
@@ -111,19 +116,21 @@ class RNNCell(_Cell):
 
 @pytree
 class LSTMCell(_Cell):
-    """A cell with a long memory, which gates let in, forget and show.
+    """Long short-term memory (LSTM) cell.
 
-    ``i, f, g, o = split(x @ weight + h @ state_weight + bias)``,
-    ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)``, ``h = sigmoid(o) * tanh(c)``; the carry is
-    ``(h, c)``, the output ``h``.
+    Gates decide how much enters the memory ``c``, how much of it is forgotten, and how much is
+    shown. The memory is a sum, so gradients survive many steps:
+
+    ``i, f, g, o = split(x @ weight + h @ state_weight + bias)``, ``c = sigmoid(f) * c + sigmoid(i)
+    * tanh(g)``, ``h = sigmoid(o) * tanh(c)``. The carry is ``(h, c)``, the output is ``h``.
 
     Parameters
     ----------
     weight : Tensor, shape (inputs, 4 * units)
     state_weight : Tensor, shape (units, 4 * units)
     bias : Tensor, shape (4 * units,)
-        As of ``torch.nn.LSTMCell`` ``weight_ih.T``, ``weight_hh.T`` and ``bias_ih + bias_hh``.
-        ``init`` gives the forget gate the bias 1.
+        These are ``weight_ih.T``, ``weight_hh.T`` and ``bias_ih + bias_hh`` of
+        ``torch.nn.LSTMCell``. ``init`` gives the forget gate the bias 1.
 
     Notes
     -----
@@ -147,7 +154,7 @@ class LSTMCell(_Cell):
         return (zeros(None, 4 * units, dtype) + forget,)
 
     def carry(self, batch: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
-        """The carry before the first step: two arrays of zeros, for a batch of some shape."""
+        """Return the carry before the first step: two arrays of zeros."""
         h: Tensor = super().carry(batch)
         return h, h
 
@@ -158,7 +165,7 @@ class LSTMCell(_Cell):
         h, c = map(self._state, pair(carry, "LSTMCell", "carry"))
         units = c.shape[-1]
         first, g, o = fnp.split(self._input(x) + h @ self.state_weight, [2 * units, 3 * units], -1)
-        i, f = fnp.split(sigmoid(first), 2, axis=-1)  # both at once, in fewer operations
+        i, f = fnp.split(sigmoid(first), 2, axis=-1)  # both at once takes fewer operations
         c = f * c + i * fnp.tanh(g)
         h = sigmoid(o) * fnp.tanh(c)
         return (h, c), h
@@ -166,23 +173,27 @@ class LSTMCell(_Cell):
 
 @pytree
 class GRUCell(_Cell):
-    """A cell with two gates: one forgets, the other keeps.
+    """Gated recurrent unit (GRU) cell.
 
-    ``r = sigmoid(x_r + h_r)``, ``z = sigmoid(x_z + h_z)``, ``n = tanh(x_n + r * h_n)``,
-    ``h = (1 - z) * n + z * h``, with ``x_r, x_z, x_n = split(x @ weight + bias)`` and
-    ``h_r, h_z, h_n = split(h @ state_weight + state_bias)``; the output is ``h``.
+    Like an LSTM with fewer weights: one gate resets the state, another one mixes the old state with
+    the new. The carry and the output are ``h``:
+
+    ``r = sigmoid(x_r + h_r)``, ``z = sigmoid(x_z + h_z)``, ``n = tanh(x_n + r * h_n)``, ``h = (1 -
+    z) * n + z * h``, with ``x_r, x_z, x_n = split(x @ weight + bias)`` and ``h_r, h_z, h_n =
+    split(h @ state_weight + state_bias)``.
 
     Parameters
     ----------
     weight : Tensor, shape (inputs, 3 * units)
     state_weight : Tensor, shape (units, 3 * units)
     bias, state_bias : Tensor, shape (3 * units,)
-        As of ``torch.nn.GRUCell`` ``weight_ih.T``, ``weight_hh.T``, ``bias_ih`` and ``bias_hh``.
+        These are ``weight_ih.T``, ``weight_hh.T``, ``bias_ih`` and ``bias_hh`` of
+        ``torch.nn.GRUCell``.
 
     Notes
     -----
-    Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP 2014; as in
-    PyTorch and cuDNN the state is multiplied by its weight before the gate r.
+    Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP 2014. As in
+    PyTorch and cuDNN, the state is multiplied by its weight before the gate r is applied.
 
     Examples
     --------
@@ -213,17 +224,17 @@ class GRUCell(_Cell):
 def run(
     cell: Any, xs: ArrayLike, carry: Any = None, *, reverse: bool = False
 ) -> tuple[Any, Tensor]:
-    """Apply a cell along a sequence.
+    """Apply a recurrent cell along a sequence: one ``fg.scan`` over the axis of length.
 
     Parameters
     ----------
     cell : callable
-        From a carry and an input to the next carry and an output, as the cells here.
+        ``(carry, x) -> (carry, output)``: one of the cells, or a function.
     xs : array_like, shape (..., length, features)
     carry : pytree, optional
         By default ``cell.carry(...)``: zeros.
     reverse : bool
-        Whether the last input comes first. Outputs are in the order of inputs.
+        Whether to start with the last input. The outputs keep the order of the inputs.
 
     Returns
     -------
@@ -234,7 +245,7 @@ def run(
     Raises
     ------
     ShapeError
-        The sequence has no axis of length.
+        The sequence lacks the axis of length.
 
     Examples
     --------
@@ -259,7 +270,10 @@ def run(
 
 
 def bidirectional(forward: Any, backward: Any, xs: ArrayLike) -> tuple[tuple[Any, Any], Tensor]:
-    """Apply one cell along a sequence, another one against it, and join their outputs.
+    """Apply one cell forwards and another backwards along a sequence, and join their outputs.
+
+    Each output then depends on the whole sequence. Use it where the whole sequence is known in
+    advance, such as for tagging.
 
     Parameters
     ----------
@@ -270,7 +284,7 @@ def bidirectional(forward: Any, backward: Any, xs: ArrayLike) -> tuple[tuple[Any
     Returns
     -------
     carries : pair of pytrees
-        The last carry of each.
+        The last carry of each cell.
     ys : Tensor, shape (..., length, outputs of both)
 
     Examples

@@ -1,6 +1,6 @@
-"""Losses of predicted numbers: a function of each difference between prediction and target.
+"""Regression losses: a function of each difference between prediction and target.
 
-Each is one number for each element. The mean over those that count is ``.mean(where=mask)``:
+Each element has one loss. With a mask, average by ``.mean(where=mask)``:
 
 >>> from math import nan
 >>> mask = [True, True, False]
@@ -29,15 +29,19 @@ _NAMES: Final = ("predictions", "targets")
 def squared_error(
     predictions: ArrayLike, targets: ArrayLike, *, where: ArrayLike | None = None
 ) -> Tensor:
-    """The squared difference, element by element.
+    """Squared error, element-wise: ``(predictions - targets)**2``.
+
+    The usual loss of regression; its mean is the mean squared error. Outliers dominate it: see
+    ``huber_loss``.
 
     Parameters
     ----------
     predictions, targets : array_like
-        Real arrays of equal shapes: broadcasting (n, 1) against (n,) has hidden many a mistake.
+        Real arrays of equal shapes. They do not broadcast: (n, 1) against (n,) is usually a
+        mistake.
     where : array_like of bool, optional
-        Which elements count: it broadcasts to the shape of the result. Others are 0, with the
-        derivative 0, whatever their arguments are.
+        Which elements count; it broadcasts to the shape of the result. The loss and the derivative
+        of the others are 0, whatever their arguments are.
 
     Returns
     -------
@@ -46,9 +50,9 @@ def squared_error(
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
 
     Examples
     --------
@@ -70,17 +74,20 @@ def huber_loss(
     delta: ArrayLike = 1.0,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Half of the squared difference up to ``delta``, and a straight line beyond.
+    """Huber loss, element-wise: quadratic up to ``delta``, linear beyond.
+
+    Robust regression: for small differences it is ``d**2 / 2``; outliers pull with the bounded
+    slope ``delta``.
 
     Parameters
     ----------
     predictions, targets : array_like
         Real arrays of equal shapes.
     delta : float or 0-d tensor
-        Positive: the difference at which the line begins, and its slope. Where the two formulas
-        meet, their first derivatives agree, and the second derivative is that of the square.
+        Positive: the difference at which the line begins, and its slope. At that point the first
+        derivatives of both formulas agree; the second derivative is 1, from the square.
     where : array_like of bool, optional
-        Which elements count, as of ``squared_error``.
+        Which elements count, as for ``squared_error``.
 
     Returns
     -------
@@ -91,16 +98,16 @@ def huber_loss(
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, ``delta`` no real number, or the mask not of truth values.
+        An array is complex, ``delta`` is not a real number, or the mask is not boolean.
     ArgumentError
         ``delta`` is not positive.
 
     Notes
     -----
-    Huber, "Robust estimation of a location parameter", Ann. Math. Statist. 35 (1964). ``smooth_l1``
-    of PyTorch is this over ``delta``.
+    Huber, "Robust estimation of a location parameter", Ann. Math. Statist. 35 (1964).
+    ``smooth_l1_loss`` of PyTorch is this loss divided by ``delta``.
 
     Examples
     --------
@@ -117,17 +124,17 @@ def huber_loss(
 def log_cosh(
     predictions: ArrayLike, targets: ArrayLike, *, where: ArrayLike | None = None
 ) -> Tensor:
-    """The logarithm of the hyperbolic cosine of the difference, element by element.
+    """Log-cosh loss, element-wise: ``log(cosh(predictions - targets))``.
 
-    Like half of the square for small differences, and like the magnitude minus ``log(2)`` for large
-    ones; all digits are right in both, and nothing overflows.
+    A smooth relative of ``huber_loss``: close to ``d**2 / 2`` for small differences and to ``abs(d)
+    - log(2)`` for large ones. All digits are right in both ranges, and nothing overflows.
 
     Parameters
     ----------
     predictions, targets : array_like
         Real arrays of equal shapes.
     where : array_like of bool, optional
-        Which elements count, as of ``squared_error``.
+        Which elements count, as for ``squared_error``.
 
     Returns
     -------
@@ -136,9 +143,9 @@ def log_cosh(
     Raises
     ------
     ShapeError
-        The shapes differ, or that of the mask does not fit.
+        The shapes differ, or the mask does not broadcast.
     DtypeError
-        An array is complex, or the mask not of truth values.
+        An array is complex, or the mask is not boolean.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Activations without corners: relatives of ``elu``, ``softplus`` and ``tanh``.
+"""Smooth activations: relatives of ``elu``, ``softplus`` and ``tanh``.
 
-Arguments are real arrays; integers become float64. Values and slopes at infinity are limits.
+Arguments are real arrays; integers become float64. Values and slopes at infinity are the limits.
 
 >>> from math import inf
 >>> softsign([-inf, 0.0, 1.0])
@@ -23,12 +23,15 @@ from funcgrad.tensor.tensor import Tensor, wrap
 _ALPHA: Final = 1.6732632423543772
 _SCALE: Final = 1.0507009873554805
 
-# Here exponentials have vanished, in double precision too.
+# Beyond this, exponentials have vanished, in double precision too.
 _FAR: Final = 800.0
 
 
 def selu(x: ArrayLike) -> Tensor:
-    """``1.0507 * elu(x, 1.6733)``, which keeps the mean 0 and the variance 1 of its inputs.
+    """Scaled exponential linear unit: ``1.0507 * elu(x, 1.6733)``.
+
+    If inputs have mean 0 and variance 1, the outputs have, too, so deep networks need no
+    normalization layers.
 
     Parameters
     ----------
@@ -40,8 +43,8 @@ def selu(x: ArrayLike) -> Tensor:
 
     Notes
     -----
-    Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", NeurIPS 2017. Its
-    weights are drawn by ``lecun_normal``.
+    Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", NeurIPS 2017. Draw
+    the weights with ``lecun_normal``.
 
     Examples
     --------
@@ -53,13 +56,16 @@ def selu(x: ArrayLike) -> Tensor:
 
 @answering
 def celu(x: ArrayLike, *, alpha: ArrayLike = 1.0) -> Tensor:
-    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``: the slope at 0 is 1.
+    """Continuous ``elu``: ``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``.
+
+    Its slope at 0 is 1 for every ``alpha``, so the first derivative is continuous.
 
     Parameters
     ----------
     x : array_like
     alpha : array_like
-        Positive: minus the limit at minus infinity. The function is differentiable in it.
+        Positive; the function tends to ``-alpha`` as ``x`` tends to minus infinity. It is
+        differentiable with respect to ``alpha``.
 
     Returns
     -------
@@ -76,12 +82,12 @@ def celu(x: ArrayLike, *, alpha: ArrayLike = 1.0) -> Tensor:
     """
     value, width = real_numbers("celu", x, alpha)
     ratio = fnp.where(value > 0, 0, value) / width
-    near = fnp.where(ratio < -_FAR, -_FAR, ratio)  # no product of infinity and 0
+    near = fnp.where(ratio < -_FAR, -_FAR, ratio)  # avoids infinity times 0
     return fnp.where(value > 0, value, width * fnp.expm1(near))
 
 
 def mish(x: ArrayLike) -> Tensor:
-    """``x * tanh(softplus(x))``; 0 at minus infinity.
+    """Mish: ``x * tanh(softplus(x))``, a smooth relative of ``silu``; 0 at minus infinity.
 
     Parameters
     ----------
@@ -101,12 +107,14 @@ def mish(x: ArrayLike) -> Tensor:
     Tensor([0.        , 0.86509839])
     """
     value = wrap(real_value(x, "mish"))
-    near = fnp.where(fnp.abs(value) > _FAR, -_FAR, value)  # no product of infinity and 0
+    near = fnp.where(fnp.abs(value) > _FAR, -_FAR, value)  # avoids infinity times 0
     return fnp.where(value > _FAR, value, near * fnp.tanh(softplus(near)))
 
 
 def softsign(x: ArrayLike) -> Tensor:
-    """``x / (1 + abs(x))``.
+    """Softsign: ``x / (1 + abs(x))``.
+
+    Like ``tanh``, from -1 to 1, but it approaches them more slowly, so its slopes vanish later.
 
     Parameters
     ----------
@@ -124,7 +132,7 @@ def softsign(x: ArrayLike) -> Tensor:
     value = wrap(real_value(x, "softsign"))
     is_small = fnp.abs(value) <= 1
     small, large = fnp.where(is_small, value, 0), fnp.where(is_small, 1, value)
-    inverse = 1 / large  # infinity divided by infinity has no value
+    inverse = 1 / large  # infinity divided by infinity is NaN
     return fnp.where(
         is_small, small / (1 + fnp.abs(small)), fnp.sign(large) / (1 + fnp.abs(inverse))
     )
@@ -132,18 +140,20 @@ def softsign(x: ArrayLike) -> Tensor:
 
 @answering
 def squareplus(x: ArrayLike, *, width: ArrayLike = 4.0) -> Tensor:
-    """``(x + sqrt(x**2 + width)) / 2``: algebraic, and close to ``softplus``.
+    """Squareplus: ``(x + sqrt(x**2 + width)) / 2``, an algebraic ``softplus``.
+
+    It needs no exponential, and costs less.
 
     Parameters
     ----------
     x : array_like
     width : array_like
-        Positive: how wide the bend is. With 0 it would be ``relu``.
+        Positive: the width of the bend around 0. With 0 it would be ``relu``.
 
     Returns
     -------
     Tensor
-        Exact on the left too, where the formula would lose all digits.
+        Exact for negative ``x``, too, where the formula would lose all digits.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Summaries of models: their arrays, how many numbers these hold, and what applying them costs.
+"""Summaries of models: the shape, size and cost of each array.
 
 >>> import funcgrad as fg
 >>> from funcgrad import nn
@@ -43,10 +43,10 @@ class SummaryRow:
     shape : tuple of int
     dtype : numpy.dtype
     count : int
-        How many numbers it holds.
+        The number of elements.
     operations : int or None
-        The arithmetic of the operations that take it, as ``jit(f).lower(...).costs`` counts; None
-        without specs, and where it is unknown, as for convolutions.
+        The arithmetic operations that use the array, as ``jit(f).lower(...).costs`` counts them;
+        None without specs, or if they cannot be counted.
     """
 
     path: str
@@ -58,14 +58,14 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A table of a model, which prints as one.
+    """A table of the arrays of a model; ``print`` shows it.
 
     Attributes
     ----------
     name : str
     rows : tuple of SummaryRow
     operations : int or None
-        All arithmetic of a call; None without specs.
+        The arithmetic operations of a call; None without specs.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Summary:
 
     @property
     def count(self) -> int:
-        """How many numbers the model holds."""
+        """The number of elements of all arrays."""
         return sum([row.count for row in self.rows])
 
     def _head(self) -> str:
@@ -83,7 +83,7 @@ class Summary:
         return f"{self.name}: {self.count:,} numbers in {len(self.rows)} arrays{total}"
 
     def _table(self) -> list[tuple[str, ...]]:
-        """The titles of the columns, and the rows."""
+        """Return the titles of the columns, and the rows."""
         table: list[tuple[str, ...]] = [("path", "shape", "dtype", "count", "operations")]
         for row in self.rows:
             unknown = "" if self.operations is None else "?"
@@ -92,7 +92,7 @@ class Summary:
         return table
 
     def _repr_html_(self) -> str:
-        """HTML for notebooks."""
+        """Return HTML for notebooks."""
         return text_table(self._head(), self._table())
 
     def __str__(self) -> str:
@@ -111,20 +111,20 @@ class Summary:
 
 
 def summary(model: Callable[..., Any], *specs: ArrayLike) -> Summary:
-    """List the arrays of a model, with what it costs to apply it.
+    """List the arrays of a model, their sizes, and the cost of applying them.
 
     Parameters
     ----------
     model : layer
-        Any pytree; with specs, one that is called with arrays.
+        A layer, or any pytree; with specs, a layer that is called with arrays.
     *specs : tuple of int, or array_like
-        Shapes of the inputs, as for ``build``. Nothing is computed for them. Without specs there
-        are no operations in the table.
+        Shapes of the inputs, as for ``build``. Nothing is computed. Without specs the table has no
+        operations.
 
     Returns
     -------
     Summary
-        ``print`` shows a table; its ``rows``, ``count`` and ``operations`` are numbers.
+        ``print`` shows a table; ``rows``, ``count`` and ``operations`` hold its values.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def summary(model: Callable[..., Any], *specs: ArrayLike) -> Summary:
 def _operations(
     model: Callable[..., Any], leaves: list[Any], inputs: tuple[Spec, ...]
 ) -> tuple[list[int | None], int]:
-    """The arithmetic of operations that take each leaf or a view of it, and that of all."""
+    """Count the arithmetic of operations that take each leaf or a view of it, and the total."""
     form = pytrees.structure(model)
 
     def applied(*arrays: ArrayLike) -> Any:

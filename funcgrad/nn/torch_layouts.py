@@ -1,8 +1,8 @@
-"""Weights of PyTorch's modules as weights of layers here, and back: names and layouts.
+"""Weights of PyTorch's modules as weights of funcgrad's layers, and back: names and layouts.
 
 A ``state_dict`` is a flat dict of arrays. Its names are the paths of modules, such as
-``encoder.0.weight``; layers here have other names for some of them, and store matrices for
-``x @ weight``.
+``encoder.0.weight``. Layers of funcgrad name some arrays otherwise, and store matrices for ``x @
+weight``.
 
 >>> import numpy as np
 >>> from funcgrad import nn, random
@@ -50,17 +50,17 @@ _SHOWN: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer, or an array that belongs to none, with its three names.
+    """A layer, or an array outside of layers, with its three names.
 
     Attributes
     ----------
     layer : object
     ours : str
-        Its path in the tree.
+        The path of the layer in the tree.
     theirs : str
         The path of the module in PyTorch.
     state : str
-        The path of its state in the tree of states.
+        The path of the layer's state in the tree of states.
     """
 
     layer: Any
@@ -75,14 +75,14 @@ def _same(array: Array) -> tuple[Array, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """Arrays of PyTorch, and the leaves that they make together.
+    """Arrays of PyTorch, and the leaves that correspond to them.
 
     Attributes
     ----------
     theirs, ours : tuple of str
-        Names on both sides.
+        Their names on both sides.
     read, write : callable
-        From the arrays of one side to those of the other.
+        Convert the arrays of PyTorch to leaves, and leaves to arrays of PyTorch.
     """
 
     theirs: tuple[str, ...]
@@ -94,40 +94,41 @@ class _Parameter:
 def from_torch(
     state_dict: Mapping[str, Any], like: Pytree, state: Pytree = None, *, strict: bool = True
 ) -> Any:
-    """Put the weights of a module of PyTorch into a model of the same layers.
+    """Put the weights of a PyTorch module into a model of the same layers.
 
     Parameters
     ----------
     state_dict : mapping from str to array_like
-        ``module.state_dict()``, or what a file of it holds: ``fg.io.load(path)``.
+        ``module.state_dict()``, or the contents of its file: ``fg.io.load(path)``.
     like : pytree
-        A model, which gives the layers and their shapes and dtypes. Attributes, keys and positions
-        have the names of the module's; ``Sequential`` and ``Residual`` stand for their layers.
+        A model with the layers, their shapes and dtypes. Its attributes, keys and positions have
+        the names of the module. ``Sequential`` and ``Residual`` add no name of their own.
     state : pytree, optional
         ``model.init_state()``, for the running statistics of batch normalizations.
     strict : bool
-        Whether any difference is an error. If not, leaves keep the values of ``like`` where the
-        dict has no array, or one of another shape; other arrays are converted to their dtype.
+        Whether any difference is an error. If not, a leaf keeps its value of ``like`` if the dict
+        lacks the array or the shapes differ; other arrays are converted to the dtype of the leaf.
 
     Returns
     -------
     pytree
-        The model, or the pair of the model and its state if there was one.
+        The model, or the pair of the model and its state if ``state`` was passed.
 
     Raises
     ------
     TreeError
-        The dict and the model differ: one message has all names that are missing, unexpected or of
-        another shape or dtype, as they are in PyTorch.
+        The dict and the model differ. One message lists all names that are missing or unexpected,
+        or whose shape or dtype differs, as PyTorch names them.
     ArgumentError
-        There are running statistics in the dict, and no state to put them into.
+        The dict has running statistics, and ``state`` is missing.
 
     Notes
     -----
-    Weights of ``Linear``, recurrent cells and attention are transposed. A cell reads
-    ``weight_ih``, the first layer of an ``nn.LSTM``, or, at position k of a list, ``weight_ih_lk``;
-    of a list of cells that go both ways, those at odd positions are the reverse ones. Its bias is
-    the sum of both, except in a GRU. ``MultiHeadAttention`` cuts ``in_proj_weight`` in three.
+    Weights of ``Linear``, recurrent cells and attention are transposed. A cell reads ``weight_ih``,
+    or the first layer of an ``nn.LSTM``; at position k of a list it reads ``weight_ih_lk``. In a
+    list for both directions, the cells at odd positions are the reverse ones. The bias of a cell is
+    the sum of both biases, except in a GRU. ``MultiHeadAttention`` cuts ``in_proj_weight`` in
+    three.
 
     Examples
     --------
@@ -143,16 +144,16 @@ def from_torch(
 def to_torch(
     model: Pytree, state: Pytree = None, *, like: Mapping[str, Any] | None = None
 ) -> dict[str, Array]:
-    """Make the ``state_dict`` of a module of PyTorch with the same layers.
+    """Make the ``state_dict`` of a PyTorch module with the same layers.
 
     Parameters
     ----------
     model : pytree
     state : pytree, optional
-        The state that training led to, with the running statistics of batch normalizations.
+        The state after training, with the running statistics of batch normalizations.
     like : mapping, optional
-        ``module.state_dict()``, whose names say which kind of module it is: a cell, ``nn.LSTM`` or
-        ``nn.GRU``; attention as one module or as four linear ones. The result is compared with it.
+        ``module.state_dict()``. Its names tell a cell from ``nn.LSTM`` or ``nn.GRU``, and attention
+        as one module from attention as four linear ones. The result is compared with it.
 
     Returns
     -------
@@ -163,7 +164,7 @@ def to_torch(
     Raises
     ------
     TreeError
-        It differs from ``like``.
+        The result differs from ``like``.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def to_torch(
 def loaded(
     operation: str, state_dict: Mapping[str, Any], like: Pytree, state: Pytree, strict: bool
 ) -> Any:
-    """Do what ``from_torch`` does, in the name of an operation."""
+    """Implement ``from_torch``; errors name the operation."""
     if not isinstance(state_dict, Mapping):
         raise ArgumentError(
             f"{operation}: expected a dict of arrays by their names, as module.state_dict() is, got"
@@ -243,7 +244,7 @@ def turned_squares(model: Pytree) -> list[str]:
 
 
 def _leaves(model: Pytree, state: Pytree) -> dict[str, Any]:
-    """The leaves of the model, below ``"0"``, and of its state, below ``"1"``."""
+    """Return the leaves of the model, below ``"0"``, and of its state, below ``"1"``."""
     leaves, structure = pytrees.flatten((model, state), is_leaf=_is_spec)
     return dict(zip(map(path_text, structure.key_paths()), leaves, strict=True))
 
@@ -253,14 +254,14 @@ def _is_spec(value: object) -> bool:
 
 
 def _layers(tree: Pytree, ours: str = "0", theirs: str = "", state: str = "1") -> Iterator[_Layer]:
-    """The layers of a model, and its arrays that belong to none, with their names."""
+    """Yield the layers of a model, and its arrays outside of layers, with their names."""
     nodes, structure = pytrees.flatten(tree, is_leaf=lambda node: isinstance(node, _KINDS))
     for node, path in zip(nodes, structure.key_paths(), strict=True):
         o, t, s = [_joined(above, path_text(path)) for above in (ours, theirs, state)]
         if isinstance(node, Sequential):
             for k, layer in enumerate(node.layers):
                 yield from _layers(layer, f"{o}.layers.{k}", _joined(t, str(k)), f"{s}.{k}")
-        elif isinstance(node, Residual):  # its state is that of its layer
+        elif isinstance(node, Residual):  # its state is the state of its layer
             yield from _layers(node.layer, f"{o}.layer", _joined(t, "layer"), s)
         else:
             yield _Layer(node, o, t, s)
@@ -273,7 +274,7 @@ def _joined(above: str, name: str) -> str:
 def _parameters(
     operation: str, model: Pytree, state: Pytree, names: Collection[str] | None
 ) -> Iterator[_Parameter]:
-    """All parameters of a model; ``names`` are those of PyTorch, where they are known."""
+    """Yield all parameters of a model; ``names`` are PyTorch's names, if they are known."""
     for layer in _layers(model):
         if isinstance(layer.layer, (RNNCell, LSTMCell, GRUCell)):
             yield from _of_cell(layer, names)
@@ -293,7 +294,7 @@ def _parameters(
 
 
 def _of_fields(layer: _Layer) -> Iterator[_Parameter]:
-    """The parameters of a layer that has one of PyTorch's for each of its own."""
+    """Yield the parameters of a layer whose fields correspond one to one to PyTorch's."""
     kind = next((kind for kind in _FIELDS if isinstance(layer.layer, kind)), None)
     if kind is None:
         yield _Parameter((layer.theirs or "value",), (layer.ours,))
@@ -307,7 +308,7 @@ def _of_fields(layer: _Layer) -> Iterator[_Parameter]:
 
 
 def _of_cell(layer: _Layer, names: Collection[str] | None) -> Iterator[_Parameter]:
-    """The parameters of a cell: of one of PyTorch's, or of a layer of a recurrent network."""
+    """Yield the parameters of a cell: of a PyTorch cell, or of a layer of a recurrent network."""
     above, _, last = layer.theirs.rpartition(".")
     endings = [(layer.theirs, ""), (layer.theirs, "_l0")]
     if last.isdecimal():
@@ -339,7 +340,7 @@ def _of_cell(layer: _Layer, names: Collection[str] | None) -> Iterator[_Paramete
 
 
 def _of_heads(layer: _Layer, names: Collection[str] | None) -> Iterator[_Parameter]:
-    """The parameters of attention: as one module of PyTorch, or as four linear ones."""
+    """Yield the parameters of attention: as one PyTorch module, or as four linear ones."""
     maps = {name: getattr(layer.layer, name) for name in ("query", "key", "value")}
     (*_, first), *others = [linear.weight.shape for linear in maps.values()]
     packed, apart = _joined(layer.theirs, "in_proj_weight"), _joined(layer.theirs, "q_proj_weight")
@@ -411,7 +412,7 @@ _FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = MappingProxyType(
         **dict.fromkeys((LayerNorm, GroupNorm, BatchNorm), _SCALED),
     }
 )
-"""PyTorch's names of parameters by ours."""
+"""PyTorch's name of each parameter name of funcgrad."""
 
 _KINDS: Final = (
     *_FIELDS,
@@ -420,7 +421,7 @@ _KINDS: Final = (
 
 
 def _counts(model: Pytree) -> list[str]:
-    """Names of the numbers of batches that PyTorch counts, and that nothing depends on here."""
+    """Return the names of PyTorch's counts of batches, on which nothing depends here."""
     norms = [layer.theirs for layer in _layers(model) if isinstance(layer.layer, BatchNorm)]
     return [_joined(name, "num_batches_tracked") for name in norms]
 
@@ -476,6 +477,6 @@ def _check(
     raise TreeError(
         f"{operation}: the names and shapes of PyTorch's module do not fit like=.\n"
         + "\n".join(lines)
-        + "\nCorrect like=, or rename keys of the dict; of shapes and dtypes, strict=False takes"
-        " what fits."
+        + "\nCorrect like=, or rename keys of the dict; strict=False loads the arrays whose shapes"
+        " fit, and converts their dtypes."
     )

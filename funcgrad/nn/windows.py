@@ -1,4 +1,4 @@
-"""Normalize the options of convolutions and pooling to one number for each axis."""
+"""Normalize the options of convolutions and pooling to one integer for each axis."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -
     Raises
     ------
     ShapeError
-        There are not as many integers as axes, or one is too small or too large.
+        The count of integers is not the count of axes, or an integer is too small or too large.
     """
     numbers = integers(x, operation, argument)
     if len(numbers) == 1:
         numbers *= rank
     if len(numbers) != rank:
         raise ShapeError(
-            f"{operation}: {argument} has {len(numbers)} numbers, {numbers}, for {rank} axes. Give"
+            f"{operation}: {argument} has {len(numbers)} integers, {numbers}, for {rank} axes. Give"
             " one for each, or one for all."
         )
     if min(numbers, default=least) < least:
@@ -49,7 +49,7 @@ def padding_of(
     Parameters
     ----------
     padding : {"valid", "same"}, int, sequence of int, or of pairs
-        "valid" means none. With "same" there are as many places as the size divided by the stride,
+        "valid" adds nothing. With "same" the size of the result is the size divided by the stride,
         rounded up; an odd padding is larger behind the axis.
     sizes, window, strides, dilations : tuple of int
     operation : str
@@ -64,7 +64,7 @@ def padding_of(
             return ((0, 0),) * rank
         if padding.lower() != "same":
             raise ArgumentError(
-                f"{operation}: padding has to be 'valid', 'same', or numbers, not {padding!r}."
+                f"{operation}: padding has to be 'valid', 'same', or integers, not {padding!r}."
             )
         margins = []
         for size, width, stride, dilation in zip(sizes, window, strides, dilations, strict=True):
@@ -85,7 +85,7 @@ def padding_of(
 
 
 def padded(value: Value, widths: Sequence[tuple[int, int]]) -> Value:
-    """Pad the last axes of a value with zeros; negative widths cut it off."""
+    """Pad the last axes of an array with zeros; negative widths crop it."""
     shape = shape_of(value)
     lead, sizes = shape[: len(shape) - len(widths)], shape[len(shape) - len(widths) :]
     if any(before < 0 or behind < 0 for before, behind in widths):
@@ -110,15 +110,15 @@ def check_window(
     widths: Sequence[tuple[int, int]],
     operation: str,
 ) -> None:
-    """Check that a window fits on the axes, unless one of these is empty.
+    """Check that a window fits on the axes, unless an axis is empty.
 
     Raises
     ------
     ShapeError
-        A window has no numbers, or is larger than the padded axis.
+        A window is empty, or larger than the padded axis.
     """
     if 0 in window:
-        raise ShapeError(f"{operation}: a window of {window} has no numbers.")
+        raise ShapeError(f"{operation}: a window of {window} is empty.")
     fits = [
         size + sum(width) > dilation * (n - 1)
         for size, width, dilation, n in zip(sizes, widths, dilations, window, strict=True)

@@ -284,7 +284,7 @@ def test_pooling_keeps_what_it_is_given() -> None:
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), stride=(1, 2)),
             ShapeError,
-            "stride has 2 numbers",
+            "stride has 2 integers",
         ),
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), stride=0),
@@ -294,7 +294,7 @@ def test_pooling_keeps_what_it_is_given() -> None:
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), padding="full"),
             ArgumentError,
-            "'valid', 'same', or numbers",
+            "'valid', 'same', or integers",
         ),
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), padding=[(1, 1), (1, 1)]),
@@ -331,7 +331,7 @@ def test_pooling_keeps_what_it_is_given() -> None:
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 0))),
             ShapeError,
-            "a window of (0,) has no numbers",
+            "a window of (0,) is empty",
         ),
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), groups=0),

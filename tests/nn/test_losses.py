@@ -88,7 +88,7 @@ def test_masks_broadcast_and_are_batched(loss, arrays, mask):
     assert_allclose(found[0], expected, rtol=1e-14)
     assert_allclose(found[1], loss(*arrays, where=~mask), rtol=1e-14)
     assert_array_equal(loss(*arrays, where=False), np.zeros(mask.shape))
-    with pytest.raises(DtypeError, match="where has to be of truth values, got float64"):
+    with pytest.raises(DtypeError, match="where has to be boolean, got float64"):
         loss(*arrays, where=mask * 1.0)
     with pytest.raises(ShapeError, match=r"where= of shape \(7,\) does not broadcast"):
         loss(*arrays, where=np.ones(7, bool))
