@@ -1,1 +1,1 @@
-"""Functions of other libraries as operations; ``fg.extend.foreign`` is its public name."""
+"""Functions of other libraries as operations; the public function is ``fg.extend.foreign``."""

@@ -1,12 +1,13 @@
 """Derivatives of functions of arrays by central differences, each with an estimate of its error.
 
-Two steps are extrapolated (Richardson), which leaves an error of the fourth power of the step; with
-a step of the fifth root of the accuracy of the function's values it is as small as that by rounding
-(Press et al., "Numerical Recipes", third edition, section 5.7).
+Two steps are extrapolated (Richardson), which leaves an error of the fourth power of the step. If
+the step is the fifth root of the accuracy of the function's values, this error is about as small as
+the rounding error (Press et al., "Numerical Recipes", third edition, section 5.7).
 
-That is so if the function's scale is the one of the number that is moved, which nobody knows: the
-sine at 1e8 has the scale 1. So each derivative has a witness, the one by a 128th of the step.
-Where they do not agree steps become smaller, and where rounding hides the derivative they grow.
+This choice assumes that the function varies on the scale of the element that is moved. It need not:
+the sine at 1e8 varies on the scale 1. So each derivative is checked by a witness, the derivative
+with a 128th of the step. If they disagree, steps become smaller; if rounding hides the derivative,
+they grow.
 
 >>> slopes = differences(lambda x: [np.sin(x)], np.array(1e8), np.ones(1), 1e-16)
 >>> abs(slopes.values[0] - np.cos(1e8)) < 1e-9, slopes.errors[0] < 1e-5
@@ -32,30 +33,30 @@ Evaluate: TypeAlias = Callable[[Array], list[Array]]
 
 _MOVES: Final = (1, -1, 2, -2)
 _TOGETHER: Final = 64
-"""The most directions in which an argument is moved at once, so that memory is bounded."""
+"""The maximum number of directions at once, so that memory is bounded."""
 
 _WORST: Final = 0.01
-"""The largest error, relative to the largest derivative, with which one is returned."""
+"""The largest accepted error, relative to the largest derivative."""
 
 _RATIO: Final = 128.0
 _LEVELS: Final = 6
-"""The ratio of a step to the one of its witness, and how often steps become smaller or greater."""
+"""The ratio of a step to the step of its witness, and how often steps become smaller or greater."""
 
 _HIDDEN: Final = 1e-4
-"""The error by rounding, relative to the derivative, from which on a greater step is tried."""
+"""The rounding error, relative to the derivative, above which a greater step is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Derivatives along directions, which are on axis 0, for each result of a function.
+    """Derivatives along directions (axis 0), for each result of a function.
 
     Attributes
     ----------
     values : list of ndarray
     errors : list of ndarray
-        The estimated error of each number.
+        The estimated error of each element.
     sizes : list of float
-        The largest error that rounding of the function's values explains.
+        The largest error that rounding of the function's values can explain.
     is_doubtful : bool
         Whether a derivative vanishes with a smaller step.
     """
@@ -67,15 +68,15 @@ class Slopes:
 
 
 class _Level(NamedTuple):
-    """Differences of one result by one step, along directions.
+    """Differences of one result along directions, with one step.
 
     Attributes
     ----------
     values : ndarray
     curved, rounded : ndarray
-        The estimated errors, by the step and by rounding.
+        The estimated errors due to the step and due to rounding.
     is_flat, is_wide : ndarray
-        Whether the function's values are all the same; whether the one in the middle is another.
+        Whether all values of the function are equal; whether the middle value differs.
     """
 
     values: Array
@@ -86,31 +87,31 @@ class _Level(NamedTuple):
 
     @property
     def errors(self) -> Array:
-        """The estimated errors."""
+        """Return the estimated errors."""
         return self.curved + self.rounded
 
     def is_near(self) -> Array:
-        """Whether the step is small for the function's scale."""
+        """Whether the step is small beside the scale of the function."""
         small: Array = self.curved <= _WORST * abs(self.values) + 10 * self.rounded
         return small & ~self.is_wide
 
     def agrees(self, witness: _Level) -> Array:
-        """Whether differences by a smaller step are the same within the errors."""
+        """Whether differences with a smaller step agree within the errors."""
         return abs(self.values - witness.values) <= 3 * (self.errors + witness.errors)
 
     def settles(self, witness: _Level, is_greatest: Array | bool) -> Array:
-        """Whether a derivative is known by two steps."""
+        """Whether two steps determine the derivative."""
         seen: Array = self.rounded <= _HIDDEN * abs(self.values)
         near = self.is_near() & witness.is_near()
         return near & self.agrees(witness) & (seen | is_greatest)
 
     def vanishes(self, witness: _Level) -> Array:
-        """Whether a derivative is none by a smaller step, though rounding does not hide it."""
+        """Whether the derivative is 0 with a smaller step, though rounding does not hide it."""
         moves: Array = abs(self.values) > 3 * (self.rounded + witness.rounded)
         return moves & ~self.is_flat & witness.is_flat
 
     def better(self, other: _Level) -> _Level:
-        """From each place the differences with the smaller error after extrapolation."""
+        """Take, at each place, the differences with the smaller error after extrapolation."""
         mine, others = (
             level.curved * np.minimum(level.curved / np.maximum(abs(level.values), _LEAST), 1.0)
             + level.rounded
@@ -119,11 +120,11 @@ class _Level(NamedTuple):
         return self.where(others < mine, other)
 
     def where(self, changed: Array, other: _Level) -> _Level:
-        """Take others at some places."""
+        """Replace the differences at some places."""
         return _Level(*(np.where(changed, b, a) for a, b in zip(self, other, strict=True)))
 
     def row(self, which: slice) -> _Level:
-        """The differences along some directions."""
+        """Return the differences along some directions."""
         return _Level(*(x[which] for x in self))
 
 
@@ -133,23 +134,23 @@ _LEAST: Final = float(np.finfo(np.float64).tiny)
 def differences(
     evaluate: Evaluate, x: Array, directions: Array, accuracy: float, is_joint: bool = False
 ) -> Slopes:
-    """The derivatives of a function along directions.
+    """Return the derivatives of a function along directions.
 
     Parameters
     ----------
     evaluate : callable
-        From points, on axis 0, to the inexact results there, on axis 0.
+        ``(points on axis 0) -> inexact results on axis 0``.
     x : ndarray
     directions : ndarray
         One more axis than ``x``, the first.
     accuracy : float
         The relative accuracy of the function's values.
     is_joint : bool
-        Whether it is relative to the greatest element of a result, as if that was found by
-        differences.
+        Whether the accuracy is relative to the greatest element of a result, as for results that
+        are differences themselves.
     """
     least, greatest = _scales(x, directions)
-    steps = np.exp2(np.round(np.log2(accuracy**0.2 * least)))  # moves by these are often exact
+    steps = np.exp2(np.round(np.log2(accuracy**0.2 * least)))  # powers of 2: moves are often exact
 
     def taken(level: int, which: slice = slice(None)) -> list[_Level]:
         moved = steps[which] / _RATIO**level
@@ -178,12 +179,14 @@ def differences(
 
 
 def _along(x: Array, like: Array) -> Array:
-    """Numbers for directions, with axes for the elements of a result."""
+    """Give values of directions axes for the elements of a result."""
     return x.reshape(len(x), *[1] * (like.ndim - 1))
 
 
 def _spoiled(x: Array, directions: Array, steps: Array) -> Array:
-    """How much rounding of the points turns the moves, relative to these; 0 along an axis."""
+    """Return how much rounding of the points turns the moves, relative to the moves; 0 along an
+    axis.
+    """
     count = len(directions)
     moves = abs(steps.reshape(count, *[1] * x.ndim) * directions).reshape(count, -1)
     with quiet():
@@ -197,9 +200,9 @@ def _search(
 ) -> bool:
     """Take more steps along one direction, until derivatives are known.
 
-    Steps become smaller where they are too great for the function, and greater, up to the level
-    ``top``, where rounding hides the derivatives. Returns whether a derivative vanishes with a
-    smaller step, as where the function is one of steps.
+    Steps become smaller where they are too great for the function. They become greater, up to the
+    level ``top``, where rounding hides the derivatives. Returns whether a derivative vanishes with
+    a smaller step, as for a step function.
     """
     for _ in range(_LEVELS):
         low, high = min(ladder), max(ladder)
@@ -223,9 +226,11 @@ def _search(
 
 
 def _best(levels: Sequence[_Level], is_top: bool) -> tuple[_Level, Array]:
-    """The best differences, from great to small steps, and where a derivative is known by them."""
+    """Return the best differences, from great to small steps, and where they determine a
+    derivative.
+    """
     best = levels[0]
-    for level in levels[1:]:  # where nothing is known, the ones with the least estimated error
+    for level in levels[1:]:  # elsewhere, take the least estimated error
         best = best.where(level.errors < best.errors, level)
     known = np.zeros(best.values.shape, bool)
     for level, witness in pairwise(levels):
@@ -235,9 +240,9 @@ def _best(levels: Sequence[_Level], is_top: bool) -> tuple[_Level, Array]:
 
 
 def _scales(x: Array, directions: Array) -> tuple[Array, Array]:
-    """How far to go along directions to change a number by itself, and all of them by theirs.
+    """Return how far to go along directions to change one element by its size, and all by theirs.
 
-    A number that is 0 is changed by the greatest number, or by 1.
+    An element that is 0 is changed by the greatest element, or by 1.
     """
     numbers = abs(x).astype(np.float64)
     most = float(np.max(numbers, initial=0.0)) or 1.0
@@ -258,11 +263,11 @@ def _taken(
     accuracy: float,
     is_joint: bool,
 ) -> list[_Level]:
-    """Differences by steps, one for each direction, for each result."""
+    """Take differences of each result, with one step for each direction."""
     count = len(directions)
     moves = np.multiply.outer(np.array(_MOVES), steps.reshape(count, *[1] * x.ndim) * directions)
     points = (x + moves).astype(x.dtype)
-    # Steps as rounding of the points has left them.
+    # The steps after rounding of the points.
     spans = [
         np.sum(np.real((a - b) * np.conj(directions)).reshape(count, -1), axis=1)
         for a, b in (points[:2], points[2:])
@@ -301,8 +306,8 @@ def refuse_doubtful(at: Callable[[], str], argument: str, slopes: Slopes) -> Non
     Raises
     ------
     DifferentiationError
-        The error of a derivative is more than a hundredth of the largest of them, and more than
-        what rounding explains; or it vanishes with a smaller step.
+        The error of a derivative is more than a hundredth of the largest derivative, and more than
+        rounding explains; or a derivative vanishes with a smaller step.
     """
     for value, error, size in zip(slopes.values, slopes.errors, slopes.sizes, strict=True):
         is_known = np.isfinite(error) & np.isfinite(value)
@@ -310,16 +315,18 @@ def refuse_doubtful(at: Callable[[], str], argument: str, slopes: Slopes) -> Non
         largest = float(np.max(abs(value), where=is_known, initial=0.0))
         if slopes.is_doubtful or worst > _WORST * largest + 10 * size:
             raise DifferentiationError(
-                f"{at()}: the derivative by {argument}, found by differences, is at most"
-                f" {largest:.2g}, with an estimated error of {worst:.2g}"
+                f"{at()}: the derivative with respect to {argument}, by finite differences, is at"
+                f" most {largest:.2g}, with an estimated error of {worst:.2g}"
                 f"{', and vanishes with a smaller step' if slopes.is_doubtful else ''}: the"
-                " function jumps here, or its values are too rough. Give its rule, as jvp= or"
-                " vjp=, or the relative accuracy of its values, as numerical=1e-6."
+                " function jumps here, or its values are too rough. Give a rule, as jvp= or vjp=,"
+                " or the relative accuracy of its values, as numerical=1e-6."
             )
 
 
 def basis(x: Array) -> Iterator[Array]:
-    """Directions along the elements of an array, some at once; for complex ones also along i."""
+    """Yield directions along the elements of an array, in blocks; for complex elements also along
+    i.
+    """
     units = np.eye(x.size, dtype=x.dtype)
     if x.dtype.kind == "c":
         units = np.concatenate([units, 1j * units]).astype(x.dtype)
@@ -328,9 +335,9 @@ def basis(x: Array) -> Iterator[Array]:
 
 
 def jacobian(evaluate: Evaluate, x: Array, accuracy: float, is_joint: bool = False) -> Slopes:
-    """The derivatives along all elements of an array, see ``basis``."""
+    """Return the derivatives along all elements of an array, see ``basis``."""
     blocks = [differences(evaluate, x, directions, accuracy, is_joint) for directions in basis(x)]
-    if not blocks:  # there is no element
+    if not blocks:  # of an empty array
         return differences(evaluate, x, np.zeros((0, *x.shape), x.dtype), accuracy)
     columns = zip(*[block.values for block in blocks], strict=True)
     errors = zip(*[block.errors for block in blocks], strict=True)
@@ -344,6 +351,6 @@ def jacobian(evaluate: Evaluate, x: Array, accuracy: float, is_joint: bool = Fal
 
 
 def precision_of(arrays: Sequence[Any]) -> float:
-    """The spacing of numbers at 1 in the coarsest inexact dtype; 0 if there is none."""
+    """Return the machine epsilon of the coarsest inexact dtype; 0 without one."""
     dtypes = [x.dtype for x in arrays if is_inexact(x.dtype)]
     return max([float(np.finfo(dtype).eps) for dtype in dtypes], default=0.0)

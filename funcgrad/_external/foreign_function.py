@@ -31,7 +31,7 @@ from funcgrad._external.finite_differences import (
     precision_of,
     refuse_doubtful,
 )
-from funcgrad._external.foreign_operation import Array, Outside, apply_outside
+from funcgrad._external.foreign_operation import Array, ForeignOperation, apply_foreign
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function, values_of
 from funcgrad._transforms.custom import by_position
@@ -42,7 +42,7 @@ from funcgrad.tensor.tensor import wrap
 
 
 class _ResultSpecs:
-    """The tree, shapes and dtypes that ``result`` says the function's results have."""
+    """The tree, shapes and dtypes of the results, as the option ``result`` declares them."""
 
     __slots__ = ("_name", "result")
 
@@ -55,7 +55,7 @@ class _ResultSpecs:
     def of(
         self, arguments: pytrees.Structure, leaves: Sequence[Any]
     ) -> tuple[pytrees.Structure, list[Spec]]:
-        """The tree and the leaves of the result for arguments, of which only the specs count."""
+        """Return the structure and the specs of the result; of the arguments only specs count."""
         if not callable(self.result):
             return self._read(self.result)
         specs = [Spec(shape_of(leaf), dtype_of(leaf)) for leaf in leaves]
@@ -82,33 +82,34 @@ class ForeignFunction:
 
     def __init__(
         self,
-        outside: Outside,
+        operation: ForeignOperation,
         promise: _ResultSpecs,
         accuracy: float | None,
         order: int = 0,
         linear_in: tuple[int, ...] = (),
     ) -> None:
-        update_wrapper(self, outside.function, updated=())
-        self.__name__: str = outside.name
-        self.__signature__ = _signature_of(outside.function)
-        # Programs watch what users' rules read from outside, and nothing that the function reads.
+        update_wrapper(self, operation.function, updated=())
+        self.__name__: str = operation.name
+        self.__signature__ = _signature_of(operation.function)
+        # Programs watch the outside values that users' rules read, but not those that the function
+        # reads.
         self.__wrapped__ = None
-        rules = (outside.jvp, outside.vjp, promise.result)
+        rules = (operation.jvp, operation.vjp, promise.result)
         self._rules = tuple([rule for rule in rules if not _is_ours(rule)])
-        if accuracy is not None and outside.jvp is None and outside.vjp is None:
+        if accuracy is not None and operation.jvp is None and operation.vjp is None:
             jvp, vjp = self._pushed_by_differences, self._pulled_by_differences
-            outside = replace(outside, jvp=jvp, vjp=vjp)
-        self._outside = outside
+            operation = replace(operation, jvp=jvp, vjp=vjp)
+        self._operation = operation
         self._promise = promise
         self._accuracy = accuracy
         self._linear_in = linear_in
-        self._order = order  # how often differences of it have been taken
+        self._order = order  # how often its differences have been taken
         self._directional: ForeignFunction | None = None
         self._jacobian: ForeignFunction | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function on trees of tensors, arrays and numbers."""
-        positional = by_position(f"foreign {self.__name__}", self._outside.function, args, kwargs)
+        positional = by_position(f"foreign {self.__name__}", self._operation.function, args, kwargs)
         return self._run(*positional)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
@@ -118,14 +119,14 @@ class ForeignFunction:
         return f"<foreign function {self.__name__}>"
 
     def error(self, *args: Any, **kwargs: Any) -> Any:
-        """The estimated errors of the derivatives that differences find.
+        """Return the estimated errors of the derivatives that differences find.
 
         Returns
         -------
         tuple
-            A tree like the arguments: for each array of numbers that can be differentiated, the
-            largest estimated error of a derivative by one of its elements, as a float; None for
-            the others. The derivatives themselves are usually better by some digits.
+            A tree like the arguments. For each floating-point or complex array it has the largest
+            estimated error of a derivative with respect to an element, as a float; None for the
+            others. The derivatives themselves are usually better by some digits.
 
         Raises
         ------
@@ -135,10 +136,10 @@ class ForeignFunction:
         name = f"foreign {self.__name__}"
         if self._accuracy is None:
             raise DifferentiationError(
-                f"{name}: its rules were given, so there are no differences whose error could be"
-                " estimated. Make it with numerical=True."
+                f"{name}: it has rules, so it takes no differences whose error could be estimated."
+                " Make it with numerical=True."
             )
-        positional = by_position(name, self._outside.function, args, kwargs)
+        positional = by_position(name, self._operation.function, args, kwargs)
         leaves, form = pytrees.flatten(tuple(positional))
         arrays = [np.asarray(leaf) for leaf in leaves]
         moving = self._moving(pytrees.unflatten(form, arrays))
@@ -156,7 +157,7 @@ class ForeignFunction:
         result, specs = self._promise.of(arguments, values)
         ends = [*accumulate(len(pytrees.leaves(arg)) for arg in args)]
         linear = [k for k, _ in enumerate(values) if bisect(ends, k) in self._linear_in]
-        outs = apply_outside(self._outside, values, arguments, result, specs, tuple(linear))
+        outs = apply_foreign(self._operation, values, arguments, result, specs, tuple(linear))
         return pytrees.unflatten(result, [wrap(out) for out in outs])
 
     # Derivatives by differences.
@@ -206,45 +207,45 @@ class ForeignFunction:
         return self._by_differences(columns, result)
 
     def _by_differences(self, f: Callable[..., Any], result: Callable[..., Any]) -> ForeignFunction:
-        """A function found by differences, as one whose derivatives are found by differences."""
+        """Return a function that takes differences; its own derivatives are differences, too."""
         assert self._accuracy is not None
         f.__name__ = f"{self.__name__}, by differences"
-        outside, promise = Outside(f.__name__, f, None), _ResultSpecs(f.__name__, result)
-        return ForeignFunction(outside, promise, self._accuracy, self._order + 1)
+        operation, promise = ForeignOperation(f.__name__, f, None), _ResultSpecs(f.__name__, result)
+        return ForeignFunction(operation, promise, self._accuracy, self._order + 1)
 
     def _moving(self, primals: Any) -> _Moving:
         assert self._accuracy is not None
-        return _Moving(self._outside, self._promise, primals, self._accuracy, self._order)
+        return _Moving(self._operation, self._promise, primals, self._accuracy, self._order)
 
 
 class _Moving:
-    """A foreign function around a point, whose arguments are moved one at a time."""
+    """A foreign function near a point; one argument is moved at a time."""
 
     def __init__(
         self,
-        outside: Outside,
+        operation: ForeignOperation,
         promise: _ResultSpecs,
         point: Any,
         accuracy: float,
         order: int,
     ) -> None:
-        self.outside = outside
+        self.operation = operation
         self.arrays, self.form = pytrees.flatten(tuple(point))
         self.result, self.specs = promise.of(self.form, self.arrays)
         self.places = [k for k, x in enumerate(self.arrays) if is_inexact(x.dtype)]
         self.smooth = [k for k, spec in enumerate(self.specs) if is_inexact(spec.dtype)]
         precision = max(accuracy, precision_of([*self.arrays, *self.specs]))
-        self.accuracy = precision ** (0.8**order)  # that of the differences before
+        self.accuracy = precision ** (0.8**order)  # the accuracy of the differences before
         self.is_joint = order > 0
 
     def evaluation(self, place: int) -> Callable[[Array], list[Array]]:
-        """The inexact results, as a function of many values of one argument."""
+        """Return the inexact results as a function of many values of one argument."""
         flags = [k == place for k in range(len(self.arrays))]
 
         def evaluate(points: Array) -> list[Array]:
             moved = [*self.arrays]
             moved[place] = points
-            outs = self.outside.call_batch(
+            outs = self.operation.call_batch(
                 moved, flags, len(points), self.form, self.result, self.specs
             )
             return [outs[k] for k in self.smooth]
@@ -252,16 +253,16 @@ class _Moving:
         return evaluate
 
     def jacobian(self, place: int) -> Slopes:
-        """The derivatives along the elements of an argument."""
+        """Return the derivatives along the elements of an argument."""
         return jacobian(self.evaluation(place), self.arrays[place], self.accuracy, self.is_joint)
 
     def _checked(self, place: int, slopes: Slopes) -> Slopes:
         argument = f"argument{self.form.paths()[place]}"
-        refuse_doubtful(self.outside.at, argument, slopes)
+        refuse_doubtful(self.operation.at, argument, slopes)
         return slopes
 
     def along(self, tangents: Sequence[Array]) -> Any:
-        """The tangents of all results; zeros for integers."""
+        """Return the tangents of all results; zeros for integers."""
         sums: list[Any] = [np.zeros(spec.shape, spec.dtype) for spec in self.specs]
         for k in self.places:
             if not np.any(tangents[k]):
@@ -275,7 +276,9 @@ class _Moving:
         return pytrees.unflatten(self.result, sums)
 
     def columns(self) -> list[list[Array]]:
-        """The derivatives of the inexact results along the elements of each inexact argument."""
+        """Return the derivatives of the inexact results along the elements of each inexact
+        argument.
+        """
         columns = []
         for k in self.places:
             x = self.arrays[k]
@@ -289,12 +292,12 @@ class _Moving:
 def _signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(f)
-    except (TypeError, ValueError):  # as of functions written in C
+    except (TypeError, ValueError):  # functions written in C
         return None
 
 
 def _is_ours(rule: object) -> bool:
-    """Whether a rule was made in this library, of the function alone."""
+    """Whether a rule was made in this library, and of the function only."""
     return str(getattr(rule, "__module__", "")).partition(".")[0] == "funcgrad"
 
 
@@ -303,13 +306,13 @@ def _is_spec(x: object) -> bool:
 
 
 def _column(result: Spec, argument: Spec) -> Spec:
-    """The derivatives along the elements of an argument, on axis 0; of complex ones twice."""
+    """Return the spec of the derivatives along an argument's elements (complex: twice)."""
     parts = 2 if argument.dtype.kind == "c" else 1
     return Spec((parts * int(np.prod(argument.shape)), *result.shape), result.dtype)
 
 
 def _contraction(column: Sequence[Any]) -> Callable[[Any], list[Any]]:
-    """The map from the tangent of one argument to the tangents of the results."""
+    """Return the map from the tangent of one argument to the tangents of the results."""
 
     def push(tangent: Any) -> list[Any]:
         flat = fnp.reshape(tangent, (-1,))
@@ -330,68 +333,71 @@ def foreign(
     numerical: bool | float = False,
     linear_in: int | Sequence[int] = (),
 ) -> ForeignFunction:
-    """Make a function of any library an operation.
+    """Make a function of any library an operation of funcgrad.
 
-    It is staged, batched and differentiated like any other, and never traced into: ``f`` gets the
-    numbers. Under ``jit`` it runs at each call, in machine code too.
+    Use it for code that funcgrad cannot trace: SciPy, C extensions, simulators, other frameworks.
+    The derivative comes from a rule that you give, from finite differences, or is an error.
+
+    The operation works under all transformations. ``f`` itself is never traced: it gets NumPy
+    arrays. Under ``jit`` it runs at each call, also from machine code.
 
     Parameters
     ----------
     f : callable
-        Takes trees of read-only NumPy arrays, of the shapes of one example, and returns a tree of
-        arrays or numbers. Its result depends on its arguments alone, and it changes nothing.
+        Takes pytrees of read-only NumPy arrays, with the shapes of one example, and returns a
+        pytree of arrays or numbers. It has to be pure: the result depends on the arguments only,
+        and nothing is changed.
     result : Spec, pytree of Spec, or callable
-        The shapes and dtypes of what ``f`` returns; or a function to these from the arguments, in
-        which a ``Spec`` stands for each array.
+        The shapes and dtypes of the result of ``f``; or a function that returns them, given the
+        arguments with a ``Spec`` for each array.
     jvp : callable, optional
-        ``jvp(primals, result, tangents)`` returns the tangent of the result: a tree like it, linear
-        in the tangents. Primals and tangents are tuples, one entry for each argument.
+        ``jvp(primals, result, tangents)`` returns the tangent of the result: a pytree like the
+        result, linear in the tangents. Primals and tangents are tuples with one entry for each
+        argument.
     vjp : callable, optional
-        ``vjp(primals, result, cotangent)`` returns a tuple with the cotangent of each argument,
-        None for a zero: the adjoint under Re<u, v>, linear in the cotangent.
+        ``vjp(primals, result, cotangent)`` returns a tuple with the cotangent of each argument
+        (None for zero), linear in the cotangent of the result: the adjoint under Re<u, v>.
     batch : {"loop", "stacked"} or callable
-        How ``vmap`` runs it: ``"loop"`` calls ``f`` for each example; ``"stacked"`` once, on arrays
-        with one more axis, the first, for the examples; a function is called in place of ``f`` on
-        such arrays. The results have that axis too. Nested batches are joined to one.
+        What ``vmap`` does. ``"loop"`` calls ``f`` for each example. ``"stacked"`` calls ``f`` once,
+        on arrays whose first axis is the examples. A function is called instead of ``f`` on such
+        arrays. Results have the first axis, too. Nested batches are joined.
     numerical : bool or float
-        Whether derivatives are found by differences where no rule is given. A number is the
-        relative accuracy of the values of ``f``, such as the tolerance of a solver; by default
-        values are accurate to their dtype.
+        Whether to compute derivatives by finite differences where no rule is given. A float is the
+        relative accuracy of the values of ``f``, such as the tolerance of a solver; with True the
+        values are taken as accurate to their dtype.
     linear_in : int or sequence of int
-        Arguments in which ``f`` is linear together, for any values of the others. A rule may hand
-        its tangents or cotangents to such a function: it is transposed by its own rule, and its
-        derivative in these arguments is ``f`` itself.
+        The positions of arguments in which ``f`` is jointly linear, for any values of the others. A
+        rule may pass its tangents or cotangents to such a function: it is transposed by its own
+        rule, and its derivative with respect to these arguments is ``f`` itself.
 
     Returns
     -------
     ForeignFunction
         A function with the arguments of ``f``. Its method ``error(*args)`` estimates the errors of
-        differences.
+        the differences.
 
     Raises
     ------
     ArgumentError
-        An option is none of these; at a call, arguments by keyword that have no position.
+        An option is unknown; at a call, a keyword argument has no position.
     LeafError
-        ``result`` is no tree of specs; at a call, a result is no array.
+        ``result`` is not a pytree of specs; at a call, a result is not an array.
     TreeError, ShapeError, DtypeError
-        At a call, the result of ``f`` is not what ``result`` says. The message names the line of
-        the call, also inside of programs. An error that ``f`` raises is not changed, but noted with
-        that line.
+        At a call, the result of ``f`` differs from ``result``. The message names the line of the
+        call, also inside ``jit``. Errors that ``f`` raises are passed on, with a note of that line.
     DifferentiationError
-        A derivative is asked for, and there is neither a rule nor ``numerical``; or it was found by
+        A derivative is asked for without a rule and without ``numerical``; or it was computed by
         differences, and its estimated error is more than a hundredth of it.
 
     Notes
     -----
-    Rules are written with the functions of ``funcgrad.numpy``, or call foreign functions; they are
-    staged and differentiated for derivatives of higher order. If only one of ``jvp`` and ``vjp``
-    is given, the other mode uses its transpose. Differences are central with two steps, which are
-    extrapolated, and have a witness, the same with smaller steps; forward mode takes ten calls for
-    each argument, reverse mode eight for each of its elements (in a batch, if ``batch`` allows).
-    Where both do not agree, or rounding hides the derivative, other steps are tried by more calls.
-    Each order of derivatives costs some digits: 12 are right of the first, 9 of the second. At a
-    kink they give the mean of both slopes.
+    Rules are written with the functions of ``funcgrad.numpy``, or call foreign functions. They are
+    differentiated for derivatives of higher order. If only one of ``jvp`` and ``vjp`` is given, the
+    other mode uses its transpose. Differences are central, extrapolated from two steps, and checked
+    with smaller steps. Forward mode takes ten calls for each argument, reverse mode eight for each
+    of its elements (in a batch, if ``batch`` allows). If both steps disagree, or rounding hides the
+    derivative, more steps are tried. Each order costs some digits: about 12 digits are right for
+    the first derivative, 9 for the second. At a kink, differences give the mean of both slopes.
 
     Examples
     --------
@@ -403,7 +409,7 @@ def foreign(
     >>> fg.grad(fg.extend.foreign(area, number, numerical=1e-12))(2.0)
     Tensor(-0.148499)
 
-    With a rule, which calls another foreign function:
+    With a rule that calls another foreign function:
 
     >>> def moment(rate):
     ...     return integrate.quad(lambda t: t * np.exp(-rate * t), 0.0, 1.0)[0]
@@ -427,16 +433,16 @@ def foreign(
     places = (linear_in,) if isinstance(linear_in, int) else tuple(linear_in)
     if not all(type(place) is int and place >= 0 for place in places):
         raise ArgumentError(
-            f"foreign {name}: linear_in has to be the numbers of arguments, counted from 0, got"
+            f"foreign {name}: linear_in has to be positions of arguments, counted from 0, got"
             f" {linear_in!r}."
         )
-    outside = Outside(name, f, of_batches, jvp, vjp)
+    operation = ForeignOperation(name, f, of_batches, jvp, vjp)
     promise = _ResultSpecs(f"foreign {name}", result)
-    return ForeignFunction(outside, promise, accuracy, linear_in=places)
+    return ForeignFunction(operation, promise, accuracy, linear_in=places)
 
 
 def _accuracy(name: str, numerical: Any) -> float | None:
-    """The relative accuracy of values; 0 for that of their dtype, None for no differences."""
+    """Return the relative accuracy of values; 0 means the dtype's, None means no differences."""
     is_number = isinstance(numerical, bool | int | float)
     if not is_number or not 0 <= numerical <= 1:
         raise ArgumentError(

@@ -3,7 +3,7 @@
 Its parameters hold the function and its rules, so programs keep it as one equation.
 
 >>> from funcgrad._core import pytrees
->>> half = Outside("half", lambda x: x / 2, None)
+>>> half = ForeignOperation("half", lambda x: x / 2, None)
 >>> one = pytrees.structure(0)
 >>> half.call([np.ones(2)], pytrees.structure((0,)), one, [Spec((2,), np.dtype(float))])
 [array([0.5, 0.5])]
@@ -40,16 +40,16 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outside:
-    """A function of another library, which takes and returns trees of arrays.
+class ForeignOperation:
+    """A function of another library that takes and returns pytrees of arrays.
 
     Attributes
     ----------
     name : str
     function : callable
     of_batches : callable or None
-        The same for a whole batch: it takes and returns arrays with one more axis, the first. None
-        if the function runs for one example after the other.
+        The function of a batch: arrays have one more axis, the first. None if the function runs for
+        one example after the other.
     jvp, vjp : callable, optional
         See ``foreign``.
     """
@@ -67,7 +67,7 @@ class Outside:
         result: pytrees.Structure,
         specs: Sequence[Spec],
     ) -> list[Array]:
-        """The leaves of the function's result, checked against their specs."""
+        """Return the leaves of the function's result, checked against their specs."""
         return self._run(self.function, arrays, arguments, result, specs)
 
     def call_batch(
@@ -79,7 +79,7 @@ class Outside:
         result: pytrees.Structure,
         specs: Sequence[Spec],
     ) -> list[Array]:
-        """The leaves for a batch: arrays whose flag is set have the examples on axis 0."""
+        """Return the leaves for a batch: arrays whose flag is set have the examples on axis 0."""
         stacked = [Spec((size, *spec.shape), spec.dtype) for spec in specs]
         if not size:
             return [np.empty(spec.shape, spec.dtype) for spec in stacked]
@@ -113,23 +113,23 @@ class Outside:
         return self._checked(out, result, specs)
 
     def at(self) -> str:
-        """The function's name and the user's line that calls it, for errors."""
+        """Return the function's name and the user's line that calls it, for errors."""
         line = operations_line()
         return f"foreign {self.name} (at {line})" if line else f"foreign {self.name}"
 
     def _checked(self, out: Any, result: pytrees.Structure, specs: Sequence[Spec]) -> list[Array]:
-        """The leaves of a result as arrays that nobody else can write to.
+        """Return the leaves of a result as arrays that other code cannot write to.
 
         Raises
         ------
         TreeError, LeafError, ShapeError, DtypeError
-            They are not what ``result`` promised.
+            They differ from ``result``.
         """
         try:
             leaves = pytrees.flatten_like(result, out, "the result")
         except TreeError as error:
             raise TreeError(
-                f"{self.at()}: the function returned another tree than result= says. {error}"
+                f"{self.at()}: the tree of the function's result differs from result=. {error}"
             ) from None
         return [
             self._checked_leaf(leaf, spec, path)
@@ -139,12 +139,12 @@ class Outside:
     def _checked_leaf(self, leaf: Any, spec: Spec, path: str) -> Array:
         if isinstance(leaf, TracedValue) and getattr(leaf, "_trace", None) is not None:
             raise LeafError(
-                f"{self.at()}: result{path} is a traced value, which the function closes over: it"
-                " sees numbers alone. Make it an argument."
+                f"{self.at()}: result{path} is a traced value that the function closes over. Make"
+                " it an argument, so that the function gets a NumPy array."
             )
         try:
             array = in_native_order(np.asarray(leaf))
-        except Exception as error:  # whatever another library's arrays raise
+        except Exception as error:  # arrays of other libraries may raise anything
             raise LeafError(
                 f"{self.at()}: result{path} is of type {type(leaf).__name__}, which does not"
                 f" convert to an array: {error}"
@@ -152,7 +152,7 @@ class Outside:
         if array.shape != spec.shape:
             raise ShapeError(
                 f"{self.at()}: result{path} has shape {array.shape}, but result= says"
-                f" {spec.shape}. Correct result=, or what the function returns."
+                f" {spec.shape}. Correct result= or the function."
             )
         fits = type(leaf) in NUMBERS and np.can_cast(array.dtype, spec.dtype, "same_kind")
         if array.dtype != spec.dtype and not fits:
@@ -164,13 +164,13 @@ class Outside:
 
 
 def _handed_over(x: Raw) -> Array:
-    """An argument as an array that the function cannot write to."""
+    """Return an argument as an array that the function cannot write to."""
     return read_only(np.asarray(x))
 
 
 def _evaluate(
     *args: Raw,
-    outside: Outside,
+    operation: ForeignOperation,
     arguments: pytrees.Structure,
     result: pytrees.Structure,
     specs: tuple[Spec, ...],
@@ -180,9 +180,9 @@ def _evaluate(
 ) -> tuple[Raw, ...]:
     arrays = [_handed_over(x) for x in args]
     if size < 0:
-        outs = outside.call(arrays, arguments, result, specs)
+        outs = operation.call(arrays, arguments, result, specs)
     else:
-        outs = outside.call_batch(arrays, flags, size, arguments, result, specs)
+        outs = operation.call_batch(arrays, flags, size, arguments, result, specs)
     return tuple([out[()] if not out.shape else out for out in outs])
 
 
@@ -198,7 +198,7 @@ def _batch(
     batched: tuple[bool, ...],
     params: Mapping[str, Any],
 ) -> tuple[Value, ...]:
-    """Batch by one axis: a batch of batches is one of all examples."""
+    """Batch by one axis: a batch of batches is one batch of all examples."""
     inner: int = params["size"]
     if inner < 0:
         outs: Any = primitive(*args, **{**params, "size": size, "flags": tuple(batched)})
@@ -214,7 +214,7 @@ def _batch(
 
 
 def _joined(x: Value, flag: bool, carried: bool, size: int, inner: int) -> Value:
-    """An argument with both batch axes as one; unchanged if it has neither."""
+    """Join both batch axes of an argument; unchanged if it has neither."""
     if not flag and not carried:
         return x
     shape = shape_of(x)
@@ -226,8 +226,8 @@ def _joined(x: Value, flag: bool, carried: bool, size: int, inner: int) -> Value
     return reshape(x, shape=(size * inner, *core))
 
 
-def _label(outside: Outside, **_: Hashable) -> str:
-    return f"foreign {outside.name}"
+def _label(operation: ForeignOperation, **_: Hashable) -> str:
+    return f"foreign {operation.name}"
 
 
 def _push(tangents: Sequence[Value], outs: Any, *args: Value, **params: Any) -> tuple[Value, ...]:
@@ -278,9 +278,9 @@ def _pull(cts: Sequence[Value], outs: Any, *args: Value, **params: Any) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _ForeignCall:
-    """A call of a foreign function, whose rules are functions of flat values here."""
+    """A call of a foreign function; its rules are functions of flat values here."""
 
-    outside: Outside
+    operation: ForeignOperation
     arguments: pytrees.Structure
     result: pytrees.Structure
     specs: tuple[Spec, ...]
@@ -289,7 +289,7 @@ class _ForeignCall:
     linear: tuple[int, ...]
 
     def _signature(self, args: Sequence[Value]) -> CallSignature:
-        signature = CallSignature(f"foreign {self.outside.name}", self.arguments, args)
+        signature = CallSignature(f"foreign {self.operation.name}", self.arguments, args)
         signature.result = self.result
         return signature
 
@@ -299,14 +299,14 @@ class _ForeignCall:
     def pushed(
         self, args: Sequence[Value], outs: Sequence[Value], tangents: Sequence[Value]
     ) -> list[Value]:
-        """The tangents of the results for those of the arguments."""
+        """Return the tangents of the results, given the tangents of the arguments."""
         signature = self._signature(args)
-        if self.outside.jvp is not None:
+        if self.operation.jvp is not None:
             primals, moved = signature.args(args), signature.args(tangents)
-            returned = self.outside.jvp(primals, self._tree(outs), moved)
+            returned = self.operation.jvp(primals, self._tree(outs), moved)
             leaves = pytrees.flatten_like(self.result, returned, f"{signature.name}: tangent")
             return checked_tangents(signature, leaves, outs)
-        if self.outside.vjp is None:
+        if self.operation.vjp is None:
             raise self._refusal()
 
         def pull(cts: list[Value]) -> list[Any]:
@@ -320,23 +320,23 @@ class _ForeignCall:
         except DifferentiationError as error:
             reason = str(error).removeprefix("linear_transpose: ")
             raise DifferentiationError(
-                f"{self.outside.at()}: forward mode transposes the rule vjp=, and {reason} Give"
-                " jvp= too; or, if the rule hands its cotangent to another foreign function, say"
-                " there in which arguments that is linear, by linear_in=."
+                f"{self.operation.at()}: forward mode transposes the rule vjp=, and {reason} Give"
+                " jvp=, too. Or, if the rule passes its cotangent to another foreign function, say"
+                " there by linear_in= in which arguments it is linear."
             ) from error
         return _mixed([concrete(t) for t in transposed], self.specs)
 
     def pulled(
         self, args: Sequence[Value], outs: Sequence[Value], cts: Sequence[Value]
     ) -> list[Value]:
-        """The cotangents of the arguments for those of the results."""
+        """Return the cotangents of the arguments, given the cotangents of the results."""
         signature = self._signature(args)
-        if self.outside.vjp is not None:
-            returned = self.outside.vjp(signature.args(args), self._tree(outs), self._tree(cts))
+        if self.operation.vjp is not None:
+            returned = self.operation.vjp(signature.args(args), self._tree(outs), self._tree(cts))
             values = checked_cotangents(signature, returned, "vjp")
             pairs = zip(values, signature.specs, strict=True)
             return [fit_cotangent(ct, spec) for ct, spec in pairs]
-        if self.outside.jvp is None:
+        if self.operation.jvp is None:
             raise self._refusal()
 
         def push(tangents: list[Value]) -> list[Any]:
@@ -350,19 +350,19 @@ class _ForeignCall:
 
     def _refusal(self) -> DifferentiationError:
         return DifferentiationError(
-            f"{self.outside.at()}: it has no derivative. Give one, as foreign(…, jvp=) or vjp=, or"
-            " let it be found by differences, with numerical=True; where none is wanted, put"
+            f"{self.operation.at()}: it has no derivative. Pass a rule to foreign, by jvp= or vjp=,"
+            " or numerical=True for finite differences. If you want no derivative, put"
             " fg.stop_gradient around the arguments."
         )
 
 
 def _inexact(values: Iterable[Any], specs: Sequence[Spec]) -> list[Any]:
-    """The values that can be differentiated."""
+    """Return the floating-point and complex values."""
     return [x for x, spec in zip(values, specs, strict=True) if is_inexact(spec.dtype)]
 
 
 def _mixed(values: Iterable[Value], specs: Sequence[Spec]) -> list[Value]:
-    """Put zeros between values where there is nothing to differentiate."""
+    """Insert zeros for integer and boolean values."""
     remaining = iter(values)
     return [next(remaining) if is_inexact(spec.dtype) else zeros_like(spec) for spec in specs]
 
@@ -383,25 +383,26 @@ FOREIGN_FUNCTION: Final = _declared(
     Linearized(_push, pull=_pull, linear_in=lambda *, linear, **_: linear, mixes=True)
 )
 FOREIGN_DISCRETE: Final = _declared(DISCRETE)
-"""For results that are all integers or booleans."""
+"""For results that are all integer or boolean."""
 
 
-def apply_outside(
-    outside: Outside,
+def apply_foreign(
+    operation: ForeignOperation,
     values: Sequence[Value],
     arguments: pytrees.Structure,
     result: pytrees.Structure,
     specs: Sequence[Spec],
     linear: tuple[int, ...] = (),
 ) -> list[Value]:
-    """Run the function on values, under the transformations that follow them.
+    """Run the function on values, under the transformations that trace them.
 
-    ``linear`` are the leaves of the arguments in which it is linear, for any values of the others.
+    ``linear`` are the leaves of the arguments in which the function is linear, for any values of
+    the others.
     """
     is_smooth = any(is_inexact(spec.dtype) for spec in specs)
     outs: Any = (FOREIGN_FUNCTION if is_smooth else FOREIGN_DISCRETE)(
         *values,
-        outside=outside,
+        operation=operation,
         arguments=arguments,
         result=result,
         specs=tuple(specs),

@@ -11,9 +11,9 @@ solver from any library, and return a function of the parameters:
 >>> solution(1.0, 8.0), fg.grad(solution, argnums=1)(1.0, 8.0)
 (Tensor(2.0), Tensor(0.08333333))
 
-They are built on ``fg.custom_root`` and ``fg.custom_linear_solve``, as is ``fg.fixed_point``, which
-has its own iteration; ``cg``, ``gmres`` and ``bicgstab`` solve linear systems without a matrix. The
-README explains how.
+They are built on ``fg.custom_root`` and ``fg.custom_linear_solve``. So is ``fg.fixed_point``, which
+brings its own iteration. ``cg``, ``gmres`` and ``bicgstab`` solve linear systems without a matrix.
+The README explains how.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
-"""Which numbers of a minimum lie at a bound, and so do not follow the parameters.
+"""Active bounds: which elements of a minimizer lie at a bound, and so do not follow the parameters.
 
-The side of a number is -1 at its lower bound, 1 at its upper one, 2 if both are one number, else 0.
+The side of an element is -1 at its lower bound, 1 at its upper bound, 2 if both bounds are equal,
+else 0.
 
 >>> import numpy as np
 >>> from funcgrad.implicit.unknowns import Unknown
@@ -29,26 +30,26 @@ from funcgrad.implicit.unknowns import Tree, Unknown
 from funcgrad.tensor.tensor import Tensor, wrap
 
 Ends: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-"""A bound of each number of a leaf."""
+"""One bound for each element of a leaf."""
 
 _SLACK: Final = 1e-6
-"""How far from a bound, relative to 1 + \\|x\\|, a number lies at it: some methods stay inside."""
+"""The distance from a bound, relative to 1 + \\|x\\|, that counts as being at the bound."""
 
 
 class Bounds(NamedTuple):
-    """The bounds that a user gives: each a number, None, or a prefix of the unknown's tree."""
+    """A user's bounds: each is a number, None, or a prefix of the unknown's tree."""
 
     lower: Any = None
     upper: Any = None
 
     @classmethod
     def read(cls, name: str, bounds: object) -> Bounds:
-        """Check that bounds are a pair, or SciPy's object.
+        """Check that bounds are a pair or SciPy's ``Bounds``.
 
         Raises
         ------
         ArgumentError
-            They are neither.
+            The bounds are something else.
         """
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
             return cls(*attrgetter("lb", "ub")(bounds))
@@ -65,7 +66,7 @@ class Bounds(NamedTuple):
 
 
 def _sides_at(bounds: Bounds, unknown: Unknown, x: Sequence[Value]) -> list[Value]:
-    """The sides of a solution by the bounds that the user gives."""
+    """Return the sides of a solution, by the user's bounds."""
     ends = [_ends(unknown, bound, sign) for bound, sign in zip(bounds, (-1.0, 1.0), strict=True)]
     return [
         _sides(wrap(value), low, high, spec)
@@ -74,7 +75,7 @@ def _sides_at(bounds: Bounds, unknown: Unknown, x: Sequence[Value]) -> list[Valu
 
 
 def _ends(unknown: Unknown, bound: Tree, sign: float) -> list[Ends]:
-    """A bound for each leaf; None is none."""
+    """Return a bound for each leaf; None becomes an infinite bound."""
     name = f"{unknown.operation}: bounds"
     none = [None] * len(unknown.specs)
     is_none = partial(is_, None)
@@ -100,7 +101,7 @@ def _sides(x: Tensor, low: Ends, high: Ends, spec: Spec) -> Value:
 
 
 def sides(x: Tensor | Ends, low: Ends, high: Ends) -> Tensor:
-    """The sides of numbers between their bounds, which may be infinite."""
+    """Return the sides of elements, by their bounds, which may be infinite."""
     is_low, is_high = x <= low + _slack(low), x >= high - _slack(high)
     low_side, high_side = fnp.where(is_high, 2.0, -1.0), fnp.where(is_high, 1.0, 0.0)
     return fnp.where(is_low, low_side, high_side)
@@ -111,7 +112,7 @@ def _slack(bound: Ends) -> Ends:
 
 
 def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: object) -> list[Value]:
-    """The sides of a solution, by the bounds that the user gives and by the solver's result."""
+    """Return the sides of a solution, by the user's bounds and the solver's result."""
     at, told = _sides_at(bounds, unknown, x), _sides_told(result, unknown)
     if told is None:
         return at
@@ -119,12 +120,12 @@ def sides_of(bounds: Bounds, unknown: Unknown, x: Sequence[Value], result: objec
 
 
 def _sides_told(result: object, unknown: Unknown) -> list[Value] | None:
-    """The sides that SciPy's result object tells, if any.
+    """Read the sides from SciPy's result object; None if it does not tell them.
 
-    ``least_squares`` and ``lsq_linear`` have an ``active_mask``. Its ``optimality`` is the greatest
-    slope times the distance to the bound towards which the function falls: where the slope is
-    great, the distance is small. The method trust-constr of ``minimize`` tells the multipliers of
-    bounds, each the parameter of its barrier divided by the distance to the bound.
+    ``least_squares`` and ``lsq_linear`` have an ``active_mask``. Their ``optimality`` is the
+    greatest product of a slope and the distance to the bound towards which the function falls:
+    where the slope is large, the distance is small. The method trust-constr of ``minimize`` returns
+    the multipliers of bounds. Each is the barrier parameter divided by the distance to the bound.
     """
     count = sum(int(np.prod(spec.shape)) for spec in unknown.specs)
     mask = getattr(result, "active_mask", None)

@@ -1,7 +1,8 @@
-"""Functions that close over traced values, as functions of those as well.
+"""Turn closed-over traced values of a function into arguments.
 
-The derivative of a solution flows into all that its equation reads. So while a transformation runs
-the equation is staged, without numbers, and what it reads becomes an argument.
+A solution has derivatives with respect to everything that its equation reads. So while a
+transformation runs, the equation is staged (without values), and the traced values that it reads
+become arguments.
 
 >>> import numpy as np
 >>> import funcgrad as fg
@@ -28,7 +29,7 @@ from funcgrad.errors import TracerError
 
 
 class Opened(NamedTuple):
-    """A function of its own arguments and of what it closed over, and the latter."""
+    """A function of its arguments and its closed-over values, and these values."""
 
     run: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
     values: list[Value]
@@ -37,11 +38,11 @@ class Opened(NamedTuple):
 def opened(
     operation: str, function: FlatFunction, specs: Sequence[Spec], examples: Sequence[Value]
 ) -> Opened:
-    """A function together with the traced values that it closes over.
+    """Return a function with its closed-over traced values as further arguments.
 
-    ``specs`` are those of its arguments, ``examples`` are such arguments. Raises ``TracerError`` if
-    the function looks at numbers, so that it is one program for some arguments and another for
-    others, and closes over traced values; or if it cannot be staged at all.
+    ``specs`` are the specs of its arguments, ``examples`` are such arguments. Raises
+    ``TracerError`` if the function cannot be staged, or if it branches on values (so that its
+    program depends on the arguments) and closes over traced values.
     """
     if not running_traces():
         return Opened(lambda args, _: function(args), [])
@@ -59,14 +60,14 @@ def opened(
 
 
 def _host(level: int, title: str, numbers: bool) -> Stager:
-    """The stager within which a function is to be staged: the one that runs, or a new one."""
+    """Return the stager for a function: the one that is running, or a new one."""
     return running_stager() or Stager(level, numbers, title=title)
 
 
 def _closes_over(
     operation: str, function: FlatFunction, examples: Sequence[Value], error: TracerError
 ) -> bool:
-    """Whether a function that looks at numbers closes over traced values, at some arguments."""
+    """Whether a function that branches on values closes over traced values, for some arguments."""
     try:
         with begin_level() as level:
             host = _host(level, operation, numbers=True)
@@ -79,8 +80,8 @@ def _closes_over(
 def _refused(operation: str) -> TracerError:
     return TracerError(
         placed(
-            f"{operation}: the function looks at numbers, as by if or float(t), and closes over a"
-            " traced value, so nobody knows the derivative in that value. Choose with fg.cond or"
-            " fnp.where, or pass the value as a parameter, by fg.implicit.root."
+            f"{operation}: the function branches on values, as by if or float(t), and closes over"
+            " a traced value, so the derivative with respect to that value is unknown. Choose"
+            " with fg.cond or fnp.where, or pass the value as a parameter of fg.implicit.root."
         )
     )

@@ -1,4 +1,4 @@
-"""Solve linear systems by their matrix, whose columns are the images of the unit vectors.
+"""Solve linear systems by their dense matrix, whose columns are the images of the unit vectors.
 
 >>> import funcgrad.numpy as fnp
 >>> dense_solve(lambda x: {"u": 2.0 * x["u"] + x["v"], "v": x["v"]}, {"u": 4.0, "v": 1.0})
@@ -24,13 +24,16 @@ from funcgrad.tensor.tensor import Tensor
 
 
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
-    """Solve ``matvec(x) = b`` for x by a dense matrix.
+    """Solve the linear system ``matvec(x) = b`` by its dense matrix.
+
+    For small systems (up to some thousand unknowns) that are given as a function. For large or
+    sparse ones use ``cg`` or ``gmres``, which never form the matrix.
 
     Parameters
     ----------
     matvec : callable
-        A linear function from a pytree like ``b`` to one like it; if it takes complex numbers, it
-        may be linear over the real numbers only.
+        A linear function of a pytree like ``b``, which returns a pytree like ``b``. For complex
+        ``b`` it suffices that the function is linear over the reals.
     b : pytree of floating or complex arrays
     failed : {"raise", "nan"}
         Whether a singular matrix raises an error or makes the solution NaN.
@@ -49,8 +52,8 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
 
     Notes
     -----
-    For n numbers in ``b`` it calls ``matvec`` once, on a batch of n vectors, and then needs n³/3
-    multiplications.
+    With n elements in ``b``, ``matvec`` is called once, on a batch of n vectors; the factorization
+    needs n³/3 multiplications.
 
     Examples
     --------

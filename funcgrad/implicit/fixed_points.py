@@ -62,24 +62,29 @@ def fixed_point(
 ) -> Any:
     """Find the fixed point x = f(x, *args) by iterating ``f``; differentiate it implicitly.
 
+    For equilibria, value functions, message passing: where ``f`` applied again and again converges.
+    With x = f(x, p), the derivative solves (1 - ∂f/∂x) dx = ∂f/∂p dp. It costs one linear system,
+    however many steps the iteration took. To use another solver, see ``fg.implicit.fixed_point``.
+
     Parameters
     ----------
     f : callable
-        ``f(x, *args)`` returns a pytree like ``init``; a contraction, or a function close to one.
-        Derivatives also flow into the values that it closes over.
+        ``f(x, *args)`` returns a pytree like ``init``. The iteration converges if ``f`` is a
+        contraction near the fixed point. Derivatives also flow into the values that ``f`` closes
+        over.
     init : pytree of floating or complex arrays
-        The starting point; it has no influence on derivatives.
+        The starting point. The derivative with respect to it is 0.
     *args : pytrees
     tol : float, optional
         The iteration ends when no element changes by more than ``tol * (1 + |x|)``. The default is
         16 times the machine epsilon.
     max_steps : int
-        The most calls of ``f``.
+        The maximum number of calls of ``f``.
     tangent_solve : callable
         The solver for (1 - ∂f/∂x) dx = db; see ``custom_root``.
     failed : {"raise", "nan"}
-        Whether an iteration that does not converge, or a singular 1 - ∂f/∂x, raises an error (if
-        numbers are known) or makes the result NaN.
+        What happens if the iteration does not converge, or 1 - ∂f/∂x is singular: an error (outside
+        ``jit`` and ``vmap``), or a result of NaN.
 
     Returns
     -------
@@ -89,20 +94,20 @@ def fixed_point(
     Raises
     ------
     ConvergenceError
-        The iteration has not converged. In a program and in a batch, where numbers are not known,
-        every element is NaN instead, and so is every derivative.
+        The iteration has not converged. Inside ``jit`` and ``vmap``, where values are not known,
+        every element and every derivative is NaN instead.
     TreeError, ShapeError, DtypeError
         The result of ``f`` is not like ``init``, or ``init`` is an integer.
     ArgumentError
-        ``tol`` is negative, or ``max_steps`` less than 1.
+        ``tol`` is negative, or ``max_steps`` is less than 1.
     MatrixError
         1 - ∂f/∂x is singular.
 
     Notes
     -----
-    Derivatives of every order, in both modes, follow from the implicit function theorem, so the
-    iteration is neither recorded nor differentiated. The error of the fixed point is at most
-    q / (1 - q) times the last change, where q is the factor of contraction.
+    Derivatives of every order, in both modes, follow from the implicit function theorem; the
+    iteration is neither recorded nor differentiated. The error of the fixed point is at most q / (1
+    - q) times the last change, where q is the contraction factor.
 
     Examples
     --------
@@ -125,14 +130,14 @@ def fixed_point(
 
 
 def tolerance(name: str, word: str, number: object) -> float:
-    """Check that a tolerance is a number from 0 on, and return it as a float."""
+    """Check that a tolerance is a non-negative number, and return it as a float."""
     if not isinstance(number, Real) or not float(number) >= 0:
-        raise ArgumentError(placed(f"{name}: {word} has to be a number from 0 on, got {number!r}."))
+        raise ArgumentError(placed(f"{name}: {word} has to be a number >= 0, got {number!r}."))
     return float(number)
 
 
 def difference(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function f(x) - x, whose root is the fixed point of f."""
+    """Return the function f(x) - x, whose root is the fixed point of f."""
     return lambda x: pytrees.map(fnp.subtract, f(x), x)
 
 
@@ -150,23 +155,22 @@ def _repeated(
         sizes = pytrees.leaves(pytrees.map(lambda a, b: _change(a, b, tol), new, x))
         return new, fnp.max(fnp.stack(sizes)) if sizes else fnp.zeros(()), count + 1
 
-    def goes_on(state: Tree) -> Any:  # a change that is NaN ends the iteration, and is not small
+    def goes_on(state: Tree) -> Any:  # a change of NaN ends the iteration, without convergence
         return (state[1] > 1.0) & (state[2] < max_steps)
 
     x, size, _ = while_loop(goes_on, step, (start, fnp.asarray(np.inf), 0))
     return converged_or_nan(
         x,
         size <= 1.0,
-        f"{name}: after {max_steps} steps the iteration has not come to its end, or its numbers are"
-        " not finite any more. Start closer to the fixed point, or raise max_steps or tol; if the"
-        " function is no contraction, find the fixed point by fg.implicit.fixed_point with another"
-        " solver.",
+        f"{name}: the iteration did not converge within {max_steps} steps, or its values are no"
+        " longer finite. Start closer to the fixed point, or raise max_steps or tol. If the"
+        " function is not a contraction, use fg.implicit.fixed_point with another solver.",
         failed,
     )
 
 
 def _change(new: Tensor, old: Tensor, tol: float | None) -> Tensor:
-    """The greatest ratio of an element's change to the allowed change."""
+    """Return the greatest ratio of an element's change to the allowed change."""
     allowed = 16 * np.finfo(old.dtype).eps if tol is None else tol
     scale = float(allowed) if allowed else np.finfo(np.float64).tiny
     ratio = fnp.abs(new - old) / (scale * (1.0 + fnp.abs(old)))

@@ -1,7 +1,7 @@
-"""Linear systems without a matrix: conjugate gradients, GMRES and BiCGSTAB, on pytrees.
+"""Matrix-free linear solvers on pytrees: conjugate gradients, GMRES and BiCGSTAB.
 
-Each is a ``custom_linear_solve`` with an iteration written in funcgrad's functions, so it is staged
-and batched; each derivative solves one more system, to the same tolerance.
+Each is a ``custom_linear_solve`` whose iteration is written in funcgrad's functions, so it works
+under ``jit`` and ``vmap``. Each derivative solves one more system, to the same tolerance.
 
 Saad, Iterative Methods for Sparse Linear Systems, 2nd edition 2003: algorithms 9.1, 6.9 and 7.7.
 
@@ -46,28 +46,32 @@ def cg(
     M: Tree = None,
     failed: str = "raise",
 ) -> tuple[Any, Tensor]:
-    """Solve A x = b by conjugate gradients, for a positive definite A that is its own adjoint.
+    """Solve A x = b by conjugate gradients, for a symmetric positive definite A.
+
+    The first choice for large systems with such a matrix: normal equations, Newton steps of convex
+    functions, discretized diffusion. It needs products with A only, never the matrix. Otherwise use
+    ``gmres`` or ``bicgstab``.
 
     Parameters
     ----------
     A : callable, or array_like of shape (n, n)
-        A linear function of a pytree like ``b``, or a matrix. Derivatives flow into the values that
-        it closes over.
+        A linear function of a pytree like ``b``, or a matrix; symmetric (complex: Hermitian) and
+        positive definite. Derivatives flow into the values that it closes over.
     b : pytree of floating or complex arrays
     x0 : pytree, optional
-        The starting point, a pytree like ``b``; zero by default. It has no influence on
-        derivatives.
+        The starting point, a pytree like ``b``; zero by default. The derivative with respect to it
+        is 0.
     rtol, atol : float
         The iteration ends when ``norm(b - A x) <= max(rtol * norm(b), atol)``.
     maxiter : int, optional
-        The most steps; by default ten times the number of unknowns.
+        The maximum number of steps; by default ten times the number of unknowns.
     M : callable, or array_like of shape (n, n), optional
-        The preconditioner, an approximate inverse of A, also self-adjoint and positive definite. It
-        has no influence on derivatives.
+        The preconditioner: an approximate inverse of A, also symmetric and positive definite. It
+        has no derivative.
     failed : {"raise", "nan"}
-        How to treat an iteration that does not converge. With "raise", x is the last iterate, as in
-        SciPy, and a derivative raises an error if numbers are known; with "nan", x and all of its
-        derivatives are NaN.
+        What happens if the iteration does not converge. With "raise", x is the last iterate, as in
+        SciPy, and a derivative raises an error (outside ``jit`` and ``vmap``). With "nan", x and
+        all of its derivatives are NaN.
 
     Returns
     -------
@@ -79,19 +83,19 @@ def cg(
     Raises
     ------
     ConvergenceError
-        The iteration for a derivative did not converge. In a program and in a batch the derivative
+        The iteration for a derivative did not converge. Inside ``jit`` and ``vmap`` the derivative
         is NaN instead.
     MatrixShapeError
-        ``A`` or ``M`` is no square matrix.
+        ``A`` or ``M`` is not a square matrix.
     ArgumentError
-        A tolerance is negative, ``maxiter`` is less than 1, or ``failed`` is another word.
+        A tolerance is negative, ``maxiter`` is less than 1, or ``failed`` is unknown.
     TreeError, ShapeError, DtypeError
         The result of ``A`` is not like ``b``, or ``b`` is an integer.
 
     Notes
     -----
-    Derivatives solve systems with the same A (see ``fg.custom_linear_solve``), to the accuracy that
-    ``rtol`` asks for.
+    Derivatives solve systems with the same A (see ``fg.custom_linear_solve``), to the same
+    tolerance.
 
     Examples
     --------
@@ -119,18 +123,20 @@ def bicgstab(
     M: Tree = None,
     failed: str = "raise",
 ) -> tuple[Any, Tensor]:
-    """Solve A x = b by stabilized biconjugate gradients, for any A.
+    """Solve A x = b by the stabilized biconjugate gradient method, for any A.
+
+    It stores a fixed number of vectors, unlike ``gmres``, but may break down.
 
     Parameters
     ----------
     A, b, x0, rtol, atol, maxiter, M, failed
-        See ``cg``; neither A nor M has to be its own adjoint.
+        See ``cg``; A and M need not be symmetric.
 
     Returns
     -------
     x : pytree
     info : Tensor of int, shape ()
-        See ``cg``. A breakdown of the method counts as no convergence.
+        See ``cg``. If the method breaks down, it has not converged.
 
     Raises
     ------
@@ -159,17 +165,21 @@ def gmres(
     M: Tree = None,
     failed: str = "raise",
 ) -> tuple[Any, Tensor]:
-    """Solve A x = b by the method of generalized minimal residuals, for any A.
+    """Solve A x = b by the generalized minimal residual method (GMRES), for any A.
+
+    The first choice if A is not symmetric. It stores ``restart`` vectors; if that is too much
+    memory, use ``bicgstab``.
 
     Parameters
     ----------
     A, b, x0, rtol, atol, M, failed
-        See ``cg``; neither A nor M has to be its own adjoint.
+        See ``cg``; A and M need not be symmetric.
     restart : int, optional
         The number of vectors that are stored before a restart; by default 20, or the number of
-        unknowns if that is less.
+        unknowns if they are fewer.
     maxiter : int, optional
-        The most restarts, as SciPy counts; by default ten times the number of unknowns.
+        The maximum number of restarts, as SciPy counts; by default ten times the number of
+        unknowns.
 
     Returns
     -------
@@ -197,14 +207,14 @@ def gmres(
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """A linear system for vectors.
+    """A linear system of vectors.
 
     Attributes
     ----------
     matvec, precondition : callable
     b, x0 : Tensor
     bound : Tensor
-        The norm of the residual at which the iteration ends.
+        The iteration ends when the norm of the residual is at most this.
     maxiter : int
     """
 
@@ -216,7 +226,7 @@ class _Problem:
     maxiter: int
 
     def goes_on(self, state: Tree) -> Any:
-        """Whether another step follows a state that ends with the residual's norm and a count."""
+        """Whether another step follows; a state ends with the residual's norm and a count."""
         return (state[-2] > self.bound) & (state[-1] < self.maxiter)
 
 
@@ -265,7 +275,7 @@ class _Solver:
         return (self._checked(x, converged) if self.failed == "nan" else x), info
 
     def sure(self, matvec: Linear, b: Tree) -> tuple[Tree, tuple[()]]:
-        """Solve a system for tangents; it has to converge."""
+        """Solve a system for tangents, which has to converge."""
         x, converged, _ = self.solve(matvec, b, None, self.precondition)
         return self._checked(x, converged), ()
 
@@ -280,9 +290,9 @@ class _Solver:
 
     def _checked(self, x: Tree, converged: Tensor) -> Tree:
         message = (
-            f"{self.name}: the linear system for a derivative has not come to its end within the"
-            " steps that maxiter allows. Raise maxiter or rtol, or use a preconditioner M; with a"
-            " singular matrix there may be no solution at all."
+            f"{self.name}: the linear system for a derivative did not converge within maxiter"
+            " steps. Raise maxiter or rtol, or use a preconditioner M. If the matrix is singular,"
+            " the system may have no solution."
         )
         return converged_or_nan(x, converged, message, self.failed)
 
@@ -363,7 +373,7 @@ def _stabilized(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
         second = problem.precondition(s)
         t = problem.matvec(second)
         square = _inner(t, t)
-        done = fnp.linalg.norm(s) <= problem.bound  # where s is zero, t is as well
+        done = fnp.linalg.norm(s) <= problem.bound  # if s is zero, so is t
         omega = fnp.where(done, 0.0, _inner(t, s) / fnp.where(square == 0.0, 1.0, square))
         x, r = x + alpha * direction + omega * second, s - omega * t
         new = _inner(shadow, r)
@@ -390,10 +400,11 @@ def _minimal_residuals(problem: _Problem, restart: int | None) -> tuple[Tensor, 
 
 
 def _least_in_krylov_space(problem: _Problem, r: Tensor, size: Tensor, most: int) -> Tensor:
-    """The change of x with the least residual, before preconditioning, by Arnoldi's method."""
+    """Return the change of x with the least residual, before preconditioning (Arnoldi's method)."""
     dtype, tiny = problem.b.dtype, np.finfo(problem.b.dtype).eps
     basis = fnp.zeros((most + 1, problem.b.size), dtype).at[0].set(r / size)
-    # Column k of H is row k here. Rows that are not reached stay unit vectors with coefficient 0.
+    # Column k of H is row k here. Rows that the iteration does not reach stay unit vectors with
+    # coefficient 0.
     rows = fnp.eye(most, most + 1, dtype=dtype)
 
     def goes_on(state: Tree) -> Any:
@@ -415,7 +426,8 @@ def _least_in_krylov_space(problem: _Problem, r: Tensor, size: Tensor, most: int
 
     basis, rows, _, _ = while_loop(goes_on, step, (basis, rows, 0, fnp.asarray(False)))
     q, upper = fnp.linalg.qr(rows.T)
-    # A singular matrix gives a column of zeros: then the residual shows that there is no solution.
+    # A singular matrix gives a column of zeros: then the residual shows that the system has no
+    # solution.
     upper = upper + fnp.diag((fnp.diagonal(upper) == 0.0).astype(dtype))
     y = fnp.linalg.solve(upper, size * q[0].conj())
     return y @ basis[:-1]

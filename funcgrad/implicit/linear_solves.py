@@ -1,4 +1,4 @@
-"""``custom_linear_solve``: solve a linear system by any solver.
+"""``custom_linear_solve``: solve a linear system with any solver.
 
 With A x = b the tangent of x solves A dx = db - dA x, and the cotangent of b solves the adjoint
 system: the solver itself is not differentiated.
@@ -59,34 +59,39 @@ def custom_linear_solve(
     *,
     failed: str = "raise",
 ) -> Any:
-    """Solve a linear system by any solver, with the derivative of the solution.
+    """Solve a linear system with a solver of your choice, and differentiate the solution.
+
+    Use it if you have a fast solver for A (banded, FFT, iterative, SciPy's). With A x = b the
+    tangent of x solves A dx = db - dA x, and reverse mode solves the adjoint system; the steps of
+    the solver are not differentiated. For ready-made solvers see ``funcgrad.scipy.sparse.linalg``.
 
     Parameters
     ----------
     matvec : callable
-        The linear function from x to A x, both pytrees like ``b``. Derivatives flow into the values
-        that it closes over.
+        The linear function that maps x to A x, both pytrees like ``b``. Derivatives flow into the
+        values that it closes over.
     b : pytree of floating or complex arrays
         The right-hand side.
     solve : callable
-        ``solve(matvec, b)`` returns the solution, a pytree like ``b``. If it is written in
-        funcgrad's functions, it is staged and batched; any other function is called with numbers,
+        ``solve(matvec, b)`` returns the solution, a pytree like ``b``. A solver written in
+        funcgrad's functions is compiled and batched. Any other solver is called with NumPy arrays,
         for each example of a batch. It may also return a pair ``(solution, info)``, as ``cg`` and
-        SciPy's solvers do: if ``info`` is not 0, a ``ConvergenceError`` is raised, or in programs
-        the solution is NaN.
+        SciPy's solvers do: if ``info`` is not 0, a ``ConvergenceError`` is raised, or inside
+        ``jit`` the solution is NaN.
     transpose_solve : callable, optional
-        ``transpose_solve(vecmat, b)`` solves the adjoint system, where ``vecmat`` is the adjoint
-        of ``matvec``. By default ``solve`` does that.
+        ``transpose_solve(vecmat, b)`` solves the adjoint system; ``vecmat`` is the adjoint of
+        ``matvec``. By default ``solve`` solves it.
     symmetric : bool
-        Whether A is its own adjoint; then ``solve`` gets ``matvec`` for both.
+        Whether A is symmetric (complex: Hermitian); then ``solve`` gets ``matvec`` for both
+        systems.
     has_aux : bool
-        Whether ``solve`` returns a pair ``(solution, aux)``, where ``aux`` is a pytree of arrays
-        without derivatives; the pair is returned.
+        Whether ``solve`` returns a pair ``(solution, aux)``. Then the pair is returned; ``aux`` is
+        a pytree of arrays without derivatives.
     failed : {"raise", "nan"}
-        How to treat a failure that a solver reports, by ``info`` or by an exception (singular
-        matrix, no convergence). With "raise" it is an error if numbers are known; with "nan" the
-        solution and all of its derivatives are NaN. With ``has_aux`` an exception of ``solve``
-        is always raised, since there is no ``aux``.
+        What happens if a solver reports a failure, by ``info`` or by an exception (singular matrix,
+        no convergence). "raise" raises an error (outside ``jit`` and ``vmap``); "nan" makes the
+        solution and all of its derivatives NaN. With ``has_aux`` an exception of ``solve`` is
+        always raised, because ``aux`` is missing.
 
     Returns
     -------
@@ -104,19 +109,18 @@ def custom_linear_solve(
     ConvergenceError
         ``info`` is not 0, and ``failed`` is "raise".
     ArgumentError
-        ``failed`` is another word.
+        ``failed`` is unknown.
 
     See Also
     --------
-    custom_root : solves equations that are not linear.
-    funcgrad.scipy.sparse.linalg : solvers built on this function.
+    custom_root : solves nonlinear equations. funcgrad.scipy.sparse.linalg : solvers built on this
+    function.
 
     Notes
     -----
-    Forward mode solves A dx = db - dA x, and reverse mode the adjoint system, by the same solver,
-    so both are as accurate as it is. The adjoint is taken under Re<u, v>: the conjugate transpose.
-    Values that the solver closes over, such as a preconditioner or a starting point, have no
-    derivative.
+    Both modes call the same solver, so derivatives are as accurate as the solver. The adjoint is
+    the conjugate transpose (under the inner product Re<u, v>). Values that the solver closes over,
+    such as a preconditioner or a starting point, have no derivative.
 
     Examples
     --------
@@ -148,7 +152,7 @@ def linear_solution(
     has_aux: bool = False,
     failed: str = "raise",
 ) -> Any:
-    """Solve as ``custom_linear_solve`` does, by solvers for values, tangents and cotangents."""
+    """Solve as ``custom_linear_solve`` does, with solvers for values, tangents and cotangents."""
     unknown, values = Unknown.read(name, "b", b)
 
     def flat(x: Sequence[Value]) -> list[Value]:
@@ -165,7 +169,7 @@ def linear_solution(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearSystem:
-    """Systems A x = b with one A, which depends on parameters; b and parameters are arguments.
+    """Systems A x = b with one A; b and the parameters of A are arguments.
 
     Attributes
     ----------
@@ -176,15 +180,15 @@ class LinearSystem:
     solves : tuple of three callables
         The solvers for the solution, for tangents, and for cotangents (the adjoint system).
     symmetric : bool
-        Whether A is its own adjoint; then the solver for tangents also solves for cotangents.
+        Whether A is symmetric; then the solver for tangents also solves for cotangents.
     aux : AuxTree, optional
-        The tree of ``aux`` that the first solver returns beside the solution.
+        The structure of the ``aux`` that the first solver returns beside the solution.
     role : int
         The index of the solver in use.
     key : object
-        An object that identifies these systems as having one A.
+        An object that marks systems with the same A.
     failed : {"raise", "nan"}
-        How to treat a failure of a solver.
+        What happens if a solver fails.
     """
 
     unknown: Unknown
@@ -197,7 +201,7 @@ class LinearSystem:
     failed: str = "raise"
 
     def call(self) -> SolutionCall:
-        """The call that solves, with right-hand sides and parameters as arguments."""
+        """Return the call that solves; its arguments are right-hand sides and parameters."""
         has_aux = self.aux is not None and not self.role
         specs = self.unknown.specs
         signature = SolutionSignature(self.unknown.operation, specs, len(specs), has_aux)
@@ -213,7 +217,7 @@ class LinearSystem:
         return [*values[:count]], [*values[count:]]
 
     def _map(self, params: Sequence[Value]) -> FlatMap:
-        """The linear function whose system is solved in this role."""
+        """Return the linear function whose system is solved in this role."""
         linear = partial(self._applied, params)
         return self._adjoint(linear) if self.role == 2 else linear
 
@@ -266,7 +270,7 @@ class LinearSystem:
     def tangents(
         self, x: Sequence[Value], rhs: Sequence[Value], params: Sequence[Value]
     ) -> list[Value]:
-        """Solve for the tangents of x; zeros where the whole right-hand side is None."""
+        """Solve for the tangents of x; zeros if the whole right-hand side is None."""
         if all(tangent is None for tangent in rhs):
             return [*map(zeros_like, x)]
         call, right = self._in_role(self.role or 1), filled(rhs, x)
@@ -282,7 +286,7 @@ class LinearSystem:
 
 
 def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
-    """The tangents of a function's results, None for zero; only inexact arguments have tangents."""
+    """Return the tangents of a function's results, None for zero; integer arguments have none."""
     pairs = zip(args, tangents, strict=True)
     inexact_tangents = [t if is_inexact(dtype_of(x)) else None for x, t in pairs]
     return push_values(function, args, inexact_tangents)
@@ -297,7 +301,7 @@ def filled(tangents: Sequence[Value], primals: Sequence[Value]) -> list[Value]:
 
 
 def _minus(first: Value, second: Value) -> Value:
-    """The difference of two tangents, either of which may be None."""
+    """Subtract two tangents; each may be None."""
     if second is None:
         return first
     return -second if first is None else first - second

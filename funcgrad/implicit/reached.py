@@ -1,8 +1,8 @@
-"""Whether a solver's result solves the equation, and in which numbers it has to.
+"""Check that a solver's result solves the equation.
 
-A step of Newton's method from the result says how far away the solution is, whatever the units of
-the equation are: a residual alone may be small because the equation is multiplied by a small
-number. Numbers that a bound holds do not move, and their equations need not hold.
+A step of Newton's method from the result tells the distance to the solution, in the units of the
+unknown. A residual does not: it is small if the equation is multiplied by a small factor. Elements
+at an active bound do not move, and their equations need not hold.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from funcgrad.implicit.unknowns import Unknown
 from funcgrad.tensor.tensor import Tensor, wrap
 
 _BOUNDED: Final = (
-    "If a bound holds it there, pass bounds=(lower, upper), or return SciPy's result if it has an"
-    " active_mask. At the border of another constraint the derivative is not known: write the"
+    "If the element is at a bound, pass bounds=(lower, upper), or return SciPy's result if it has"
+    " an active_mask. At the border of another constraint the derivative is not known: write the"
     " constraint into the variables, or as a penalty. "
 )
 
 
 def free_in(sides: Sequence[Value], slopes: Sequence[Value]) -> list[Value]:
-    """1 for each number that may move, 0 for one at a bound towards which the function falls."""
+    """Return 1 for elements that may move, 0 at a bound towards which the function falls."""
     return [concrete(_free(wrap(a), wrap(b))) for a, b in zip(sides, slopes, strict=True)]
 
 
@@ -40,7 +40,7 @@ def _free(side: Tensor, slope: Tensor) -> Tensor:
 
 
 def held(values: Sequence[Value], free: Sequence[Value]) -> list[Value]:
-    """Values (None for zero) that are 0 where they are not free."""
+    """Set values (None for zero) to 0 where they are not free."""
     if not free:
         return list(values)
     return [None if v is None else v * mask for v, mask in zip(values, free, strict=True)]
@@ -48,13 +48,13 @@ def held(values: Sequence[Value], free: Sequence[Value]) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The test whether a solution was reached.
+    """The check that a solution was reached.
 
     Attributes
     ----------
     unknown : Unknown
     tol : float
-        The step that is allowed, relative to the numbers.
+        The allowed step, relative to the elements.
     x, start, steps : sequences of values
         The solution, the starting point, and the step of Newton's method from the solution.
     """
@@ -67,11 +67,10 @@ class Reached:
 
     def only(self, tangents: list[Value], residual: Sequence[Value], failed: str) -> list[Value]:
         """Return the tangents if the solution was reached, else raise an error or return NaN.
-
         Raises
         ------
         ConvergenceError
-            It was not. In programs and batches, where numbers are not known, tangents are NaN.
+            It was not. Inside ``jit`` and ``vmap``, where values are not known, tangents are NaN.
         """
         ok = concrete(fnp.all(fnp.stack([fnp.all(near) for near in self._near()])))
         if failed == "raise" and not is_unknown(ok):
@@ -82,9 +81,10 @@ class Reached:
         return [concrete(wrap(t) * factor.astype(dtype_of(t))) for t in tangents]
 
     def _near(self) -> list[Tensor]:
-        """For each number whether the step is small: beside it, and beside 1 or the greatest.
+        """Return whether the step of each element is small: relative to it, and to 1 or the
+        greatest.
 
-        The second is for numbers that are zero up to the precision of the solver.
+        The second test is for elements that are zero up to the precision of the solver.
         """
         pairs = zip(self.x, self.start, strict=True)
         sizes = [fnp.maximum(fnp.abs(wrap(x)), fnp.abs(wrap(s))) for x, s in pairs]
@@ -106,9 +106,9 @@ class Reached:
         name = self.unknown.operation
         bounded = name.endswith(("minimize", "least_squares"))
         return (
-            f"{name}: what the solver has returned does not solve the equation:"
+            f"{name}: the result of the solver does not solve the equation:"
             f" {'the slope' if bounded else 'the residual'}{at} is {missing:.3g}, and a step of"
-            f" Newton's method{' there' if at else ''} is {step:.3g}, so there is no derivative."
-            f" {_BOUNDED if bounded else ''}A solver that has stopped early needs more steps or a"
-            " smaller tolerance; tol says how great a step is allowed."
+            f" Newton's method{' there' if at else ''} is {step:.3g}, so the derivative is unknown."
+            f" {_BOUNDED if bounded else ''}If the solver stopped early, allow more steps or a"
+            " smaller tolerance; tol is the largest allowed step."
         )

@@ -1,4 +1,4 @@
-"""``custom_root``: find a root of an equation by any solver.
+"""``custom_root``: find a root of an equation with any solver.
 
 With f(x, p) = 0 the derivative of the root x follows from the implicit function theorem,
 ∂f/∂x dx = -∂f/∂p dp: a linear system at the root, however the root was found.
@@ -45,10 +45,10 @@ from funcgrad.numpy.options import failed_as
 from funcgrad.tensor.tensor import Tensor, wrap
 
 RootSolver: TypeAlias = Callable[[Callable[[Any], Any], Any], Any]
-"""From a function of pytrees and a starting point to the function's root."""
+"""``(function of pytrees, starting point) -> root``."""
 
 Sides: TypeAlias = Callable[[Unknown, list[Value], Any], list[Value]]
-"""From the unknown, a solution and what its solver says to the sides of its numbers."""
+"""``(unknown, solution, solver's result) -> sides`` of the elements; see ``active_bounds``."""
 
 
 @overload
@@ -111,33 +111,36 @@ def custom_root(
     *,
     failed: str = "raise",
 ) -> Any:
-    """Find a root of a function by any solver, with the derivative of the root.
+    """Find a root of a function with a solver of your choice, and differentiate the root.
+
+    With f(x, p) = 0 the implicit function theorem gives ∂f/∂x dx = -∂f/∂p dp: one linear system,
+    whatever the solver did. Use it for a solver that is written in funcgrad's functions, such as
+    your own Newton iteration; with solvers of SciPy, ``fg.implicit.root`` is simpler.
 
     Parameters
     ----------
     f : callable
-        A function from a pytree like ``initial_guess`` to one like it. Derivatives flow into the
-        values that it closes over.
+        A function of a pytree like ``initial_guess``, which returns a pytree like it. Derivatives
+        flow into the values that it closes over.
     initial_guess : pytree of floating or complex arrays
-        The starting point; it has no influence on derivatives.
+        The starting point. The derivative with respect to it is 0.
     solve : callable
-        ``solve(f, initial_guess)`` returns x with f(x) = 0, a pytree like ``initial_guess``. If it
-        is written in funcgrad's functions, it is staged and batched. Any other function, such as
-        SciPy's, is called with numbers, for each example of a batch; but it is first called with
-        tracers, which it cannot use, and some of SciPy's print a message then:
-        ``fg.implicit.root`` is the better function for it.
+        ``solve(f, initial_guess)`` returns x with f(x) = 0, a pytree like ``initial_guess``. A
+        solver written in funcgrad's functions is compiled and batched. Any other solver is called
+        with NumPy arrays, for each example of a batch. It is first tried with tracers, and some of
+        SciPy's solvers print a message then: prefer ``fg.implicit.root`` for them.
     tangent_solve : callable
-        ``tangent_solve(g, y)`` returns x with g(x) = y, for a linear function g: the derivative of
+        ``tangent_solve(g, y)`` returns x with g(x) = y. The linear function g is the derivative of
         ``f`` at the root, or its adjoint. By default it uses the matrix of g. It may return a pair
         ``(x, info)``, as ``cg`` does: see ``custom_linear_solve``.
     has_aux : bool
-        Whether ``solve`` returns a pair ``(x, aux)``, where ``aux`` is a pytree of arrays without
-        derivatives; the pair is returned.
+        Whether ``solve`` returns a pair ``(x, aux)``. Then the pair is returned; ``aux`` is a
+        pytree of arrays without derivatives.
     failed : {"raise", "nan"}
-        How to treat a singular derivative, or a failure that a solver reports by an exception. With
-        "raise" it is an error if numbers are known; with "nan" the root and all of its derivatives
-        are NaN. With ``has_aux`` an exception of ``solve`` is always raised, since there is no
-        ``aux``.
+        What happens if the derivative is singular, or a solver reports a failure by an exception.
+        "raise" raises an error (outside ``jit`` and ``vmap``); "nan" makes the root and all of its
+        derivatives NaN. With ``has_aux`` an exception of ``solve`` is always raised, because
+        ``aux`` is missing.
 
     Returns
     -------
@@ -153,22 +156,21 @@ def custom_root(
     MatrixError
         The derivative of ``f`` at the root is singular: the root has no derivative.
     ArgumentError
-        ``failed`` is another word.
+        ``failed`` is unknown.
 
-    See Also
+        See Also
     --------
-    fixed_point
-    funcgrad.implicit : the same for functions of parameters, by solvers of SciPy.
+    fixed_point funcgrad.implicit : solutions as functions of parameters, with SciPy's solvers.
 
     Notes
     -----
     Derivatives of every order, in both modes, follow from the implicit function theorem. They are
-    evaluated at the result of ``solve``, and are as accurate as that is. Nothing checks that it is
-    a root: ``solve`` has to, and may raise, or return NaN, whose derivative is NaN.
+    evaluated at the result of ``solve``, and are as accurate as this result. Nothing checks that
+    the result is a root: ``solve`` has to check, and may raise an error or return NaN.
 
     If a transformation is running, ``f`` is staged to find the values that it closes over. A
-    function that cannot be staged, because it branches on numbers, must not close over traced
-    values: pass them as parameters, by ``fg.implicit.root``.
+    function that cannot be staged, because it branches on values, must not close over traced
+    values: pass them as parameters of ``fg.implicit.root``.
 
     Examples
     --------
@@ -221,12 +223,12 @@ def root_of(
     Parameters
     ----------
     solve : callable
-        Called with the function of x, the start, and all other values that the function reads.
-        Where there are sides it returns a pair, whose second part is for these.
+        Called with the function of x, the start, and all other values that the function reads. With
+        ``sides`` it returns a pair, whose second part is passed to ``sides``.
     sides, tol : callable and float, optional
         See ``Root``.
     equation : callable, optional
-        From the function of x to the function whose root is found; by default the same.
+        Makes the function whose root is found from the function of x; by default it is the same.
     is_like_unknown : bool
         Whether the function has to return a tree like x.
     """
@@ -241,7 +243,7 @@ def root_of(
         if is_like_unknown:
             return unknown.values(result, "the result of the function")
         out_leaves, out_form = pytrees.flatten(result)
-        if form[0] != out_form:  # jit would count any assignment as a change
+        if form[0] != out_form:  # jit counts every assignment as a change
             form[0] = out_form
         return values_of(name, out_leaves, out_form, lambda: "the result of the function")
 
@@ -289,26 +291,26 @@ class Root:
     ----------
     unknown : Unknown
     function : callable
-        From parameters, a list of values, to a function of a pytree.
+        ``(list of parameters) -> function of a pytree``.
     solve : callable
         ``(function of a pytree, starting point, parameters) -> root``.
     tangent_solve : callable
     equation : callable
-        From the function of a pytree to the residual, which is zero at the root.
+        ``(function of a pytree) -> residual``, which is zero at the root.
     symmetric : bool
         Whether the derivative of the residual is symmetric.
     aux : AuxTree, optional
-        The tree of ``aux`` that the solver returns beside the root.
+        The structure of the ``aux`` that the solver returns beside the root.
     key : object
-        An object that identifies calls for this root.
+        An object that marks calls for this root.
     failed : {"raise", "nan"}
-        How to treat a failure of the solver.
+        What happens if the solver fails.
     sides : callable, optional
-        From the unknown, a solution and what its solver says to the sides of its numbers (see
-        ``active_bounds``), which are results of the call beside the solution.
+        ``(unknown, solution, solver's result) -> sides`` of the elements (see ``active_bounds``).
+        The sides are further results of the call.
     tol : float, optional
-        The greatest step of Newton's method that the solution may be away from the root, if its
-        derivative is asked for.
+        The greatest allowed Newton step from the solution to the root, if a derivative is asked
+        for.
     """
 
     unknown: Unknown
@@ -324,7 +326,7 @@ class Root:
     tol: float | None = None
 
     def call(self) -> SolutionCall:
-        """The call that solves, with the parameters and the starting point as arguments."""
+        """Return the call that solves; its arguments are the parameters and the starting point."""
         specs, has_aux = self.unknown.specs, self.aux is not None
         results = specs if self.sides is None else specs * 2
         signature = SolutionSignature(self.unknown.operation, results, 0, has_aux)
@@ -333,7 +335,7 @@ class Root:
     def _solved(self, values: Sequence[Value]) -> list[Value]:
         failed = self.failed if self.aux is None else "raise"
         outs = solved_or_nan(self.unknown, self._by_solver, values, failed)
-        if self.sides is not None and len(outs) == len(self.unknown.specs):  # there is no solution
+        if self.sides is not None and len(outs) == len(self.unknown.specs):  # the solver failed
             return [*outs, *map(zeros_like, outs)]
         return outs
 
@@ -378,9 +380,9 @@ class Root:
         return [*outs, *tangents, *map(zeros_like, beside)]
 
     def _system(self) -> LinearSystem:
-        """The linear system for tangents; its parameters are the root and the parameters.
+        """Return the linear system for tangents; its parameters are the root and the parameters.
 
-        Where there are sides, it is the one of the numbers that are free.
+        With sides, it is the system of the free elements.
         """
         solves = self.tangent_solve, self.tangent_solve, self.tangent_solve
         key = (self.key, "tangent")

@@ -1,8 +1,9 @@
-"""Solutions as calls: each has the derivative of its equation, not that of its solver.
+"""Solutions as calls: a solution has the derivative of its equation; its solver is not
+differentiated.
 
-A ``SolutionCall`` is a call with a pushforward. One that solves a linear system is linear in the
-right-hand side, so where reverse mode transposes a pushforward it is not taken apart: its transpose
-is the solution of the transposed system.
+A ``SolutionCall`` is a call with a pushforward. The solution of a linear system is linear in the
+right-hand side, so reverse mode transposes the call as a whole: its transpose is the solution of
+the transposed system.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ from funcgrad.tensor.tensor import wrap
 
 
 class SolutionSignature(CallSignature):
-    """The signature of a solution: the specs of its results, and the arguments it is linear in.
+    """The signature of a solution: the specs of its results, and how many arguments it is linear
+    in.
 
     Attributes
     ----------
     specs : list of Spec
-        The specs of the solution, which is the first results. Later results have no derivative.
+        The specs of the solution, the first results. Later results have no derivative.
     has_aux : bool
-        Whether there are later results.
+        Whether the call has later results.
     linear : int
-        The number of first arguments that it is linear in.
+        The call is linear in this number of first arguments.
     """
 
     __slots__ = ("has_aux", "linear")
@@ -63,8 +65,9 @@ class SolutionSignature(CallSignature):
 class SolutionCall(JvpCall):
     """The solution of an equation.
 
-    ``rule(arguments + tangents) -> results + tangents``, in which a tangent may be None, and
-    ``transposed(arguments that it is not linear in + cotangents) -> cotangents`` of the others.
+    ``rule(arguments + tangents) -> results + tangents``, where a tangent may be None.
+    ``transposed(other arguments + cotangents) -> cotangents`` of the arguments that the call is
+    linear in.
     """
 
     takes_none = True
@@ -92,7 +95,7 @@ class SolutionCall(JvpCall):
         return None if self.signature.has_aux else self.signature.specs
 
     def run(self, args: Sequence[Value]) -> list[Value]:
-        """Solve; what the solver closes over gives the solution no derivative but the rule's."""
+        """Solve; values that the solver closes over have no derivative, except by the rule."""
         outs = super().run(args)
         return [out if type(out) in RAW else unfollowed(out) for out in outs]
 
@@ -102,7 +105,7 @@ class SolutionCall(JvpCall):
     def push(
         self, args: Sequence[Value], tangents: list[Value]
     ) -> tuple[Sequence[Value], Sequence[Value]]:
-        # What solvers close over has no influence.
+        # Values that solvers close over have no derivative.
         if all(tangent is None for tangent in tangents[: len(args) - self.closed]):
             outs: Sequence[Value] = meet(self, args)
             return outs, [None] * len(outs)
@@ -135,7 +138,7 @@ class SolutionCall(JvpCall):
             filled_tangents = [zero if tangent is None else tangent for tangent, zero in pairs]
             return self._without_aux(meet(self, [*filled_tangents, *params]))
 
-        # For a right-hand side of zero the solution is zero.
+        # The solution for a right-hand side of zero is zero.
         outs = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
         if self.signature.has_aux:
             outs = meet(self, [*zeros, *params])
@@ -158,10 +161,10 @@ class SolutionCall(JvpCall):
     def _batch(
         self, size: int, flags: Sequence[bool], around: Trace | None, args: Sequence[Value]
     ) -> Sequence[Value]:
-        """The solutions for a batch: at once, or where the solver needs numbers, one by one."""
+        """Return the solutions for a batch: at once, or one by one if the solver needs values."""
         try:
             return batched_flat(self.function, size, flags, around)(args)
-        except Exception:  # any, since libraries may hide what was raised within them
+        except Exception:  # any, since libraries may replace the error that was raised within them
             if not size:
                 return self._none(flags, args)
         solutions = [
@@ -171,11 +174,11 @@ class SolutionCall(JvpCall):
         return [stack(*layers, axis=0) for layers in zip(*solutions, strict=True)]
 
     def _none(self, flags: Sequence[bool], args: Sequence[Value]) -> list[Value]:
-        """The solutions for an empty batch."""
+        """Return the solutions for an empty batch."""
         if self.signature.has_aux:
             raise BatchError(
                 f"{self.name}: in an empty batch the solver, which takes examples one by one, is"
-                " not called, so nobody knows what it returns beside the solution."
+                " not called, so the structure of aux is unknown."
             )
         return [np.zeros((0, *spec.shape), spec.dtype) for spec in self.signature.specs]
 
@@ -205,7 +208,7 @@ class SolutionCall(JvpCall):
     def opened(
         cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
     ) -> Call:
-        """The call of programs: in what solvers close over a solution has no derivative."""
+        """Return the call of programs; values that solvers close over have no derivative."""
         known = sizes.args + sizes.closed
 
         def rule(values: Sequence[Value]) -> list[Value]:
@@ -230,13 +233,13 @@ class SolutionCall(JvpCall):
 
 
 def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
-    """The results of a call; traced values that its solver closes over become arguments."""
+    """Return the results of a call; closed-over traced values of its solver become arguments."""
     return bind_closure(call, args, _solution_of)
 
 
 def _solution_of(call: Call, args: Sequence[Value]) -> list[Value]:
     trace: Trace | None = innermost_trace(args)
-    while deputy := delegate(trace, call.is_linear):  # as within a branch that is staged
+    while deputy := delegate(trace, call.is_linear):  # as in a branch that is staged
         trace = deputy
     outs = meet(call, args)
     check_closure(-1 if trace is None else trace.level, outs)

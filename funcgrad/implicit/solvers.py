@@ -1,4 +1,4 @@
-"""Solutions as functions of parameters, by solvers of any library.
+"""Solutions as functions of parameters, with solvers of any library.
 
 >>> import funcgrad as fg
 >>> from scipy import optimize
@@ -39,44 +39,48 @@ def root(
     failed: str = "raise",
     tol: float = 1e-3,
 ) -> Callable[..., Any]:
-    """Make the root of an equation a function of its parameters.
+    """Turn the root of an equation into a differentiable function of its parameters.
+
+    ``root(f, solver)(init, p)`` is the x with f(x, p) = 0, which ``solver`` finds from ``init``. By
+    the implicit function theorem its derivative solves ∂f/∂x dx = -∂f/∂p dp, so the solver may be
+    any code of SciPy or another library.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, written in funcgrad's functions, returns a pytree like x; it is zero at
-        the root.
+        ``f(x, *params)`` returns a pytree like x, which is zero at the root. It is written in
+        funcgrad's functions.
     solver : callable
         ``solver(g, init)`` finds the root of ``g(x) = f(x, *params)``, as ``scipy.optimize.root``
-        and ``newton`` do. It may be any function of ordinary NumPy arrays and numbers, and returns
-        x, or SciPy's result object.
+        and ``newton`` do. It works with ordinary NumPy arrays, and returns x or SciPy's result
+        object.
     tangent_solve : callable
         See ``fg.custom_root``.
     failed : {"raise", "nan"}
-        How to treat a singular ∂f/∂x, or a failure that the solver reports by SciPy's result object
-        or by an exception: as an error, or by NaN in the solution and all of its derivatives, in a
-        batch for that example only.
+        What happens if ∂f/∂x is singular, or the solver reports a failure by SciPy's result object
+        or by an exception: an error, or NaN in the solution and all of its derivatives (in a batch,
+        for that example only).
     tol : float
-        How far the solver's result may be from the solution where a derivative is asked for: the
-        greatest step of Newton's method from it, relative to 1 or to the greatest number if all
-        are less, and to the number itself.
+        How far the solver's result may be from the solution if a derivative is asked for. It bounds
+        a step of Newton's method from the result, relative to the element, and relative to 1 (or to
+        the greatest element, if all are less than 1).
 
     Returns
     -------
     callable
-        ``solution(init, *params)``, from a starting point and pytrees of parameters to the root, a
-        pytree like ``init``. Derivatives flow into the parameters and into the values that ``f``
-        closes over, in both modes and at every order. Under ``vmap`` the solver is called for each
-        example; in a program it is called when the program runs.
+        ``solution(init, *params)`` returns the root, a pytree like the starting point ``init``. The
+        parameters are pytrees. Derivatives flow into the parameters and the values that ``f``
+        closes over, in both modes and of every order. Under ``vmap`` the solver is called for each
+        example; under ``jit`` it is called when the program runs.
 
     Raises
     ------
     ConvergenceError
         SciPy's result object says that the solver failed; or a derivative is asked for, and the
-        result does not solve the equation. In programs and batches, where numbers are not known,
+        result does not solve the equation. Inside ``jit`` and ``vmap``, where values are not known,
         such a derivative is NaN.
     ArgumentError
-        ``failed`` is another word, or ``tol`` is negative.
+        ``failed`` is unknown, or ``tol`` is negative.
     TreeError, ShapeError, DtypeError
         The result of ``f`` or of the solver is not like ``init``, or ``init`` is an integer.
     MatrixError
@@ -84,7 +88,7 @@ def root(
 
     See Also
     --------
-    funcgrad.custom_root : the function behind this one.
+    funcgrad.custom_root : for solvers that are written in funcgrad's functions.
 
     Examples
     --------
@@ -109,21 +113,26 @@ def minimize(
     failed: str = "raise",
     tol: float = 1e-3,
 ) -> Callable[..., Any]:
-    """Make the minimizer of a function a function of its parameters.
+    """Turn the minimizer of a function into a differentiable function of its parameters.
+
+    ``minimize(f, solver)(init, p)`` is the x at which f(x, p) is least. Use it to optimize through
+    an optimization: hyperparameters of a fit, bilevel problems, sensitivities of an optimum. At a
+    minimum ∂f/∂x = 0, so the derivative solves H dx = -∂²f/∂x∂p dp, with the Hessian H.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, a real number, twice differentiable at the minimum.
+        ``f(x, *params)`` returns a real number, and is twice differentiable at the minimum.
     solver : callable
-        ``solver(g, init)`` finds the minimum of ``g(x) = f(x, *params)``; see ``root``. Pass it the
-        gradient ``fg.grad(g)``: derivatives are as accurate as the minimum.
+        ``solver(g, init)`` finds the minimum of ``g(x) = f(x, *params)``; see ``root``. Pass the
+        gradient ``fg.grad(g)`` to the method: derivatives are only as accurate as the minimum.
     tangent_solve : callable
         The solver of systems with the Hessian matrix, which is symmetric; see ``fg.custom_root``.
     bounds : pair, optional
-        ``(lower, upper)``, each a number, None, or a pytree prefix of x with arrays: the bounds
-        within which the solver minimizes. The results of SciPy's ``least_squares``, ``lsq_linear``
-        and trust-constr, and of ``fg.scipy.optimize``, tell what lies at a bound without it.
+        ``(lower, upper)``, the bounds within which the solver minimizes; each is a number, None, or
+        a pytree prefix of x with arrays. Leave it out if the solver returns a result of SciPy's
+        ``least_squares``, ``lsq_linear`` or trust-constr, or of ``fg.scipy.optimize``: these tell
+        which elements lie at a bound.
     failed, tol : {"raise", "nan"} and float
         See ``root``.
 
@@ -135,13 +144,13 @@ def minimize(
     Raises
     ------
     ConvergenceError
-        See ``root``. The slope at a minimum is zero, but for numbers at a bound towards which the
-        function falls. At the border of any other constraint there is no derivative.
+        See ``root``. The slope at a minimum has to be zero, except for elements at a bound towards
+        which the function falls. At the border of another constraint the derivative is unknown.
 
     Notes
     -----
-    Numbers that a bound holds do not follow the parameters: their derivative is zero, and that of
-    the others is the one of the problem without them.
+    Elements at an active bound do not follow the parameters: their derivative is zero. The other
+    elements have the derivative of the problem in which these elements are constant.
 
     Examples
     --------
@@ -174,13 +183,17 @@ def least_squares(
     failed: str = "raise",
     tol: float = 1e-3,
 ) -> Callable[..., Any]:
-    """Make the solution of a least-squares problem a function of its parameters.
+    """Turn the solution of a least-squares problem into a differentiable function of its
+    parameters.
+
+    ``least_squares(f, solver)(init, p)`` is the x at which sum(f(x, p)**2) is least: for example,
+    how do fitted coefficients depend on the data?
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, the residuals: a real array, or a pytree of arrays if the solver accepts
-        one.
+        ``f(x, *params)`` returns the residuals: a real array, or a pytree of arrays if the solver
+        accepts one.
     solver : callable
         ``solver(g, init)`` takes the residuals ``g(x) = f(x, *params)``, as
         ``scipy.optimize.least_squares`` does; see ``root``.
@@ -231,12 +244,15 @@ def fixed_point(
     failed: str = "raise",
     tol: float = 1e-3,
 ) -> Callable[..., Any]:
-    """Make the fixed point of a function a function of its parameters.
+    """Turn the fixed point of a function into a differentiable function of its parameters.
+
+    Use it if a solver of a library finds the fixed point; ``fg.fixed_point`` iterates the function
+    itself. With x = f(x, p), the derivative solves (1 - ∂f/∂x) dx = ∂f/∂p dp.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *params)``, a pytree like x.
+        ``f(x, *params)`` returns a pytree like x.
     solver : callable
         ``solver(g, init)`` finds x with g(x) = x, for ``g(x) = f(x, *params)``, as
         ``scipy.optimize.fixed_point`` does; see ``root``.
@@ -275,7 +291,7 @@ def _solution(
     failed: str,
     tol: float,
 ) -> Callable[..., Any]:
-    """Make a solution of an equation that is f itself, or made of its values."""
+    """Make the solution function of the equation f(x) = 0, or of one that is made of f."""
 
     def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
         return _solution_in(name, _called(solver, function, init, reads))
@@ -303,7 +319,7 @@ def _minimum(
     bounds: Tree,
     tol: float,
 ) -> Callable[..., Any]:
-    """Make a solution of an equation that says that a slope is zero, but at bounds."""
+    """Make the solution function of the equation that the slope is zero, except at bounds."""
     name = _checked(kind, f, solver, tangent_solve)
     options: dict[str, Any] = {
         "failed": failed_as(failed, name),
@@ -335,7 +351,7 @@ def _minimum(
 
 
 def _checked(kind: str, *functions: object) -> str:
-    """Return the public name of a kind of solutions, after a look at the functions."""
+    """Check that the functions are functions; return the public name of the kind of solution."""
     for function in functions:
         check_function(f"implicit.{kind}", function)
     return f"implicit.{kind}"
@@ -344,21 +360,21 @@ def _checked(kind: str, *functions: object) -> str:
 def _called(
     solver: RootSolver, function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]
 ) -> Any:
-    """Call a solver with numbers."""
+    """Call a solver with NumPy arrays."""
     start = pytrees.map(_numbers, init)
-    for value in reads:  # before a library that may hide the error is called
+    for value in reads:  # before the call of a library that may hide the error
         _numbers(value)
     return solver(partial(_of_numbers, function), start)
 
 
 def _numbers(x: Tree) -> Any:
-    """Copy a value to a writable NumPy array or number, for other libraries."""
+    """Copy a value to a writable NumPy array or scalar, for other libraries."""
     array = np.array(wrap(x) if type(x) in RAW else x)
     return array if array.shape else array[()]
 
 
 def _of_numbers(function: Callable[[Any], Any], x: Tree, *_: Tree) -> Any:
-    """Call a function; return NumPy's numbers if its argument has no tensors."""
+    """Call a function; return NumPy arrays if its argument has no tensors."""
     out = function(x)
     if any(isinstance(leaf, Tensor) for leaf in pytrees.leaves(x)):
         return out

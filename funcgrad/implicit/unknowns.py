@@ -1,4 +1,4 @@
-"""The unknown of an equation: its pytree structure and specs, which solutions and residuals share.
+"""The unknown of an equation: the structure and specs that solutions and residuals share.
 
 >>> unknown, values = Unknown.read("custom_root", "initial_guess", {"x": 2.0})
 >>> values, unknown.values({"x": 3.0}, "the solution")
@@ -38,23 +38,23 @@ from funcgrad.errors import (
 from funcgrad.tensor.tensor import wrap
 
 Tree: TypeAlias = Any
-"""A pytree of arrays, as users pass and receive it."""
+"""A pytree of arrays, as users pass it and get it back."""
 
 Linear: TypeAlias = Callable[[Tree], Tree]
 """A linear function of pytrees."""
 
 Solve: TypeAlias = Callable[[Linear, Tree], Tree]
-"""From a linear function of pytrees and a right-hand side to the solution."""
+"""``(linear function of pytrees, right-hand side) -> solution``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The structure and specs of a pytree that an equation is solved for.
+    """The structure and specs of the pytree for which an equation is solved.
 
     Attributes
     ----------
     operation : str
-        The public function that solves, for errors.
+        The name of the public function, for errors.
     structure : Structure
     specs : tuple of Spec
         The specs of the leaves; none is weak.
@@ -79,9 +79,9 @@ class Unknown:
             if not is_inexact(dtype_of(value)):
                 raise DtypeError(
                     placed(
-                        f"{operation}: {what}{structure.paths()[place]} is of dtype"
-                        f" {dtype_of(value)}, in which equations cannot be solved. Pass"
-                        " floating-point numbers: 1.0 rather than 1, x.astype(float)."
+                        f"{operation}: the dtype of {what}{structure.paths()[place]} is"
+                        f" {dtype_of(value)}, but the unknown of an equation has to be"
+                        " floating-point. Pass 1.0 rather than 1, or x.astype(float)."
                     )
                 )
         specs = tuple([strong(spec_inside(value)) for value in values])
@@ -89,15 +89,15 @@ class Unknown:
         return cls(operation, structure, specs), converted
 
     def tree(self, values: Sequence[Value]) -> Any:
-        """Make the pytree that users see from values."""
+        """Make the pytree that users see, from values."""
         return pytrees.unflatten(self.structure, [wrap(value) for value in values])
 
     def missing(self) -> list[Value]:
-        """Values of the unknown that are all NaN."""
+        """Return NaN for every element of the unknown."""
         return [np.full(spec.shape, np.nan, spec.dtype)[()] for spec in self.specs]
 
     def values(self, tree: Tree, what: str) -> list[Value]:
-        """Check a tree against the unknown; return its leaves in the unknown's dtypes.
+        """Check a tree against the unknown; return its leaves, in the dtypes of the unknown.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Unknown:
         return [as_spec(value, spec) for value, spec in zip(values, self.specs, strict=True)]
 
     def function(self, f: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
-        """Convert a function of lists of values to one of pytrees, for users to call."""
+        """Convert a function of lists of values to a function of pytrees, for users."""
 
         def called(tree: Tree) -> Any:
             return self.tree(f(self.values(tree, what)))
@@ -145,17 +145,17 @@ def solution_and_aux(operation: str, returned: Tree) -> tuple[Any, Any]:
 
 
 class AuxTree:
-    """The tree of what a solver returns beside the solution, which is known when it has run."""
+    """The structure of ``aux``, the solver's second result; known after the solver has run."""
 
     __slots__ = ("_structure",)
 
     def values(self, operation: str, aux: Tree) -> list[Value]:
-        """Flatten what a solver has returned."""
+        """Flatten the ``aux`` that a solver has returned."""
         leaves, self._structure = pytrees.flatten(aux)
         return values_of(operation, leaves, self._structure, lambda: "aux")
 
     def tree(self, values: Sequence[Value]) -> Tree:
-        """Put values together to such a tree."""
+        """Make an ``aux`` of values."""
         return pytrees.unflatten(self._structure, map(wrap, values))
 
 
@@ -165,8 +165,8 @@ def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "rais
     Raises
     ------
     ConvergenceError
-        The solver is known not to have converged. If that is unknown (in a program), or with
-        ``failed="nan"``, the solution is NaN where it has not.
+        The solver has not converged. Inside ``jit``, or with ``failed="nan"``, the solution is NaN
+        instead.
     """
     flag = concrete(fnp.asarray(converged))
     if failed == "raise" and not is_unknown(flag):
@@ -183,9 +183,9 @@ def solved_or_nan(
     failed: str,
     right_hand_side: Sequence[Value] = (),
 ) -> list[Value]:
-    """Solve; with ``failed="nan"`` return NaN if the solver raises an error of convergence.
+    """Solve; with ``failed="nan"`` return NaN if the solver raises a convergence error.
 
-    Then a right-hand side with NaN is not passed to the solver, which may refuse it.
+    Then a right-hand side with NaN is not passed to the solver, because solvers may refuse it.
     """
     if failed == "raise" or any(type(value) not in RAW for value in values):
         return solve(values)
@@ -200,9 +200,9 @@ def solved_or_nan(
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Whether an error says that there is no solution, rather than that the call is wrong.
+    """Whether an error reports a missing solution, rather than a wrong call.
 
-    An error that a library raises because it met a tracer says that the call is wrong.
+    An error that a library raises on a tracer is a wrong call.
     """
     context = error.__context__
     while context is not None:
@@ -217,7 +217,7 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def lost_with(solution: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:
-    """Multiply tangents by 1, or by NaN if the solution has NaN; cotangents are, too."""
+    """Multiply tangents by 1, or by NaN if the solution has NaN; so are cotangents."""
     flags = [fnp.any(fnp.isnan(wrap(x))) for x in solution]
     lost = fnp.any(fnp.stack(flags)) if flags else False
     factor = fnp.where(lost, np.nan, 1.0)
@@ -225,13 +225,12 @@ def lost_with(solution: Sequence[Value], tangents: Sequence[Value]) -> list[Valu
 
 
 def without_info(unknown: Unknown, solution: Tree, failed: str = "raise") -> Any:
-    """Extract x if a linear solver returned a pair ``(x, info)``; else return the solution.
+    """Extract x if a linear solver returned a pair ``(x, info)``; otherwise return the solution.
 
     Raises
     ------
     ConvergenceError
-        ``info`` is known and not 0. With ``failed="nan"``, or if it is unknown (in a program), the
-        solution is NaN instead.
+        ``info`` is not 0. Inside ``jit``, or with ``failed="nan"``, the solution is NaN instead.
     """
     if not isinstance(solution, tuple) or len(solution) != 2:
         return solution
@@ -243,7 +242,7 @@ def without_info(unknown: Unknown, solution: Tree, failed: str = "raise") -> Any
     return converged_or_nan(
         x,
         fnp.asarray(info) == 0,
-        f"{unknown.operation}: the linear solver has not come to its end: its info is not 0. Allow"
-        " more steps or a greater tolerance, or use a preconditioner or another solver.",
+        f"{unknown.operation}: the linear solver did not converge: its info is not 0. Allow more"
+        " steps or a greater tolerance, or use a preconditioner or another solver.",
         failed,
     )

@@ -1,1 +1,1 @@
-"""Differential equations: solutions as functions. See README.md in this folder."""
+"""Ordinary differential equations: ``odeint``. See README.md in this folder."""

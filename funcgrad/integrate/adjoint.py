@@ -1,9 +1,8 @@
-"""Solutions whose reverse mode is the adjoint equation, solved back in time.
+"""Reverse mode by the adjoint equation, which is solved backwards in time.
 
-For y' = f(y, t, p) and a loss L, the cotangent a(t) of y(t) obeys a' = -(∂f/∂y)ᵀ a, jumps by the
-cotangent of y(t_k) at each time t_k that is looked at, and the cotangent of p grows, back in time,
-by (∂f/∂p)ᵀ a. The solution itself is computed anew on the way, from y(t_k) on, so that nothing
-between the times is held.
+For y' = f(y, t, p), the cotangent a(t) of y(t) obeys a' = -(∂f/∂y)ᵀ a. At each time t_k of the
+output it jumps by the cotangent of y(t_k). Backwards in time, the cotangent of p grows by (∂f/∂p)ᵀ
+a. The solution is computed again on the way back, from y(t_k), so only the output is stored.
 
 >>> import funcgrad as fg
 >>> def end(rate):
@@ -37,7 +36,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 def adjoint_solution(
     slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings
 ) -> Leaves:
-    """Solve as `solution` does, with the same values; reverse mode solves the adjoint equation."""
+    """Solve as `solution` does; reverse mode solves the adjoint equation."""
     if len(times) == 1:
         return solution(slope, start, times, parameters, settings)
     f, every = _opened(slope, start, times[0], parameters)
@@ -59,7 +58,7 @@ def adjoint_solution(
 def _backward(
     f: Slope, settings: Settings, residuals: tuple[Leaves, Tensor, list[Tensor]], cts: Leaves
 ) -> tuple[Leaves, Tensor, list[Tensor | None]]:
-    """The cotangents of the start, of the times and of the parameters."""
+    """Return the cotangents of the start, of the times and of the parameters."""
     solutions, times, every = residuals
     places = [k for k, value in enumerate(every) if is_inexact(value.dtype)]
     followed = [every[k] for k in places]
@@ -88,7 +87,7 @@ def _backward(
         return [x for component in augmented(parts(leaves), t) for x in component]
 
     def of_time(y: Leaves, t: Tensor, adjoint: Leaves) -> Tensor:
-        """The cotangent of a time at which the solution is looked at."""
+        """Return the cotangent of a time of the output."""
         slope = f(y, t.astype(precision), every)
 
         def moved(by: Tensor) -> Leaves:
@@ -120,7 +119,7 @@ def _backward(
 def _opened(
     slope: Slope, start: Leaves, time: Tensor, parameters: list[Tensor]
 ) -> tuple[Slope, list[Tensor]]:
-    """A right-hand side whose parameters are also the traced values that it closes over."""
+    """Return a right-hand side whose closed-over traced values are parameters, too."""
     count = len(start)
 
     def flat(values: Sequence[Value]) -> list[Value]:

@@ -1,8 +1,8 @@
-"""The coefficients of Dormand and Prince's pair of orders 5 and 4.
+"""The coefficients of the Dormand-Prince pair of orders 5 and 4.
 
-They are those of J. R. Dormand and P. J. Prince, "A family of embedded Runge-Kutta formulae",
-Journal of Computational and Applied Mathematics 6 (1980), 19-26, table 2; also in Hairer, Nørsett
-and Wanner, "Solving ordinary differential equations I", 2nd edition (1993), table II.5.2.
+Source: J. R. Dormand and P. J. Prince, "A family of embedded Runge-Kutta formulae", Journal of
+Computational and Applied Mathematics 6 (1980), 19-26, table 2; also in Hairer, Nørsett and Wanner,
+"Solving ordinary differential equations I", 2nd edition (1993), table II.5.2.
 
 >>> from math import isclose
 >>> all(isclose(sum(row), node) for row, node in zip(STAGES, NODES, strict=True))
@@ -16,7 +16,7 @@ from typing import Final
 ORDER: Final = 5
 
 NODES: Final = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
-"""The places of the stages after the first within a step."""
+"""The times of the stages after the first, as fractions of a step."""
 
 STAGES: Final = (
     (1 / 5,),
@@ -41,7 +41,8 @@ CONTINUATION: Final = (
     -1453857185 / 822651844,
     69997945 / 29380423,
 )
-"""Weights of the slopes in the term that makes the cubic through both ends and their slopes a
-quartic, of order 4 within the step: L.
-F. Shampine, "Some practical Runge-Kutta formulas", Mathematics of Computation 46 (1986), 135-150;
-in this form in Hairer, Nørsett and Wanner, section II.6, and in their program DOPRI5."""
+"""Weights of the slopes in the quartic term. Added to the cubic through both ends and their slopes,
+it makes the interpolation of order 4: L. F. Shampine, "Some practical Runge-Kutta formulas",
+Mathematics of Computation 46 (1986), 135-150; in this form in Hairer, Nørsett and Wanner, section
+II.6, and in their program DOPRI5.
+"""

@@ -52,7 +52,7 @@ def odeint(
 ) -> State: ...
 @overload
 def odeint(
-    func: ParametricSlope[State, tuple[Any, ...]],  # of any length: slopes are not handed back
+    func: ParametricSlope[State, tuple[Any, ...]],  # of any length: slopes are not returned
     y0: tuple[Any, ...],
     ts: ArrayLike,
     *args: object,
@@ -75,31 +75,37 @@ def odeint(
     hmax: float = inf,
     derivative: str = "steps",
 ) -> Any:
-    """Solve the ordinary differential equation y' = func(y, t, ...).
+    """Solve the initial value problem y' = func(y, t, *args), y(ts[0]) = y0.
+
+    An adaptive Runge-Kutta method of order 5, for equations that are not stiff. The solution can be
+    differentiated with respect to the start, the times, the parameters and the values that ``func``
+    closes over: fit the constants of a model to measurements, or train a neural differential
+    equation.
 
     Parameters
     ----------
     func : callable
-        Takes y, the time and ``args``, and returns the slope of y, of the same structure, shapes
-        and dtypes.
+        ``func(y, t, *args)`` returns the slope of y: a pytree of the structure, shapes and dtypes
+        of y.
     y0 : pytree of array_like
-        The value of y at the first time. Integers are converted to float64.
+        The value of y at the first time. Integers become float64.
     ts : array_like of float, shape (n,)
-        The times at which y is returned, starting with that of ``y0``; they never decrease, or
-        never increase.
+        The times at which y is returned, in ascending or descending order; the first belongs to
+        ``y0``.
     *args : pytrees
         Further arguments of ``func``.
     rtol, atol : float, optional
-        The tolerated error of a number y in a step is about ``atol + rtol * abs(y)``. The default
-        of both is the square root of the machine epsilon, 1.5e-8 in float64.
+        The error of an element y in a step may be about ``atol + rtol * abs(y)``. The default of
+        both is the square root of the machine epsilon, 1.5e-8 in float64.
     max_steps : int
-        The most steps that are tried.
+        The maximum number of steps, refused steps included.
     hmax : float
-        The greatest size of a step, so that no step skips a short event in ``func``.
+        The maximum size of a step, so that no step skips a short event in ``func``.
     derivative : {"steps", "adjoint"}
         How reverse mode differentiates. ``"steps"`` differentiates the steps that were taken, and
-        stores all of them. ``"adjoint"`` solves the adjoint equation backwards in time, and stores
-        only the solution at ``ts``.
+        stores all of them: the exact gradient of the computed solution. ``"adjoint"`` solves the
+        adjoint equation backwards in time, and stores only the solution at ``ts``: choose it if the
+        steps do not fit into memory.
 
     Returns
     -------
@@ -109,12 +115,12 @@ def odeint(
     Raises
     ------
     ConvergenceError
-        There were too many steps, or they became too small. In a program, where nothing can be
-        raised, the solution is NaN from that time on.
+        The steps are too many, or became too small. Inside ``jit``, where nothing can be raised,
+        the solution is NaN from that time on.
     TreeError, ShapeError, DtypeError
-        The result of ``func`` is not like ``y0``, or ``ts`` is no vector of real numbers.
+        The result of ``func`` is not like ``y0``, or ``ts`` is not a vector of real numbers.
     ArgumentError
-        ``ts`` is not sorted (in a program the solution is NaN), or an option is not allowed.
+        ``ts`` is not sorted (inside ``jit`` the solution is NaN), or an option is not allowed.
 
     See Also
     --------
@@ -122,23 +128,21 @@ def odeint(
 
     Notes
     -----
-    The method is Dormand and Prince's of order 5, with an error estimate of order 4, and a quartic
-    between the ends of a step. A step is accepted if the root mean square, over all numbers of y,
-    of error / (atol + rtol * max(abs(y before), abs(y after))) is at most 1; the size of the next
-    step follows from this and from the previous error (a PI controller). Sources: Hairer, Nørsett
-    and Wanner, "Solving ordinary differential equations I", sections II.4 to II.6, and their
-    program DOPRI5. No step goes beyond the last time. The method is not for stiff equations.
+    The method is the Dormand-Prince pair: order 5, with an error estimate of order 4, and a quartic
+    between the ends of a step. A step is accepted if the root mean square of error / (atol + rtol *
+    max(abs(y before), abs(y after))) over all elements of y is at most 1. The size of the next step
+    follows from this error and the previous one (a PI controller). Sources: Hairer, Nørsett and
+    Wanner, "Solving ordinary differential equations I", sections II.4 to II.6, and their program
+    DOPRI5. No step goes beyond the last time. Times are passed to ``func`` in the precision of
+    ``y0``.
 
-    Times are passed to ``func`` in the precision of ``y0``.
-
-    Derivatives exist with respect to ``y0``, ``args``, ``ts`` and the values that ``func`` closes
-    over, in both modes. They treat the sizes of steps as constants: a derivative is that of a
-    method with fixed steps, and about as exact as the solution. The derivative with respect to a
-    time is the slope there; derivatives by times are exact up to the fifth order. Forward mode
-    pushes tangents through the steps, for both values of ``derivative``. With ``"adjoint"`` the
-    adjoint equation is solved with the same tolerances, and derivatives of its solution are those
-    of its steps. Then ``func`` is staged without numbers, so it must not branch on them; if it
-    does, the values that it closes over get the derivative of the steps.
+    Both modes treat the sizes of steps as constants, so a derivative is about as exact as the
+    solution. The derivative with respect to a time is the slope there; derivatives with respect to
+    times are exact up to the fifth order. Forward mode goes through the steps, for both values of
+    ``derivative``. With ``"adjoint"`` the adjoint equation is solved to the same tolerances; second
+    derivatives go through its steps. ``func`` is then staged without values, so it should not
+    branch on values; if it does, the values that it closes over get the derivative through the
+    steps.
 
     References
     ----------
@@ -149,7 +153,7 @@ def odeint(
 
     Examples
     --------
-    A pendulum: its end, and how that depends on its length.
+    A pendulum: its last angle and speed, and how they depend on its length.
 
     >>> import funcgrad as fg
     >>> import funcgrad.numpy as fnp
@@ -193,9 +197,9 @@ def _settings(
 
 def _number(name: str, value: object) -> float:
     try:
-        number = float(value)  # type: ignore[arg-type]  # what is no number is refused
+        number = float(value)  # type: ignore[arg-type]  # non-numbers are refused
     except (TypeError, ValueError):
         number = -1.0
     if not number >= 0.0:
-        raise ArgumentError(placed(f"odeint: {name} has to be a number from 0 on, got {value!r}."))
+        raise ArgumentError(placed(f"odeint: {name} has to be a number >= 0, got {value!r}."))
     return number

@@ -26,7 +26,7 @@ from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.tensor.tensor import Tensor, wrap
 
 Slope = Callable[[list[Tensor], Tensor, list[Tensor]], list[Tensor]]
-"""The right-hand side: ``(leaves of y, time, parameters) -> leaves of the slope``."""
+"""Right-hand side of the equation: ``(leaves of y, time, parameters) -> leaves of the slope``."""
 
 
 _ORDER: Final = " It is called as func(y, t, *args): y first, unlike SciPy's solve_ivp."
@@ -59,7 +59,7 @@ class System:
         start = [wrap(value) for value in values_of("odeint", leaves, state, lambda: "y0")]
         for leaf, path in zip(start, state.paths(), strict=True):
             if leaf.dtype.kind not in "biufc":
-                raise DtypeError(placed(f"odeint: y0{path} has no numbers: it is {leaf.dtype}."))
+                raise DtypeError(placed(f"odeint: y0{path} is not numeric: it is {leaf.dtype}."))
         start = [
             leaf.astype(leaf.dtype if leaf.dtype.kind in "fc" else np.float64) for leaf in start
         ]
@@ -72,7 +72,7 @@ class System:
         return pytrees.unflatten(self.state, leaves)
 
     def slope(self, y: list[Tensor], t: Tensor, parameters: list[Tensor]) -> list[Tensor]:
-        """Call the user's function, and check that its slope is like ``y0``."""
+        """Call the user's function, and check the slope against ``y0``."""
         args = pytrees.unflatten(self.arguments, parameters)
         try:
             out = self.function(self.tree(y), t, *args)
@@ -103,7 +103,7 @@ class System:
             raise ShapeError(
                 placed(
                     f"odeint: the function returned a slope{self.state.paths()[place]} of shape"
-                    f" {slope.shape}, but y0 has shape {leaf.shape} there. Each number of y needs"
+                    f" {slope.shape}, but y0 has shape {leaf.shape} there. Each element of y needs"
                     f" its own slope.{_ORDER}"
                 )
             )
@@ -127,7 +127,7 @@ def _is_weak(slope: Tensor, leaf: Tensor) -> bool:
 
 
 def real_dtype(leaves: Sequence[Tensor]) -> np.dtype[Any]:
-    """The dtype of the real parts of a state, promoted over its leaves.
+    """Return the dtype of the real parts of a state, promoted over its leaves.
 
     >>> real_dtype([wrap(np.zeros(2, np.complex64)), wrap(np.float32(1.0))])
     dtype('float32')
@@ -141,7 +141,7 @@ def times_of(ts: ArrayLike) -> Tensor:
     Raises
     ------
     ShapeError, DtypeError
-        ``ts`` is no vector of real numbers.
+        ``ts`` is not a vector of real numbers.
     ArgumentError
         ``ts`` is empty.
     """

@@ -35,12 +35,12 @@ from funcgrad.tensor.tensor import Tensor
 def solution(
     slope: Slope, start: Leaves, times: Tensor, parameters: list[Tensor], settings: Settings
 ) -> Leaves:
-    """The solutions at all times, stacked along axis 0.
+    """Return the solutions at all times, stacked along axis 0.
 
     Raises
     ------
     ConvergenceError
-        No solution was found; if numbers are not known, it is NaN instead.
+        The integration failed; inside ``jit`` the solution is NaN instead.
     ArgumentError
         The times are not sorted.
     """
@@ -63,8 +63,8 @@ def solution(
     def moved(y: Leaves, t: Tensor, size: Tensor) -> Leaves:
         return stage_slopes(f, y, f(y, t), t, size)[0]
 
-    # A step of size 0 changes no number, and its derivatives are those of the solution, up to the
-    # order of the method.
+    # A step of size 0 changes no value, and up to the order of the method its derivatives are the
+    # derivatives of the solution.
     return vmap(moved)(outcome.leaves, fixed, times - fixed - delay)
 
 
@@ -76,8 +76,8 @@ def _check(outcome: Outcome, settings: Settings) -> None:
     if reason == DISORDER:
         raise ArgumentError(
             placed(
-                "odeint: ts has to be finite, and either never decrease or never increase. Sort"
-                " it, and take the solutions in the order that you want."
+                "odeint: ts has to be finite, and in ascending or descending order. Sort ts, and"
+                " reorder the solutions afterwards."
             )
         )
     time, count = _numbers(outcome.time), _numbers(outcome.tried)
@@ -94,15 +94,15 @@ def _check(outcome: Outcome, settings: Settings) -> None:
     raise ConvergenceError(
         placed(
             f"odeint: at {where}, after {np.max(np.asarray(count))} steps, no step is small enough"
-            f" for rtol={settings.rtol:.3g} and atol={settings.atol:.3g}. The solution may not"
-            " exist beyond, the function may return NaN there, or the tolerances are less than"
-            " the precision allows."
+            f" for rtol={settings.rtol:.3g} and atol={settings.atol:.3g}. The solution may end"
+            " there, the function may return NaN there, or the tolerances are smaller than the"
+            " precision allows."
         )
     )
 
 
 def _numbers(value: Tensor) -> Raw | None:
-    """The numbers inside a value, for all examples of a batch; None if it is staged."""
+    """Return the values of a tensor, for all examples of a batch; None while staging."""
     inner = concrete(value)
     while type(inner) not in RAW:
         if isinstance(inner, Staged):

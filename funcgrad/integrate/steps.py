@@ -34,7 +34,7 @@ Leaves: TypeAlias = list[Tensor]
 RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]
 
 TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3
-"""Failures: too many steps, too small steps, times that are not sorted. 0 is success."""
+"""Failures: too many steps, too small steps, unsorted times. 0 is success."""
 
 # The controller's constants are those of DOPRI5 (Hairer, Nørsett and Wanner, section IV.2 of volume
 # II, where it is derived): a small power of the previous error stabilizes the sizes.
@@ -52,9 +52,9 @@ class Settings(NamedTuple):
     ----------
     rtol, atol : float
     max_steps : int
-        The most steps that are tried for the whole solution.
+        The maximum number of steps for the whole solution, refused steps included.
     hmax : float
-        The greatest size of a step.
+        The maximum size of a step.
     """
 
     rtol: float
@@ -69,13 +69,13 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     leaves : list of Tensor
-        The solutions, with times along axis 0; NaN at times that were not reached.
+        The solutions, with times along axis 0; NaN at later times after a failure.
     status : Tensor
         0, or the kind of failure.
     time : Tensor
-        The time that was reached.
+        The last time that was reached.
     tried : Tensor
-        The number of steps that were tried.
+        The number of steps, refused steps included.
     """
 
     leaves: Leaves
@@ -85,7 +85,7 @@ class Outcome(NamedTuple):
 
 
 class State(NamedTuple):
-    """The last step that was accepted, and the next to be tried.
+    """The last accepted step, and the next step to try.
 
     Attributes
     ----------
@@ -96,9 +96,9 @@ class State(NamedTuple):
     before : Tensor
         The error of the last step.
     refused : Tensor
-        Whether the next step has been tried before, with a greater size.
+        Whether a greater size of the next step was refused.
     tried, status : Tensor
-        The number of steps that were tried; 0, or the kind of failure.
+        The number of steps so far; 0, or the kind of failure.
     old, new : list of Tensor
         The solution at ``start`` and at ``end``.
     old_slope, new_slope : list of Tensor
@@ -142,7 +142,7 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
 
     def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
         def goes_on(fields: tuple[object, ...]) -> Tensor:
-            state = State(*fields)  # type: ignore[arg-type]  # a plain tuple, which loops know best
+            state = State(*fields)  # type: ignore[arg-type]  # loops are fastest with a plain tuple
             return (way * (time - state.end) > 0) & (state.status == 0)
 
         def step(fields: tuple[object, ...]) -> tuple[object, ...]:
@@ -152,7 +152,7 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
         carry = while_loop(goes_on, step, carry)
         state = State(*carry)  # type: ignore[arg-type]  # as above
         there = (way * (time - state.end) <= 0) & (state.status != DISORDER)
-        # NaN is a factor, so that derivatives are NaN too.
+        # NaN is a factor, so that derivatives are NaN, too.
         known = fnp.where(there, 1.0, np.nan)
         return carry, [known.astype(real_dtype([y])) * y for y in _between(state, time)]
 
@@ -170,8 +170,8 @@ def stage_slopes(
 ) -> tuple[Leaves, list[Leaves]]:
     """Compute one step: the solution at its end, and the slopes of all stages.
 
-    ``y`` and ``slope`` are those at the beginning; ``step`` has a sign. The last stage is the end
-    of the step.
+    ``y`` and ``slope`` belong to the start of the step; ``step`` has a sign. The last stage is the
+    end of the step.
     """
     slopes = [slope]
     end = y
@@ -182,7 +182,7 @@ def stage_slopes(
 
 
 def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
-    """The size of a step times a weighted sum of slopes, for each leaf."""
+    """Return the size of a step times a weighted sum of slopes, for each leaf."""
     sums = []
     for leaf_slopes in zip(*slopes, strict=True):
         terms = [weight * k for weight, k in zip(weights, leaf_slopes, strict=True) if weight]
@@ -194,7 +194,7 @@ def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) 
 def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: Settings) -> State:
     """Try one more step, and return the new state."""
     remaining = last - state.end
-    # The last step may be slightly longer than planned: it spares a tiny one due to rounding.
+    # The last step may be slightly longer than planned: this avoids a tiny step due to rounding.
     reaches = (1 + np.finfo(remaining.dtype).eps ** 0.5) * state.size >= abs(remaining)
     end = fnp.where(reaches, last, state.end + way * state.size)
     step = end - state.end  # the actual size, after rounding of the time
@@ -230,7 +230,7 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
 
 
 def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> Tensor:
-    """The size of the next step: greater if the error was small."""
+    """Return the size of the next step: greater if the error was small."""
     known = fnp.where(fnp.isfinite(error), error, GREATEST_ERROR)
     exponent = 1 / ORDER - 0.75 * MEMORY
     by_error = known**exponent / SAFETY
@@ -242,7 +242,7 @@ def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> T
 def _first_size(
     f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, length: Tensor, settings: Settings
 ) -> Tensor:
-    """The size of the first step, from y, y' and y'': Hairer, Nørsett and Wanner, section II.4."""
+    """Choose the first size from y, y' and y'': Hairer, Nørsett and Wanner, section II.4."""
     dtype = t.dtype
     y, slope = stop_gradient(y), stop_gradient(slope)
 
@@ -268,7 +268,7 @@ def _first_size(
 def _norm(
     values: Leaves, y: Leaves, new: Leaves, settings: Settings, dtype: np.dtype[np.generic]
 ) -> Tensor:
-    """The root mean square of all numbers, each divided by its allowed error."""
+    """Return the root mean square of all elements, each divided by its allowed error."""
     total, count = fnp.zeros((), dtype), 0
     for value, a, b in zip(*map(stop_gradient, (values, y, new)), strict=True):
         allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b)).astype(dtype)
@@ -279,7 +279,7 @@ def _norm(
 
 
 def _between(state: State, time: Tensor) -> Leaves:
-    """The solution at a time within the last step (DOPRI5's function CONTD5)."""
+    """Interpolate the solution at a time within the last step (DOPRI5's function CONTD5)."""
     length = state.end - state.start
     fraction = (time - state.start) / fnp.where(length == 0, 1.0, length)
     leaves = []

@@ -199,7 +199,7 @@ def test_differences_say_how_good_they_are() -> None:
     gradient = fg.grad(lambda x: fnp.sum(f(x)))(x)
     assert np.max(np.abs(np.asarray(gradient) - np.cos(x))) < 1e-11
     assert 1e-11 < error < 1e-5
-    with pytest.raises(errors.DifferentiationError, match="rules were given"):
+    with pytest.raises(errors.DifferentiationError, match="it has rules"):
         foreign(np.sin, lambda x: x).error(x)
 
 
@@ -318,7 +318,7 @@ def test_a_rule_that_is_not_linear_in_what_it_gets_says_what_to_do() -> None:
     [
         (lambda x: x[:2], errors.ShapeError, r"result has shape \(2,\), but result= says \(3,\)"),
         (lambda x: x.astype("f"), errors.DtypeError, r"dtype float32, .* \.astype\('float64'\)"),
-        (lambda x: (x, x), errors.TreeError, "another tree than result= says"),
+        (lambda x: (x, x), errors.TreeError, "result differs from result="),
         (lambda x: "text", errors.ShapeError, "result has shape"),
     ],
 )
@@ -345,7 +345,9 @@ def test_errors_of_the_function_are_its_own() -> None:
 @together("wrap", [lambda f: f, fg.jit])
 def test_no_derivative_without_a_rule(mode: str, wrap: Any) -> None:
     f = foreign(np.sin, lambda x: x)
-    with pytest.raises(errors.DifferentiationError, match=r"no derivative\. Give one, as foreign"):
+    with pytest.raises(
+        errors.DifferentiationError, match=r"no derivative\. Pass a rule to foreign"
+    ):
         wrap(getattr(fg, mode)(lambda x: x * f(x)))(2.0)
     stopped = fg.grad(lambda x: x * f(fg.stop_gradient(x)))(2.0)
     np.testing.assert_allclose(stopped, np.sin(2.0))
@@ -370,7 +372,7 @@ def test_wrong_rules_are_refused() -> None:
         ({"batch": "map"}, errors.ArgumentError, "batch has to be 'loop', 'stacked', or a func"),
         ({"numerical": -1.0}, errors.ArgumentError, "numerical has to be True, False"),
         ({"numerical": "yes"}, errors.ArgumentError, "got 'yes'"),
-        ({"linear_in": -1}, errors.ArgumentError, "linear_in has to be the numbers of arguments"),
+        ({"linear_in": -1}, errors.ArgumentError, "linear_in has to be positions of argum"),
         ({"jvp": 3.0}, errors.FunctionError, "rule: expected a function"),
         ({"result": (3,)}, errors.LeafError, r"result\[0\] has to be a fg\.extend\.Spec"),
         ({"result": Spec((), np.dtype(object))}, errors.DtypeError, "dtype object"),
@@ -400,7 +402,7 @@ def test_a_closed_over_traced_value_is_named() -> None:
     def loss(w: Any) -> Any:
         return foreign(lambda x: x * w, NUMBER)(2.0)
 
-    with pytest.raises(errors.LeafError, match="traced value, which the function closes over"):
+    with pytest.raises(errors.LeafError, match="traced value that the function closes over"):
         fg.grad(loss)(3.0)
 
 

@@ -292,7 +292,7 @@ def test_how_far_from_the_solution_is_an_option() -> None:
     assert fg.grad(fg.implicit.root(lambda x, p: x**3 - p, rough, tol=0.1), 1)(1.0, 8.0) < 0.085
     with pytest.raises(ConvergenceError):
         fg.grad(fg.implicit.root(lambda x, p: x**3 - p, rough), 1)(1.0, 8.0)
-    with pytest.raises(ArgumentError, match=r"implicit.root: tol has to be a number from 0 on"):
+    with pytest.raises(ArgumentError, match=r"implicit.root: tol has to be a number >= 0"):
         fg.implicit.root(lambda x, p: x**3 - p, rough, tol=-1.0)
 
 
