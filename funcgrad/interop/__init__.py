@@ -1,4 +1,4 @@
-"""Functions of funcgrad in other libraries, and theirs in funcgrad.
+"""Use functions of funcgrad in other libraries, and their functions in funcgrad.
 
 >>> import numpy as np
 >>> from funcgrad import interop
@@ -23,6 +23,6 @@ __all__ = ["Flat", "einops", "flat", "jax", "onnx", "sklearn", "torch"]
 
 _LATE = _LateNames(__name__, {"": "einops jax onnx sklearn torch", "flat_function": "Flat flat"})
 
-if not TYPE_CHECKING:  # which see the names above, and report others
+if not TYPE_CHECKING:  # type checkers see the names above, and report others
     __getattr__ = _LATE.load
 __dir__ = __all__.copy  # completion shows the public names, without the modules

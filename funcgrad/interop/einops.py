@@ -1,4 +1,4 @@
-"""einops' own functions on tensors; those of ``einops.array_api`` need nothing.
+"""einops' own functions on tensors; ``einops.array_api`` needs no registration.
 
 >>> import pytest
 >>> einops = pytest.importorskip("einops")
@@ -18,9 +18,9 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Let einops' functions take tensors, also followed ones: ``einops.rearrange`` and its kin.
+    """Let einops' functions (``rearrange``, ``reduce``, ``repeat``, ...) take tensors.
 
-    Once in a process is enough.
+    They then work under ``grad``, ``vmap`` and ``jit``, too. Call it once in a process.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def register() -> None:
         def is_appropriate_type(self, tensor: object) -> bool:
             return isinstance(tensor, Tensor)
 
-    # einops would find the class by itself, but has no reference to it before it meets a tensor.
+    # einops finds the class among the subclasses of its own, so a reference has to be kept.
     backends._loaded_backends.setdefault("funcgrad", FuncgradBackend())
 
 

@@ -1,4 +1,4 @@
-"""Functions of flat arrays, with their derivatives and batches as functions of the same kind.
+"""Functions of flat arrays, whose derivatives and batches are functions of the same kind.
 
 >>> bridge = FlatBridge(lambda power, values: values[0] ** power)
 >>> bridge.run(3, [np.array(2.0)])
@@ -35,8 +35,8 @@ class FlatBridge:
     run : callable
         The function; its first argument is static.
     promised : callable
-        From the static argument and specs of values to the specs of the result and its tree; the
-        function runs once, on ones.
+        ``(static argument, specs of values) -> (specs of the result, its structure)``; the function
+        runs once, on ones.
     """
 
     def __init__(
@@ -60,16 +60,18 @@ class FlatBridge:
 
     @property
     def transposed(self) -> FlatBridge:
-        """From cotangents to tangents or the other way, for ``pushed`` and ``pulled``."""
+        """Return the transpose: a bridge from cotangents to tangents, or from tangents to
+        cotangents.
+        """
         assert self._transposed is not None
         return self._transposed()
 
     @cached_property
     def pulled(self) -> FlatBridge:
-        """From values and cotangents to the list of cotangents of what can be differentiated.
+        """Return the bridge ``(values, cotangents) -> cotangents`` of the differentiable values.
 
-        Its static argument is ``(static, flags of the values, flags of the results)``, which say
-        what can be.
+        Its static argument is ``(static, flags of the values, flags of the results)``; the flags
+        tell which are differentiable.
         """
 
         def pull(static: Any, values: Sequence[Any]) -> list[Any]:
@@ -82,7 +84,7 @@ class FlatBridge:
 
     @cached_property
     def pushed(self) -> FlatBridge:
-        """From values and tangents to the list of tangents of the results."""
+        """Return the bridge ``(values, tangents) -> tangents`` of the results."""
 
         def push(static: Any, values: Sequence[Any]) -> list[Any]:
             _, inputs, tangents = self._parted(static, values)
@@ -94,10 +96,10 @@ class FlatBridge:
 
     @cached_property
     def batched(self) -> FlatBridge:
-        """The function of a batch.
+        """Return the bridge of a batch.
 
-        Its static argument is ``(static, flags of the values with a batch axis)``; all have it if
-        there are no flags.
+        Its static argument is ``(static, flags of the values with a batch axis)``; without flags
+        all values have the axis.
         """
 
         def batch(static: Any, values: Sequence[Any]) -> Any:
@@ -109,7 +111,7 @@ class FlatBridge:
 
     @staticmethod
     def _parted(static: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """All values, those that can be differentiated, and the tangents or cotangents."""
+        """Split into all values, the differentiable values, and the tangents or cotangents."""
         _, flags, _ = static
         count = len(flags)
         smooth = [x for x, flag in zip(values[:count], flags, strict=True) if flag]
@@ -129,5 +131,5 @@ class FlatBridge:
 
 
 def _fitted(t: Tensor, x: Tensor) -> Tensor:
-    """A tangent or cotangent in the precision of its value, which the other library may lack."""
+    """Convert a tangent or cotangent to the precision of its value."""
     return t if t.dtype == x.dtype else t.astype(x.dtype)

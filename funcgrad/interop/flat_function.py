@@ -30,17 +30,17 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Flat:
-    """A function of flat vectors with its derivatives; made by ``flat``.
+    """A function of flat vectors, with its derivatives; made by ``flat``.
 
-    Vectors are of shape ``(n,)``; results are Python numbers and new float64 arrays, which may be
-    written to. Further arguments are passed to the function as they are.
+    Vectors have shape ``(n,)``. Results are Python floats and new, writable float64 arrays. Further
+    arguments are passed to the function unchanged.
 
     Attributes
     ----------
     size : int
         The number n of elements.
     names : tuple of str
-        A name for each element: the path of its leaf, and its place there.
+        A name for each element: the path of its leaf, and its index there.
     """
 
     def __init__(self, f: Callable[..., Any], like: Any) -> None:
@@ -51,9 +51,9 @@ class Flat:
         for (_, dtype), path in zip(self._specs, form.paths(), strict=True):
             if dtype.kind != "f":
                 raise DtypeError(
-                    f"flat: like{path} has dtype {dtype}, and the elements of a vector move in all"
-                    " directions, so leaves have to be of real floating dtypes. Close over what"
-                    " does not move, and give the parts of complex numbers as two leaves."
+                    f"flat: like{path} has dtype {dtype}, but a solver changes every element of a"
+                    " vector, so leaves have to be real floating-point arrays. Close over"
+                    " constants, and split complex arrays into two leaves."
                 )
         self._form = form
         self.names = tuple(_names(form, [shape for shape, _ in self._specs]))
@@ -79,11 +79,11 @@ class Flat:
         self._hvp = jit(lambda x, v, *args: hvp(lambda y: of_vector(y, *args), (x,), (v,)))
 
     def __reduce__(self) -> Any:
-        """Pickle the function, and a tree like the first."""
+        """Pickle the function, and a tree like the example."""
         return Flat, (self._function, self._unravel(np.zeros(self.size)))
 
     def ravel(self, tree: Any) -> Vector:
-        """The vector of a tree like the first.
+        """Flatten a tree like the example to a vector.
 
         Raises
         ------
@@ -97,11 +97,11 @@ class Flat:
         return np.array(ravel(tree)[0], np.float64)
 
     def unravel(self, x: ArrayLike) -> Any:
-        """The tree of tensors of a vector."""
+        """Turn a vector into a tree of tensors."""
         return self._unravel(self._checked("unravel", x))
 
     def value(self, x: ArrayLike, *args: Any) -> Any:
-        """The function's value, a float; of shape ``(m,)`` for vectors in an array ``(m, n)``."""
+        """Return the value, a float; for m vectors in an array ``(m, n)`` an array ``(m,)``."""
         if np.ndim(x) == 2:
             return np.array(self._values(self._checked("value", x, rows=True), *args), np.float64)
         return float(self._value(self._checked("value", x), *args))
@@ -109,30 +109,30 @@ class Flat:
     __call__ = value
 
     def value_and_grad(self, x: ArrayLike, *args: Any) -> tuple[float, Vector]:
-        """The value and the gradient, of shape ``(n,)``."""
+        """Return the value and the gradient, of shape ``(n,)``."""
         value, gradient = self._both(self._checked("value_and_grad", x), *args)
         return float(value), np.array(gradient, np.float64)
 
     def grad(self, x: ArrayLike, *args: Any) -> Vector:
-        """The gradient, of shape ``(n,)``."""
+        """Return the gradient, of shape ``(n,)``."""
         return np.array(self._grad(self._checked("grad", x), *args), np.float64)
 
     def hess(self, x: ArrayLike, *args: Any) -> Vector:
-        """The Hessian, of shape ``(n, n)``."""
+        """Return the Hessian, of shape ``(n, n)``."""
         return np.array(self._hessian(self._checked("hess", x), *args), np.float64)
 
     def hvp(self, x: ArrayLike, v: ArrayLike, *args: Any) -> Vector:
-        """The product of the Hessian and a vector, without the Hessian; of shape ``(n,)``."""
+        """Return the product of the Hessian and a vector, without forming the Hessian."""
         moved = self._hvp(self._checked("hvp", x), self._checked("hvp", v), *args)
         return np.array(moved, np.float64)
 
     def _checked(self, method: str, x: ArrayLike, rows: bool = False) -> Vector:
-        """The vector, as an array that its owner may change afterwards.
+        """Check a vector, and copy it, because its owner may change it afterwards.
 
         Raises
         ------
         ShapeError
-            Its shape is another.
+            The vector has another shape.
         """
         vector = np.array(x, np.float64)
         expected = f"(m, {self.size})" if rows else f"({self.size},)"
@@ -165,7 +165,11 @@ def _names(form: pytrees.Structure, shapes: list[tuple[int, ...]]) -> list[str]:
 
 @answering
 def flat(f: Callable[..., Any], like: Any) -> Flat:
-    """Make a function of a pytree one of flat vectors, with its derivatives, all of them jitted.
+    """Turn a function of a pytree into a function of flat vectors, with compiled derivatives.
+
+    Solvers and samplers of other libraries (SciPy, emcee, PyMC, NLopt) want a function of one
+    float64 vector. The result has its value, gradient, Hessian and Hessian-vector product, and
+    converts trees to vectors and back.
 
     Parameters
     ----------
@@ -177,21 +181,21 @@ def flat(f: Callable[..., Any], like: Any) -> Flat:
     Returns
     -------
     Flat
-        With ``value``, ``value_and_grad``, ``grad``, ``hess``, ``hvp``, ``ravel``, ``unravel`` and
-        ``names``. A call of it is ``value``.
+        An object with ``value``, ``value_and_grad``, ``grad``, ``hess``, ``hvp``, ``ravel``,
+        ``unravel`` and ``names``. Calling it is ``value``.
 
     Raises
     ------
     DtypeError
-        A leaf is of another dtype.
+        A leaf has another dtype.
     LeafError
-        A leaf is no array.
+        A leaf is not an array.
     ShapeError
-        At a call, a vector has another shape, or the function returns no number.
+        At a call, a vector has another shape, or the result of the function is not a number.
 
     Examples
     --------
-    A solver that wants vectors:
+    A solver that expects vectors:
 
     >>> import funcgrad.numpy as fnp
     >>> from scipy import optimize
@@ -215,8 +219,7 @@ def flat(f: Callable[..., Any], like: Any) -> Flat:
     >>> log_density.value(np.zeros((2, 4)))
     array([-5.25, -5.25])
 
-    A density for PyMC, whose ``perform`` and gradient in a PyTensor ``Op`` call
-    ``logp_dlogp(x)``:
+    A density for PyMC: ``perform`` and the gradient of a PyTensor ``Op`` call ``logp_dlogp(x)``:
 
     >>> logp_dlogp = log_density.value_and_grad
     >>> logp_dlogp(np.full(4, 0.25))

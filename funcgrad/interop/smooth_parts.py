@@ -1,4 +1,4 @@
-"""The part of a function of another library's arrays that can be differentiated.
+"""The differentiable part of a function of another library's arrays.
 
 >>> of_smooth, smooth, filled = smooth_part(
 ...     lambda x, n: x * n, (np.ones(2), np.array(3)), lambda x: x.dtype.kind in "fc"
@@ -22,16 +22,16 @@ Array = np.ndarray[Any, Any]  # or another library's
 def smooth_part(
     function: Callable[..., Any], args: Iterable[Any], is_smooth: Callable[[Array], bool]
 ) -> tuple[Callable[..., list[Array]], list[Array], Callable[[Iterable[Array]], Any]]:
-    """A function of the arrays that can be differentiated.
+    """Restrict a function to its floating-point and complex arrays.
 
     Returns
     -------
     of_smooth : callable
-        From these arrays to the list of results that can be differentiated.
+        ``(these arrays) -> list of differentiable results``.
     smooth : list of arrays
-        Those among the leaves of the arguments.
+        The differentiable leaves of the arguments.
     filled : callable
-        From such a list to a tree like the arguments, with zeros at the other leaves.
+        Turns such a list into a tree like the arguments, with zeros at the other leaves.
     """
     leaves, form = pytrees.flatten(tuple(args))
     flags = [is_smooth(x) for x in leaves]

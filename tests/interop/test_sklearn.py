@@ -252,12 +252,12 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: Classifier(apply=wrong_shape).fit(X, Y > 0),
         errors.ShapeError,
-        r"\(200, 2\) is expected: a row for each row of X, with 2 numbers in it",
+        r"\(200, 2\) is expected: a row for each row of X, with 2 values in it",
     ),
     (
         lambda: Estimator(np.zeros(4), by_distance).fit(FLOWERS, sample_weight=KINDS),
         errors.ArgumentError,
-        "Estimator.fit: the loss takes no weights. Give it a parameter sample_weight",
+        "Estimator.fit: the loss does not take weights. Give it a parameter sample_weight",
     ),
     (
         lambda: Regressor().fit(X, Y, sample_weight=np.ones(3)),

@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn that train models of funcgrad.
+"""Estimators for scikit-learn that train models of funcgrad.
 
 >>> from sklearn.datasets import load_iris
 >>> from sklearn.model_selection import cross_val_score
@@ -41,7 +41,7 @@ def _load(name: str) -> Any:
         ) from error
 
 
-if not TYPE_CHECKING:  # which see the names above, and report others
+if not TYPE_CHECKING:  # type checkers see the names above, and report others
     __getattr__ = _load
 
 __dir__ = __all__.copy  # completion shows the public names, without the modules

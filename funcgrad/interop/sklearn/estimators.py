@@ -1,4 +1,4 @@
-"""``Estimator``: training by gradient descent as scikit-learn sees it.
+"""``Estimator``: training by gradient descent, with scikit-learn's interface.
 
 >>> import funcgrad.numpy as fnp
 >>> def loss(params, X, y):
@@ -46,12 +46,12 @@ DTYPES = (np.float64, np.float32)
 
 
 def has_no_early_stopping(estimator: Estimator) -> bool:
-    """Whether there is ``partial_fit``.
+    """Whether ``partial_fit`` exists.
 
     Raises
     ------
     MissingAttributeError
-        The estimator would need a part of all data to stop by.
+        Early stopping needs a validation set from all data.
     """
     if estimator.early_stopping:
         raise MissingAttributeError(
@@ -62,70 +62,74 @@ def has_no_early_stopping(estimator: Estimator) -> bool:
 
 
 class Estimator(BaseEstimator):
-    """A model that is trained by gradient descent on any loss, as an estimator of scikit-learn.
+    """Estimator for scikit-learn that trains any model on any loss by gradient descent.
 
-    Its score is minus the loss. ``Regressor`` and ``Classifier`` are estimators with
-    scikit-learn's scores, and tell it what they are.
+    Use it if neither ``Regressor`` nor ``Classifier`` fits: density estimation, autoencoders,
+    custom likelihoods.
+
+    Its score is minus the loss. ``Regressor`` and ``Classifier`` have scikit-learn's scores and
+    tags.
 
     Parameters
     ----------
     init : callable, recipe or pytree, optional
-        The parameters before the first step: a function ``(key, n_features, n_outputs) -> params``;
-        a recipe of layers, such as ``nn.sequential(nn.dense(16), nn.relu, nn.dense(1))``; or the
-        parameters themselves, such as a layer. By default those of a linear model, which are 0:
-        ``{"coef": (n_features, n_outputs), "intercept": (n_outputs,)}``.
+        The initial parameters: a function ``(key, n_features, n_outputs) -> params``; a recipe of
+        layers, such as ``nn.sequential(nn.dense(16), nn.relu, nn.dense(1))``; or the parameters
+        themselves, such as a layer. By default a linear model, all zeros: ``{"coef": (n_features,
+        n_outputs), "intercept": (n_outputs,)}``.
     loss : callable, optional
-        ``loss(params, X, y)``, or ``loss(params, X)`` if nothing is to be predicted, returns one
-        number, the mean over the rows. Where it has parameters of these names, it also gets
-        ``sample_weight``, an array or None, and ``key``, a new key of random numbers for every
-        step. The mean of squared differences by default, and ``nn.cross_entropy`` for classes.
+        ``loss(params, X, y)``, or ``loss(params, X)`` without a target, returns one number, the
+        mean over the rows. If it has parameters of these names, it also gets ``sample_weight`` (an
+        array or None) and ``key`` (a new random key for every step). By default the mean squared
+        error, and ``nn.cross_entropy`` for classes.
     apply : callable, optional
-        ``apply(params, X)`` returns a row for each row of X: what is predicted, and for classes
-        ``n_classes`` logits (for two classes one logit is enough). By default parameters that are a
-        layer are called, and others are those of a linear model.
+        ``apply(params, X)`` returns a row for each row of X: the prediction, or ``n_classes``
+        logits (for two classes one logit is enough). By default a layer is called, and other
+        parameters are a linear model.
     optimizer : Optimizer, optional
-        One of ``funcgrad.optim``; ``optim.adam(0.01)`` by default. With ``optim.lbfgs()`` give all
-        rows as one batch. Parameters that it keeps for evaluation are what predicts.
+        An optimizer of ``funcgrad.optim``; ``optim.adam(0.01)`` by default. With ``optim.lbfgs()``
+        use all rows as one batch. If the optimizer keeps parameters for evaluation (averages),
+        these predict.
     batch_size : int or "auto"
-        The rows of a step; "auto" are 200, or all of fewer.
+        The number of rows in a step; "auto" is 200, or all rows if they are fewer.
     max_iter : int
-        The largest number of epochs: of times that the data are gone through.
+        The maximum number of epochs (passes over the data).
     shuffle : bool
-        Whether rows are in another order in each epoch. One batch of all rows is not shuffled.
+        Whether to shuffle the rows before each epoch. One batch of all rows is not shuffled.
     random_state : int, RandomState or None
-        Seeds all random numbers.
+        The seed of all random numbers.
     tol, n_iter_no_change : float
-        Training ends after more than ``n_iter_no_change`` epochs that improve the loss, or the
-        score, by less than ``tol``.
+        Training ends after more than ``n_iter_no_change`` epochs in a row that improve the loss (or
+        the score) by less than ``tol``.
     warm_start : bool
-        Whether ``fit`` begins with the parameters of the last call.
+        Whether ``fit`` starts from the parameters of the last call.
     early_stopping : bool
-        Whether the score of a part of the data decides on the end, and which epoch's parameters
-        are taken. The part is not trained on.
+        Whether to set a part of the data aside. Its score decides when training ends, and which
+        epoch's parameters are kept.
     validation_fraction : float
-        The size of that part, between 0 and 1.
+        The fraction of the data that is set aside, between 0 and 1.
 
     Attributes
     ----------
     params_ : pytree of tensors
         The trained parameters.
     n_iter_ : int
-        The epochs of the last call.
+        The number of epochs of the last call.
     loss_ : float
         The training loss of the last epoch.
     loss_curve_ : list of float
-        That of every epoch; a call with ``warm_start`` or of ``partial_fit`` adds to it.
+        The training loss of every epoch; ``warm_start`` and ``partial_fit`` append to it.
     validation_scores_ : list of float or None
-        With early stopping the score of every epoch of the last call.
+        With early stopping, the score of every epoch of the last call.
     best_validation_score_ : float or None
     optimizer_state_ : pytree
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        The names of columns, if X has such.
+        The names of the columns, if X has names.
 
     Examples
     --------
-    A density of one column, by the likelihood of a normal distribution:
+    Fit a normal distribution to one column by maximum likelihood:
 
     >>> import funcgrad.numpy as fnp
     >>> def loss(params, X):
@@ -176,7 +180,7 @@ class Estimator(BaseEstimator):
         X : array_like of shape (n_samples, n_features)
         y : array_like of shape (n_samples,) or (n_samples, n_outputs), optional
         sample_weight : array_like of shape (n_samples,), optional
-            How much each row counts. The loss has to take it.
+            The weight of each row. The loss has to take it.
 
         Returns
         -------
@@ -185,11 +189,11 @@ class Estimator(BaseEstimator):
         Raises
         ------
         ArgumentError
-            An option has a wrong value, or weights are given to a loss that takes none.
+            An option has a wrong value, or the loss does not take the weights.
         FunctionError
-            ``init``, ``loss`` or ``optimizer`` is not what it has to be.
+            ``init``, ``loss`` or ``optimizer`` has a wrong type.
         ShapeError
-            The loss returns a batch, or ``apply`` another shape.
+            The loss returns a batch, or ``apply`` returns another shape.
         NonFiniteError
             The loss became infinite or NaN.
         """
@@ -219,7 +223,7 @@ class Estimator(BaseEstimator):
 
     @available_if(has_no_early_stopping)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Go through data once, and go on from where the last call ended.
+        """Train for one epoch, starting from the parameters of the last call.
 
         Parameters
         ----------
@@ -242,12 +246,12 @@ class Estimator(BaseEstimator):
         Returns
         -------
         ndarray
-            What ``apply`` returns, of shape (n_samples,) or (n_samples, n_outputs).
+            The results of ``apply``, of shape (n_samples,) or (n_samples, n_outputs).
         """
         return self._outputs("predict", X)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Minus the loss of data, so that more is better.
+        """Return minus the loss, so that more is better.
 
         Parameters
         ----------
@@ -284,7 +288,7 @@ class Estimator(BaseEstimator):
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
     ) -> Data:
-        """Data as arrays, after scikit-learn's checks."""
+        """Convert data to arrays, after scikit-learn's checks."""
         if y is None and self.loss is None:
             raise ArgumentError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is"
@@ -303,7 +307,7 @@ class Estimator(BaseEstimator):
         return rows, targets.astype(rows.dtype) if targets.dtype.kind == "f" else targets
 
     def _row_shape(self, y: Array | None) -> tuple[int, ...] | None:
-        """The shape of what ``apply`` returns for a row; None if that is not known."""
+        """Return the shape of ``apply``'s result for one row; None if it is unknown."""
         return None if self.loss is not None or y is None else y.shape[1:]
 
     def _weights(self, X: Array, sample_weight: Any) -> Array | None:
@@ -322,7 +326,7 @@ class Estimator(BaseEstimator):
         return weights
 
     def _seeded(self) -> tuple[Tensor, int]:
-        """The key and the seed of all that is random."""
+        """Return the key and the seed of all random numbers."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return random.key(seed), seed
 
@@ -343,7 +347,7 @@ class Estimator(BaseEstimator):
         return linear if self.apply is None else self.apply
 
     def _split(self, data: Data, seed: int) -> tuple[Data, Data]:
-        """The rows that are trained on, and the others."""
+        """Split the rows into the training set and the validation set."""
         places = train_test_split(
             np.arange(len(data.X)),
             test_size=self.validation_fraction,
@@ -383,7 +387,7 @@ class Estimator(BaseEstimator):
         return train(plan, step, params, state, data, key, first=first, score=score)
 
     def _step(self, loss: Callable[..., Any], optimizer: Optimizer[Any]) -> Callable[..., Any]:
-        """The compiled step, which the next fits of the same functions take again."""
+        """Return the compiled step; the next fits of the same functions reuse it."""
         functions = (loss, optimizer)
         if getattr(self, "_compiled", (None,))[0] != functions:
             self._compiled = functions, compiled_step(self._name("fit"), loss, optimizer)
@@ -397,7 +401,7 @@ class Estimator(BaseEstimator):
     def _set(
         self, run: TrainingRun, data: Data, key: Tensor, first: int, earlier: list[float]
     ) -> None:
-        """Remember what training gave."""
+        """Store the results of training."""
         self._output_shape = self._row_shape(data.y)
         self.params_ = run.best
         self.optimizer_state_ = run.state

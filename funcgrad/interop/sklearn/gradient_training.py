@@ -1,4 +1,4 @@
-"""Training by gradient descent, of any parameters on rows of data; the part that knows no library.
+"""Training by gradient descent of any parameters on rows of data; independent of scikit-learn.
 
 >>> rows = np.arange(12.0).reshape(6, 2) / 10
 >>> data = Data(rows, rows @ np.array([1.0, -2.0]), None)
@@ -37,7 +37,7 @@ from funcgrad.tensor.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 ADAM: Final = adam(0.01)
-"""The optimizer where none is chosen."""
+"""The default optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Data:
     ----------
     X : ndarray of shape (n, n_features)
     y : ndarray of n rows, or None
-        What is to be predicted; None if nothing is.
+        The targets; None without targets.
     weights : ndarray of shape (n,), or None
-        How much each row counts; None if all count 1.
+        The weight of each row; None if all weights are 1.
     """
 
     X: Array
@@ -58,7 +58,7 @@ class Data:
     weights: Array | None
 
     def rows(self, chosen: Any) -> Data:
-        """Return the rows at some places."""
+        """Return chosen rows."""
         y, weights = self.y, self.weights
         return Data(
             self.X[chosen],
@@ -68,13 +68,13 @@ class Data:
 
     @property
     def total(self) -> float:
-        """The sum of the weights."""
+        """Return the sum of the weights."""
         return float(len(self.X) if self.weights is None else self.weights.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPlan:
-    """How often the data are gone through, and when training ends; options of an estimator.
+    """The number of epochs, and when training ends; options of an estimator.
 
     Attributes
     ----------
@@ -94,17 +94,18 @@ class EpochPlan:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """Results of training: parameters, the optimizer's state, a loss and a score for each epoch.
+    """The results of training: parameters, the optimizer's state, a loss and a score for each
+    epoch.
 
     Attributes
     ----------
     best : pytree
-        The parameters to predict with, of the epoch with the best score, or at the end without a
-        score.
+        The parameters to predict with: from the epoch with the best score, or the last epoch
+        without a score.
     gains : list of float
         The score of each epoch, or minus the loss.
     has_converged : bool
-        It ended since nothing improved any more.
+        Whether training ended because the loss or score stopped improving.
     """
 
     params: Pytree
@@ -116,17 +117,17 @@ class TrainingRun:
 
 
 def linear(params: Pytree, X: Any) -> Any:
-    """The model by default: the call of parameters that are a layer, or else a linear model."""
+    """Apply the default model: call a layer, or apply a linear model."""
     return params(X) if callable(params) else X @ params["coef"] + params["intercept"]
 
 
 def started(name: str, init: Any, key: Tensor, X: Array, outputs: int) -> Any:
-    """The parameters before the first step.
+    """Return the initial parameters.
 
     Raises
     ------
     FunctionError
-        ``init`` is nothing that parameters are made of.
+        ``init`` is neither a function, a recipe, nor a pytree of arrays.
     """
     if init is None:
         return {
@@ -150,10 +151,10 @@ def started(name: str, init: Any, key: Tensor, X: Array, outputs: int) -> Any:
 def scores(
     name: str, apply: Callable[..., Any], params: Pytree, X: Any, shape: Shape | None
 ) -> Any:
-    """The model's result for rows, with the axes that ``shape`` has behind that of the rows.
+    """Return the model's result for rows, of the shape ``(rows, *shape)``.
 
-    An axis of length 1 too many is removed: a net with one output has it. One logit for two classes
-    becomes two. Without a shape only the number of rows is checked.
+    A superfluous axis of length 1 is removed, as networks with one output have it. One logit for
+    two classes becomes two logits. Without a shape only the number of rows is checked.
 
     Raises
     ------
@@ -166,20 +167,20 @@ def scores(
     expected = (len(X), *shape)
     if shape == () and value.shape == (len(X), 1):
         return value[:, 0]
-    if shape == (2,) and value.shape in ((len(X),), (len(X), 1)):  # the logit of the second class
+    if shape == (2,) and value.shape in ((len(X),), (len(X), 1)):  # the second logit
         second = value.reshape(len(X))
         return fnp.stack([fnp.zeros_like(second), second], axis=1)
     if value.shape != expected:
         raise ShapeError(
             f"{name}: apply(params, X) returned shape {value.shape} for X of shape {X.shape}, and"
             f" {expected} is expected: a row for each row of X"
-            + (f", with {shape[0]} numbers in it." if shape else ", which is one number.")
+            + (f", with {shape[0]} values in it." if shape else ", which is one number.")
         )
     return value
 
 
 def _mean(values: Any, sample_weight: Any) -> Any:
-    """The mean over rows, and over all else."""
+    """Return the (weighted) mean over rows, and over all other axes."""
     if sample_weight is None:
         return fnp.mean(values)
     by_row = fnp.mean(values.reshape(len(values), -1), axis=1)
@@ -188,7 +189,7 @@ def _mean(values: Any, sample_weight: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SquaredError:
-    """The loss of a regression by default: the mean of squared differences.
+    """The default loss of a regression: the mean squared error.
 
     Attributes
     ----------
@@ -196,7 +197,7 @@ class SquaredError:
         The method that trains, for errors.
     apply : callable
     shape : tuple of int
-        That of a row of y.
+        The shape of a row of y.
     """
 
     name: str
@@ -210,7 +211,7 @@ class SquaredError:
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
-    """The loss of a classification by default, of the number of a class for each row.
+    """The default loss of a classification: the cross-entropy of integer labels.
 
     Attributes
     ----------
@@ -218,7 +219,7 @@ class CrossEntropy:
         The method that trains, for errors.
     apply : callable
     count : int
-        That of the classes.
+        The number of classes.
     """
 
     name: str
@@ -231,24 +232,23 @@ class CrossEntropy:
 
 
 def _taken_by(loss: Callable[..., Any]) -> frozenset[str]:
-    """Which of ``sample_weight`` and ``key`` a loss takes, by name."""
+    """Return which of ``sample_weight`` and ``key`` a loss takes, by name."""
     try:
         parameters = inspect.signature(loss).parameters
-    except (TypeError, ValueError):  # of a function that is not written in Python
+    except (TypeError, ValueError):  # a function that is not written in Python
         return frozenset()
     return frozenset({"sample_weight", "key"}.intersection(parameters))
 
 
 def evaluated(name: str, loss: Callable[..., Any], params: Pytree, data: Data, key: Any) -> Any:
-    """The loss at some rows, which is one number.
+    """Return the loss of some rows, which is one number.
 
     Raises
     ------
     ShapeError
-        It is a batch of numbers, or several.
+        The loss is not one number.
     ArgumentError
-        There are weights, and the loss takes none; or it takes y and there is none, or the other
-        way round.
+        The loss does not take the weights; or it takes y and y is missing; or it does not take y.
     """
     takes = _taken_by(loss)
     named = {}
@@ -256,8 +256,8 @@ def evaluated(name: str, loss: Callable[..., Any], params: Pytree, data: Data, k
         named["sample_weight"] = data.weights
     elif data.weights is not None:
         raise ArgumentError(
-            f"{name}: the loss takes no weights. Give it a parameter sample_weight, which is an"
-            " array of shape (n_samples,) or None, or leave sample_weight out."
+            f"{name}: the loss does not take weights. Give it a parameter sample_weight, an array"
+            " of shape (n_samples,) or None, or leave sample_weight out."
         )
     if "key" in takes:
         named["key"] = key
@@ -281,12 +281,12 @@ def _check_call(
     """Check that a loss can be called with y, or without it."""
     try:
         inspect.signature(loss).bind(*args, **named)
-    except ValueError:  # of a function that is not written in Python
+    except ValueError:  # a function that is not written in Python
         return
     except TypeError as error:
         called, other = ("X", "X, y") if len(args) == 2 else ("X, y", "X")
         raise ArgumentError(
-            f"{name}: the loss is called as loss(params, {called}), since y is"
+            f"{name}: the loss is called as loss(params, {called}), because y is"
             f" {'None' if len(args) == 2 else 'given'}: {error}. Write {name}({other}), or give the"
             " loss these parameters."
         ) from None
@@ -300,7 +300,7 @@ def compiled_step(
     Raises
     ------
     FunctionError
-        The loss is no function, or the optimizer none of ``funcgrad.optim``.
+        The loss is not a function, or the optimizer is not from ``funcgrad.optim``.
     """
     if not callable(loss):
         raise FunctionError(f"{name}: loss has to be a function (params, X, y), got {loss!r}.")
@@ -334,7 +334,7 @@ def train(
     first: int = 0,
     score: Callable[[Any], float] | None = None,
 ) -> TrainingRun:
-    """Go through the data until nothing improves.
+    """Train until the loss or score stops improving.
 
     Parameters
     ----------
@@ -342,15 +342,14 @@ def train(
     step : callable
         See ``compiled_step``.
     params, state : pytree
-        Those to begin with; ``state`` is the optimizer's.
+        The initial parameters, and the initial state of the optimizer.
     data : Data
     key : key
-        Decides on the order of rows, and is what the loss draws from.
+        The random key of the order of rows and of the loss.
     first : int
         The number of earlier epochs.
     score : callable, optional
-        From parameters to the score of an epoch, where more is better. Without it the training
-        loss counts.
+        ``params -> score`` of an epoch; more is better. By default minus the training loss.
 
     Returns
     -------
@@ -359,7 +358,7 @@ def train(
     Raises
     ------
     NonFiniteError
-        The loss of an epoch is no finite number.
+        The loss of an epoch is not finite.
     """
     curve: list[float] = []
     gains: list[float] = []
@@ -385,7 +384,7 @@ def train(
 
 
 def _evaluation_params(state: Pytree, params: Pytree) -> Any:
-    """The parameters to predict with: those that the optimizer keeps for it, if it does."""
+    """Return the parameters to predict with: the optimizer's average, if it keeps one."""
     if any(isinstance(record, EvaluationState) for record in records(state)):
         return eval_params(state, params)
     return params
@@ -396,14 +395,14 @@ def _check_finite(name: str, loss: float, epoch: int) -> None:
         raise NonFiniteError(
             f"{name}: the loss is {loss} in epoch {epoch + 1}. Scale the columns of X (as"
             " sklearn.preprocessing.StandardScaler does), or choose an optimizer with a smaller"
-            " rate; fg.debug.nans(loss) names the operation that a NaN comes from."
+            " rate; fg.debug.nans(loss) names the operation that produced a NaN."
         )
 
 
 def _batches(plan: EpochPlan, data: Data, key: Tensor) -> Iterator[Data]:
-    """The data of an epoch. Rows are shuffled where there are several batches.
+    """Yield the batches of an epoch. Rows are shuffled if there are several batches.
 
-    Batches whose weights are all 0 say nothing, and are left out.
+    Batches whose weights are all 0 are left out.
     """
     count = len(data.X)
     if plan.batch_size >= count:

@@ -31,14 +31,14 @@ from funcgrad.optim.base import Pytree
 
 
 class Regressor(RegressorMixin, Estimator):  # type: ignore[misc] # score differs: R²
-    """A regression, trained by gradient descent; its score is the coefficient of determination.
+    """Regression with any model and loss, trained by gradient descent; the score is R².
 
-    Parameters and attributes are those of ``Estimator``. y may have several columns; ``apply``
-    returns the shape of y, or ``(n_samples, 1)`` where y has one axis.
+    Parameters and attributes: see ``Estimator``. y may have several columns; ``apply`` returns the
+    shape of y, or ``(n_samples, 1)`` if y has one axis.
 
     Examples
     --------
-    The absolute error, by which outliers count less:
+    With the absolute error outliers count less:
 
     >>> import funcgrad.numpy as fnp
     >>> def loss(params, X, y):
@@ -64,12 +64,14 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc] # score differ
 
 
 class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score differs: accuracy
-    """A classification, trained by gradient descent; its score is the accuracy.
+    """Classification with any model and loss, trained by gradient descent; the score is the
+    accuracy.
 
-    Parameters and attributes are those of ``Estimator``, and ``classes_``, the sorted labels. A
-    loss gets y as the numbers of classes, from 0. ``n_outputs``, which ``init`` gets, is the number
-    of classes, and ``apply`` returns a logit for each; with a loss of your own these may be other
-    numbers, of which the largest predicts, and probabilities mean what you make of them.
+    Parameters and attributes: see ``Estimator``; besides, ``classes_`` has the sorted labels. The
+    loss gets y as class indices, from 0. ``init`` gets the number of classes as ``n_outputs``, and
+    ``apply`` returns a logit for each class. With a loss of your own, ``apply`` may return other
+    scores: the class with the largest score is predicted, and ``predict_proba`` returns their
+    softmax.
 
     Examples
     --------
@@ -85,14 +87,14 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None
     ) -> Self:
-        """Go through data once, and go on from where the last call ended.
+        """Train for one epoch, starting from the parameters of the last call.
 
         Parameters
         ----------
         X, y, sample_weight
             See ``fit``.
         classes : array_like, optional
-            All labels that there will be, in the first call; later ones may leave them out.
+            All labels that will occur, in the first call; later calls may leave them out.
 
         Returns
         -------
@@ -101,7 +103,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         Raises
         ------
         ArgumentError
-            The first call has no classes, or a later one has others.
+            The first call has no classes, or a later call has other classes.
         """
         known = None if classes is None else np.unique(np.asarray(classes))
         if not hasattr(self, "params_"):
@@ -118,7 +120,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         return self._partial_fit(X, y, sample_weight, known)
 
     def decision_function(self, X: Any) -> Array:
-        """The logits of rows, or for two classes the difference of the second and the first.
+        """Return the logits of rows; for two classes, the second logit minus the first.
 
         Parameters
         ----------
@@ -132,7 +134,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: Any) -> Array:
-        """The class with the largest logit for each row.
+        """Predict the class with the largest logit for each row.
 
         Parameters
         ----------
@@ -146,7 +148,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         return self.classes_[logits.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
-        """The probability of each class: the softmax of the logits.
+        """Predict the probability of each class: the softmax of the logits.
 
         Parameters
         ----------
@@ -159,7 +161,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         return np.array(nn.softmax(self._outputs("predict_proba", X)))
 
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of the probability of each class.
+        """Predict the logarithm of the probability of each class.
 
         Parameters
         ----------
@@ -172,7 +174,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
         return np.array(nn.log_softmax(self._outputs("predict_log_proba", X)))
 
     def _validated(self, X: Any, y: Any, reset: bool, classes: Any) -> tuple[Array, Array]:
-        """Data with the numbers of classes for labels."""
+        """Check data, and convert labels to class indices."""
         rows, labels = validate_data(self, X, y, dtype=DTYPES, reset=reset)
         check_classification_targets(labels)
         if reset:
