@@ -11,9 +11,10 @@ from funcgrad.debug import conventions
 from funcgrad.errors import ArgumentError
 from tests.together import together
 
-LEAST, SHARED = "the subgradient of least norm", "which equal elements share"
-PLACES = "in an order among equal elements, that of their places"
-INSIDE, BOTH = "the limit from inside", "as on both sides"
+LEAST, SHARED = "the subgradient of least norm", "shared among equal elements"
+PLACES = "with equal elements ordered by position"
+INSIDE, BOTH = "the limit from inside", "the slope on both sides"
+UNDEFINED = "undefined, like the value"
 
 AT = [
     (abs, (0.0,), "absolute", "a kink", LEAST, 0, -1, 1),
@@ -28,7 +29,14 @@ AT = [
     (fnp.cbrt, (0.0,), "cbrt", "a kink", "the limit", math.inf, math.inf, math.inf),
     (fnp.sqrt, (0.0,), "sqrt", "the end of its domain", INSIDE, math.inf, math.nan, math.inf),
     (fnp.arcsin, (1.0,), "arcsin", "the end of its domain", INSIDE, math.inf, math.inf, math.nan),
-    (fnp.log, (-1.0,), "log", "outside of its domain", "as the value is", *[math.nan] * 3),
+    (
+        fnp.log,
+        (-1.0,),
+        "log",
+        "outside of its domain",
+        "undefined, like the value",
+        *[math.nan] * 3,
+    ),
     (fg.scipy.special.i1e, (0.0,), "i1e", "a kink", "", 0.5, 0.5, 0.5),
 ]
 

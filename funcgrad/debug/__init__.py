@@ -1,4 +1,4 @@
-"""Find out where NaN comes from, which conventions apply at kinks, and how many digits are lost.
+"""Debug numerics: find the cause of NaN, conventions at kinks, and lost digits.
 
 >>> import funcgrad as fg
 >>> import funcgrad.debug as debug

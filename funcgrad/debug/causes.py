@@ -1,4 +1,4 @@
-"""Causes as values, for programs and for people.
+"""Causes of NaN and infinity as values.
 
 >>> import funcgrad as fg
 >>> from funcgrad.debug.replays import replay
@@ -17,43 +17,43 @@ from funcgrad._core.structure.structures import Elementwise
 from funcgrad._core.trace import Raw
 from funcgrad.debug.elements import Mask, relation
 from funcgrad.debug.replays import Event, Replay, ResultPlace
-from funcgrad.debug.value_origins import Birth, births_of, is_infinite, is_nan, origins_of
+from funcgrad.debug.value_origins import Origin, infinity_origins, is_infinite, is_nan, origins_of
 
 _SHOWN = 3
-"""So many elements of an operand are shown."""
+"""The maximum number of elements of an operand that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """An operation that made NaN or infinity of finite numbers, or NaN of infinities.
+    """An operation that made NaN or infinity from finite elements, or NaN from infinities.
 
     Attributes
     ----------
     operation : str
-        Its name; empty where something was not finite from the beginning.
+        The name of the operation; empty if an argument or a closed-over value was not finite.
     line : str
         The user's file and line.
     derivative : str
-        ``"pull"`` or ``"tangent"`` where it belongs to the derivative of another operation; else
-        empty.
+        ``"pull"`` or ``"tangent"`` if the operation belongs to the derivative of another operation;
+        else empty.
     derivative_of, derivative_line : str
-        The name of that operation, and its line.
+        The name and the line of that other operation.
     text : str
-        The operation with its numbers at the place, such as ``"log(0.0) = -inf"``.
+        The operation with its values at the place, such as ``"log(0.0) = -inf"``.
     place : tuple of int
-        The first element of its result that is not finite.
+        The index of the first element of the result that is not finite.
     steps : tuple of pairs
-        The loops around it, the outermost first: the name, and the number of the step.
+        The loops around it, the outermost first: the name, and the index of the step.
     examples : tuple of int
-        The number of the example in each ``vmap`` around it, the outermost first.
+        The index of the example in each ``vmap`` around it, the outermost first.
     bad_examples, all_examples : int
-        How many examples are concerned, of how many.
+        How many examples are not finite, and how many examples there are.
     spoilt : int
-        How many elements of the function's results are not finite because of it.
+        How many elements of the function's results are not finite because of this operation.
     origins : tuple of Cause
-        Of NaN from infinities: where these come from.
+        For NaN from infinities: the causes of the infinities.
     partners : tuple of str
-        Of NaN from infinities: where the other operands come from.
+        For NaN from infinities: the operations that made the other operands.
     remedy : str
     """
 
@@ -75,7 +75,7 @@ class Cause:
 
     @property
     def named(self) -> str:
-        """The operation with its place in the user's code."""
+        """The operation with its line in the user's code."""
         if not self.derivative:
             return self.operation + _at(self.line)
         inside = f"the {self.derivative} of {self.derivative_of}{_at(self.derivative_line)}"
@@ -88,16 +88,16 @@ def _at(line: str) -> str:
 
 
 def causes_of(run: Replay) -> list[Cause]:
-    """The causes of what is not finite in the results, the one that spoils most first."""
-    return [_cause_of(birth, spoilt) for birth, spoilt in births_of(run)]
+    """Return the causes of the non-finite elements of the results, the worst first."""
+    return [_cause_of(origin, spoilt) for origin, spoilt in origins_of(run)]
 
 
-def _cause_of(birth: Birth, spoilt: int = 0) -> Cause:
-    """A birth in words and numbers."""
-    node, mask = birth.node, birth.mask
+def _cause_of(origin: Origin, spoilt: int = 0) -> Cause:
+    """Describe an origin in words and values."""
+    node, mask = origin.node, origin.mask
     place = tuple(int(k) for k in np.unravel_index(int(np.argmax(mask)), mask.shape))
     if node.primitive is None:
-        value = _number(np.asarray(node.outs[birth.position])[place])
+        value = _number(np.asarray(node.outs[origin.position])[place])
         return Cause("", "", text=f"{_argument(node)} is {value}", place=place, spoilt=spoilt)
     context, forward = node.context, node.forward
     behind = None if forward is None else forward.node
@@ -109,14 +109,14 @@ def _cause_of(birth: Birth, spoilt: int = 0) -> Cause:
         sizes = ()
     rank = len(sizes)
     bad = np.any(mask, axis=tuple(range(rank, mask.ndim)))
-    if birth.outside is not None:
-        value = _number(np.asarray(node.operands[birth.outside])[place])
+    if origin.outside is not None:
+        value = _number(np.asarray(node.operands[origin.outside])[place])
         reader = f"{node.primitive.name} reads it{_at(context.line)}"
-        text = f"a value from outside of the arguments is {value}; {reader}"
+        text = f"a closed-over value is {value}; {reader}"
         return Cause("", context.line, text=text, place=place, steps=steps, spoilt=spoilt)
-    text = _text(node, birth.position, place)
-    origins = tuple(map(_cause_of, origins_of(birth)))
-    partners = _partners(birth, place) if origins else ()
+    text = _text(node, origin.position, place)
+    origins = tuple(map(_cause_of, infinity_origins(origin)))
+    partners = _partners(origin, place) if origins else ()
     remedies = [origin.remedy for origin in origins if origin.remedy != _GENERAL]
     remedies += [(entry or node.primitive).remedy, _PAIR if partners else "", _GENERAL]
     return Cause(
@@ -138,7 +138,7 @@ def _cause_of(birth: Birth, spoilt: int = 0) -> Cause:
     )
 
 
-_PAIR = "mask by where(mask, x, 0), inside of what is infinite too, not by a product with 0"
+_PAIR = "mask by where(mask, x, 0), also inside of the infinite term, not by a product with 0"
 _GENERAL = "keep the operands in the range of the dtype, by scaling, clipping or float64"
 
 
@@ -147,7 +147,7 @@ def _number(value: object) -> str:
 
 
 def _elements(node: Event, position: int, place: tuple[int, ...]) -> list[Mask]:
-    """The elements of the operands that one element of the result comes from."""
+    """Return the elements of the operands on which one element of the result depends."""
     assert node.primitive is not None
     one = np.zeros(shape_of(node.outs[position]), np.bool_)
     one[place] = True
@@ -156,7 +156,7 @@ def _elements(node: Event, position: int, place: tuple[int, ...]) -> list[Mask]:
 
 
 def _text(node: Event, position: int, place: tuple[int, ...]) -> str:
-    """The operation with its numbers at a place."""
+    """Return the operation with its values at a place."""
     assert node.primitive is not None
     shown = []
     for operand, mask in zip(node.operands, _elements(node, position, place), strict=True):
@@ -174,19 +174,19 @@ def _shown(operand: Raw, mask: Mask, single: bool) -> str:
     if not odd.any() and numbers.size and numbers.dtype.kind in "fc":
         order = np.argsort(-np.abs(numbers), kind="stable")[:_SHOWN]
     inside = ", ".join([_number(numbers[k]) for k in order])
-    more = f", … {numbers.size} numbers" if numbers.size > _SHOWN else ""
+    more = f", … {numbers.size} elements" if numbers.size > _SHOWN else ""
     return f"[{inside}{more}]"
 
 
-def _partners(birth: Birth, place: tuple[int, ...]) -> tuple[str, ...]:
-    """Where the finite operands of a birth from infinities come from."""
-    node = birth.node
+def _partners(origin: Origin, place: tuple[int, ...]) -> tuple[str, ...]:
+    """Return where the finite operands come from, if NaN was made from infinities."""
+    node = origin.node
     texts = []
-    for operand, mask in enumerate(_elements(node, birth.position, place)):
+    for operand, mask in enumerate(_elements(node, origin.position, place)):
         numbers = np.asarray(node.operands[operand])[mask]
         source = node.places[operand]
         if numbers.size and not (is_nan(numbers) | is_infinite(numbers)).any():
-            maker = "outside of the arguments" if source is None else _made_by(source)
+            maker = "a closed-over value" if source is None else _made_by(source)
             texts.append(f"the {_number(numbers[0])} is from {maker}")
     return tuple(texts)
 

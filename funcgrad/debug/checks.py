@@ -1,4 +1,4 @@
-"""Conditions of the user's that are checked as functions run, also in programs, loops and batches.
+"""Check users' conditions while functions run, also in compiled code, loops and batches.
 
 >>> import funcgrad as fg
 >>> def root(x):
@@ -30,34 +30,36 @@ from funcgrad.errors import ArgumentError, ConditionError, DtypeError
 
 
 def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
-    """Raise an error if a condition does not hold.
+    """Raise an error if a condition does not hold: an ``assert`` that works inside ``jit``.
+
+    Use it for values that must be positive, finite, normalized or in range, wherever the code runs.
 
     Parameters
     ----------
     condition : array_like of bool
-        It has to hold for all elements.
+        The condition; it has to be true for all elements.
     message : str
-        What is wrong if it does not.
+        The text of the error.
     **values : array_like
-        Numbers to show. Of those with the shape of the condition, the first element for which it
-        does not hold is shown.
+        Values to show in the error. If a value has the shape of the condition, its first element
+        that violates the condition is shown.
 
     Raises
     ------
     ConditionError
-        The condition does not hold. The error names the values; in a batch the first example for
-        which it does not hold; in a loop the step.
+        The condition does not hold. The error shows the values, and in a batch the first such
+        example, in a loop the step.
     DtypeError
-        The condition is no truth value.
+        The condition is not boolean.
     ArgumentError
-        The message is no text.
+        The message is not a string.
 
     Notes
     -----
-    Without ``jit`` the error is raised at once. In a program the check is an operation, which
-    raises as soon as it runs, on every backend; the results of the program wait for it. In a branch
-    it belongs to the branch; in a batch, to the examples that take part. A program without any
-    result checks only while it is staged. With ``python -O`` nothing is checked, as by ``assert``.
+    Without ``jit`` the error is raised at once. Under ``jit`` the check is an operation of the
+    program and raises when it runs, on every backend. A check in a branch runs if the branch runs;
+    in a batch it checks the examples that take the branch. A program without results checks only
+    while it is staged. With ``python -O`` nothing is checked, as with ``assert``.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
     params = {"message": message, "names": tuple(values), "examples": 0, "line": users_line()}
     stager = running_stager()
     if stager is not None and type(ok) in RAW and not np.all(ok):
-        stager.process(CHECK, (True, ok, *shown), params)  # of the branch that is being staged
+        stager.process(CHECK, (True, ok, *shown), params)  # of the branch being staged
         return
     bind(CHECK, (True, ok, *shown), params)
 
@@ -125,7 +127,7 @@ def _batch(
     batched: Sequence[bool],
     params: Mapping[str, Any],
 ) -> Value:
-    """Give all operands the batch on axis 0."""
+    """Move the batch axis of all operands to axis 0."""
     whole = [
         x if flag else broadcast_to(x, shape=(size, *shape_of(x)))
         for x, flag in zip(args, batched, strict=True)
@@ -141,7 +143,7 @@ def _samples() -> Iterator[Sample]:
 
 
 def result_of_check(x: Spec, *others: Spec, **params: Hashable) -> Spec:
-    """The first operand passes through."""
+    """Return the spec of the first operand, which passes through."""
     return x
 
 
@@ -159,4 +161,4 @@ CHECK: Final = Primitive(
     traits=EFFECT,
     label=lambda *, message, **others: f"check {message!r}",
 )
-"""``(x, condition, *values)`` to x, where the condition holds; else it raises."""
+"""``(x, condition, *values) -> x`` if the condition holds; otherwise it raises."""

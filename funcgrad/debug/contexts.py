@@ -1,7 +1,7 @@
-"""Where an operation runs: the user's line, the step of a loop, the batch, the derivative.
+"""Where an operation runs: the user's line, the loop step, the batch, the derivative.
 
-Nothing is written down for this while functions run. The stack of calls says it, and it is read
-only while a function is replayed.
+Functions record nothing for this while they run. It is read from the call stack, and only while a
+function is replayed.
 
 >>> from inspect import currentframe
 >>> context(currentframe()).line.startswith("<doctest")
@@ -34,11 +34,11 @@ class Location(NamedTuple):
     line : str
         The user's file and line.
     derivative : str
-        ``"pull"`` or ``"tangent"`` where the operation belongs to the rule of another one.
+        ``"pull"`` or ``"tangent"`` if the operation belongs to the derivative rule of another one.
     entry : object
-        What is known of that other operation: its primitive and its result.
+        The primitive and the result of that other operation.
     steps : tuple of pairs
-        The loops around it, the outermost first: their names, and the numbers of the steps.
+        The loops around it, the outermost first: their names, and the indices of the steps.
     sizes : tuple of int
         The sizes of the batches around it, the outermost first; they are the first axes.
     """
@@ -75,7 +75,7 @@ _DERIVATIVES: Final[Mapping[CodeType, tuple[str, _Read]]] = MappingProxyType(
         push_product.__code__: ("tangent", _of_names),
     }
 )
-"""The functions in which derivatives of an operation run, and how to read which one it is."""
+"""The functions that run derivatives of operations, and how to read the operation from them."""
 
 _LOOPS: Final[Mapping[CodeType, _Read]] = MappingProxyType(
     {
@@ -86,7 +86,7 @@ _LOOPS: Final[Mapping[CodeType, _Read]] = MappingProxyType(
         LoopCall.run.__code__: lambda names: (names["self"].label(), names.get("step")),
     }
 )
-"""The functions in which loops run, and how to read at which step they are."""
+"""The functions that run loops, and how to read the step from them."""
 
 _BATCHES: Final = frozenset(
     method.__code__
@@ -95,7 +95,7 @@ _BATCHES: Final = frozenset(
 
 
 def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
-    """Read where the operation of a frame runs, from the frames up to one of the code ``stop``."""
+    """Read where an operation runs, from its frame up to a frame of the code ``stop``."""
     line, derivative, entry = "", "", None
     steps: list[tuple[str, int]] = []
     sizes: list[int] = []
@@ -122,7 +122,7 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
         elif not line and is_users(frame):
             line = line_of_frame(frame)
         frame = frame.f_back
-    while not line and not derivative and frame is not None:  # no line of the function's own
+    while not line and not derivative and frame is not None:  # the function itself has no line
         line = line_of_frame(frame) if is_users(frame) else ""
         frame = frame.f_back
     return Location(line, derivative, entry, tuple(reversed(steps)), tuple(sizes))

@@ -1,7 +1,7 @@
 """Which conventions derivatives follow at a point: operations at kinks, ties, jumps and edges.
 
-The conventions are those of ``funcgrad/numpy/EDGES.md``. Which one applied is read off: from what
-the operation declares, its derivative, and its slopes on both sides.
+The conventions are those of ``funcgrad/numpy/EDGES.md``. Which convention applied follows from the
+operation's declaration, its derivative, and its slopes on both sides.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ POLE: Final = "a pole"
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """An operation at a kink, and what its derivative is there.
+    """An operation at a kink, and its derivative there.
 
     Attributes
     ----------
     operation : str
     line : str
-        The user's line; empty if there is none.
+        The user's line, or an empty string.
     place : str
         ``"a kink"``, ``"a jump"``, ``"a pole"``, ``"the end of its domain"`` or ``"outside of its
         domain"``.
     rule : str
         The convention, in words.
     argument : int
-        The position of the operation's argument that the slopes belong to.
+        The position of the argument to which the slopes belong.
     derivative, left, right : float
-        The derivative of one element of the result in one element of the argument, and its slopes
-        on both sides: for several elements those that differ most.
+        The derivative of one element of the result with respect to one element of the argument, and
+        the slopes on both sides. Among several elements, the slopes that differ most.
     """
 
     operation: str
@@ -88,7 +88,7 @@ class Conventions:
     entries : tuple of Convention
         One for each kind of kink and each line.
     counts : tuple of int
-        In how many elements each of them applied.
+        The number of elements to which each convention applied.
     """
 
     title: str
@@ -108,8 +108,8 @@ class Conventions:
         if not self.entries:
             return f"conventions of {self.title}: no operation is at a kink, a tie or an edge"
         count = len(self.entries)
-        what = "1 operation is" if count == 1 else f"{count} operations are"
-        lines = [f"conventions of {self.title}: {what} at a kink, a tie or an edge"]
+        subject = "1 operation is" if count == 1 else f"{count} operations are"
+        lines = [f"conventions of {self.title}: {subject} at a kink, a tie or an edge"]
         for entry, elements in zip(self.entries, self.counts, strict=True):
             times = f" (in {elements} elements)" if elements > 1 else ""
             lines.append(f"  {entry}{times}")
@@ -117,23 +117,27 @@ class Conventions:
 
 
 def conventions(f: Callable[..., Any], *args: Any, tolerance: float = 0.0) -> Conventions:
-    """Tell which operations of a function are at a kink, and which conventions apply there.
+    """Report which operations of a function are at a kink, and which conventions apply there.
+
+    At a kink, a tie or the edge of a domain a function has no derivative, and funcgrad returns a
+    conventional value (a subgradient, a limit). This report tells where that happened at a point:
+    use it if a gradient is 0, infinite or shared in a way that surprises you.
 
     Parameters
     ----------
     f : callable
-        A function of pytrees. It runs once, operation by operation, also inside of jitted
-        functions, loops and branches.
+        A function of pytrees. It runs once, operation by operation, also inside jitted functions,
+        loops and branches.
     *args : pytrees
         The point.
     tolerance : float
-        How far from a kink an operation may be to be listed.
+        Operations up to this distance from a kink are listed.
 
     Returns
     -------
     Conventions
-        A sequence of ``Convention``, which prints as a list: for each operation its line, the kind
-        of place, the derivative and the convention that it follows, and the slopes on both sides.
+        A sequence of ``Convention``, printed as a list. Each entry has the line of an operation,
+        the kind of place, the derivative, its convention, and the slopes on both sides.
 
     Raises
     ------
@@ -142,8 +146,8 @@ def conventions(f: Callable[..., Any], *args: Any, tolerance: float = 0.0) -> Co
 
     Notes
     -----
-    Values that the function only chooses by, such as those of a comparison, are constant: an
-    operation whose arguments depend on nothing else is not listed.
+    Values that only select, such as the result of a comparison, count as constants: operations on
+    such values are not listed.
 
     Examples
     --------
@@ -154,8 +158,8 @@ def conventions(f: Callable[..., Any], *args: Any, tolerance: float = 0.0) -> Co
     >>> conventions(f, fg.tensor([0.0, 1.0, 1.0]))  # doctest: +ELLIPSIS
     conventions of f: 3 operations are at a kink, a tie or an edge
       sqrt at <...>:2, the end of its domain: the derivative is inf, the limit from inside; ...
-      max at <...>:2, a kink: the derivative is 0.5, which equal elements share; ...
-      floor at <...>:2, a jump: the derivative is 0, as on both sides; the slopes are 0 and 0
+      max at <...>:2, a kink: the derivative is 0.5, shared among equal elements; ...
+      floor at <...>:2, a jump: the derivative is 0, the slope on both sides; the slopes are 0 and 0
     """
     check_function("conventions", f)
     width = real_number(tolerance, "conventions", "tolerance")
@@ -173,7 +177,7 @@ def conventions(f: Callable[..., Any], *args: Any, tolerance: float = 0.0) -> Co
 
 
 def _of_operation(met: Encounter, width: float) -> Iterator[Convention]:
-    """The conventions of an operation at the values that it met."""
+    """Yield the conventions of an operation at the values that it got."""
     args = [np.asarray(_raw(x)) for x in met.args]
     for number, value in enumerate((*met.zeros, *met.domain)):
         is_end = number >= len(met.zeros)
@@ -216,11 +220,11 @@ def _at(met: Encounter, point: Sequence[Any], is_end: bool, depth: float) -> Ite
 
 
 Sides: TypeAlias = tuple[float, float, float, str]
-"""The derivative, the slopes to the left and to the right, and the kind of place."""
+"""The derivative, the left and the right slope, and the kind of place."""
 
 
 def _steepest(met: Encounter, point: Sequence[Any], k: int) -> Sides | None:
-    """The slopes of the result in the element of an argument in which they differ most."""
+    """Return the slopes with respect to the element of an argument in which they differ most."""
     best: tuple[float, Sides] | None = None
     x = np.asarray(point[k])
     for number in range(min(x.size, _MOST_COORDINATES)):
@@ -228,7 +232,7 @@ def _steepest(met: Encounter, point: Sequence[Any], k: int) -> Sides | None:
         unit.reshape(-1)[number] = 1
         try:
             sides = _slopes(met, point, k, unit)
-        except Exception:  # an operation may refuse a side, or a derivative that does not exist
+        except Exception:  # an operation may refuse a side, or a missing derivative
             continue
         if sides is not None and (best is None or sides[0] > best[0]):
             best = sides
@@ -259,7 +263,7 @@ def _slopes(
     unlike = np.where(jumps, gap * 1e9, abs(right - left))
     unlike = np.where(np.isfinite(unlike), unlike, 1e18)
     j = int(np.argmax(unlike))
-    if jumps[j] or discrete or not np.isfinite(here[j]):  # the slopes beside it
+    if jumps[j] or discrete or not np.isfinite(here[j]):  # take the slopes beside it
         left, right = (at(-_STEP) - at(-2 * _STEP)) / _STEP, (at(2 * _STEP) - at(_STEP)) / _STEP
     kind = POLE if not np.isfinite(here[j]) else JUMP if jumps[j] or discrete else KINK
     sides = (_tidy(derivative[j]), _tidy(left[j]), _tidy(right[j]), kind)
@@ -292,13 +296,13 @@ def _flat(outs: Value) -> Array:
 
 
 def _grown(slope: Array, farther: Array) -> Array:
-    """A slope that grows beyond all bounds is infinite."""
+    """Return infinity for a slope that grows without bound."""
     steep = (abs(slope) > 5 * abs(farther)) & (abs(slope) > 100)
     return np.where(steep, np.copysign(np.inf, slope), slope)
 
 
 def _tidy(x: float) -> float:
-    """A number without what differences add in rounding."""
+    """Remove the rounding errors of differences from a number."""
     near = float(np.round(x, 4)) if np.isfinite(x) else float(x)
     return near + 0.0 if abs(x - near) < 1e-4 else float(x)
 
@@ -308,15 +312,17 @@ def _close(x: float, y: float) -> bool:
 
 
 def _rule(operation: Primitive, sides: Sides, is_end: bool, depth: float) -> tuple[str, str]:
-    """The kind of place and the convention, in the order of the principles."""
+    """Return the kind of place and the convention, in the order of the principles."""
     derivative, left, right, kind = sides
     if is_end:
-        return (OUTSIDE, "as the value is") if depth < 0 else (END, "the limit from inside")
+        return (
+            (OUTSIDE, "undefined, like the value") if depth < 0 else (END, "the limit from inside")
+        )
     if kind == POLE:
         return POLE, "where the value is infinite"
     if kind == JUMP:
         both = _close(derivative, left) and _close(derivative, right)
-        return JUMP, "as on both sides" if both else "that of one side"
+        return JUMP, "the slope on both sides" if both else "the slope on one side"
     if not (np.isfinite(left) and np.isfinite(right)):
         return KINK, "the limit" if derivative in (left, right) else "where slopes are infinite"
     return KINK, _rule_at_kink(operation, derivative, left, right)
@@ -326,11 +332,11 @@ def _rule_at_kink(operation: Primitive, derivative: float, left: float, right: f
     if _close(left, right) and _close(derivative, left):
         return "the limit, where the slope has a kink"
     if operation.form == "carried":
-        return "in an order among equal elements, that of their places"
+        return "with equal elements ordered by position"
     if derivative == 0 and min(left, right) <= 0 <= max(left, right):
         return "the subgradient of least norm"
     if _is_share(derivative, left, right):
-        return "which equal elements share"
+        return "shared among equal elements"
     for side, slope in (("left", left), ("right", right)):
         if _close(derivative, slope):
             return f"the slope to the {side}"
@@ -339,7 +345,7 @@ def _rule_at_kink(operation: Primitive, derivative: float, left: float, right: f
 
 
 def _is_share(derivative: float, left: float, right: float) -> bool:
-    """Whether a derivative is a fraction 1/2, 1/3, … of the way between two slopes."""
+    """Whether a derivative divides the interval between two slopes at 1/2, 1/3, …"""
     low, high = min(left, right), max(left, right)
     if not low < derivative < high:
         return False

@@ -1,8 +1,8 @@
-"""Which elements of a result come from which elements of the operands: the structure, as masks.
+"""Which elements of a result depend on which elements of the operands, as maps of masks.
 
-A ``Relation`` turns a mask of a result into masks of the operands that its elements come from, and
-back. It is read from the declaration of an operation, never from its name. Where an operation does
-not declare how its elements come about, all of them come from all.
+A ``Relation`` turns a mask of a result into masks of the operand elements on which it depends, and
+back. It is read from the declared structure of an operation, never from its name. Without a
+declared structure, every element depends on every element.
 
 >>> from funcgrad._primitives.reduction import reduce_sum
 >>> params = {"axis": (1,), "keepdims": False}
@@ -44,23 +44,23 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Link(NamedTuple):
-    """How the elements of a result come from those of one operand: two maps of masks."""
+    """How the elements of a result depend on the elements of one operand: two maps of masks."""
 
     backward: Callable[[Mask], Mask]
     forward: Callable[[Mask], Mask]
 
 
 class Relation(NamedTuple):
-    """How the elements of a result come from those of all operands.
+    """How the elements of a result depend on the elements of all operands.
 
     Attributes
     ----------
     links : tuple of Link or None
-        For each operand; None where it gives no elements.
+        For each operand; None if no element of the result depends on it.
     shape : tuple of int
         The shape of the result.
     shapes : tuple of tuples
-        Those of the operands.
+        The shapes of the operands.
     """
 
     links: tuple[Link | None, ...]
@@ -68,14 +68,14 @@ class Relation(NamedTuple):
     shapes: tuple[Shape, ...]
 
     def backward(self, mask: Mask) -> list[Mask]:
-        """The elements of the operands that some elements of the result come from."""
+        """Return the elements of the operands on which some elements of the result depend."""
         return [
             np.zeros(shape, np.bool_) if link is None else link.backward(mask)
             for link, shape in zip(self.links, self.shapes, strict=True)
         ]
 
     def forward(self, masks: Sequence[Mask]) -> Mask:
-        """The elements of the result that come from some elements of the operands."""
+        """Return the elements of the result that depend on some elements of the operands."""
         reached = np.zeros(self.shape, np.bool_)
         for link, mask in zip(self.links, masks, strict=True):
             if link is not None and mask.any():
@@ -86,12 +86,12 @@ class Relation(NamedTuple):
 def relation(
     primitive: Primitive, operands: Sequence[Raw], params: Mapping[str, Any], shape: Shape
 ) -> Relation:
-    """Read the relation of a result of this shape to the operands from the declaration."""
+    """Read the relation between operands and a result of this shape from the declaration."""
     shapes = tuple(map(shape_of, operands))
     try:
         links = _links(primitive, operands, params, shape, shapes)
     except (TypeError, ValueError, IndexError, KeyError, NotImplementedError):
-        links = None  # it declares a structure that does not hold for these parameters
+        links = None  # the declared structure does not hold for these parameters
     if links is None:
         links = tuple([_coarse(x, shape) for x in shapes])
     return Relation(links, shape, shapes)
@@ -149,7 +149,7 @@ def _coarse(x: Shape, shape: Shape) -> Link:
 
 
 def _summed_to(mask: Mask, shape: Shape) -> Mask:
-    """Whether any of the elements that one was broadcast to is marked."""
+    """Return, for each element, whether any of its broadcast copies is marked."""
     extra = mask.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(
         [extra + k for k, size in enumerate(shape) if size == 1 and mask.shape[extra + k] != 1]
@@ -186,7 +186,7 @@ def _running(axis: int, reverse: bool) -> Link:
 
 
 def _projected(letters: str, x: Shape, result: str, shape: Shape) -> Link:
-    """A contraction: an element of the result comes from those with the same common letters."""
+    """A contraction: an element of the result depends on elements that agree in common letters."""
 
     def project(mask: Mask, have: str, want: str, sizes: Shape) -> Mask:
         axes = tuple([k for k, letter in enumerate(have) if letter not in want])
@@ -204,7 +204,7 @@ def _projected(letters: str, x: Shape, result: str, shape: Shape) -> Link:
 
 
 def _stacked(x: Shape, core: int, shape: Shape) -> Link:
-    """A stack: an element comes from the operand's example at its place in the stack."""
+    """A stack: an element depends on the operand's example at the same position of the stack."""
     rank = len(x) - core
     stack = x[:rank]
 
@@ -222,7 +222,7 @@ def _stacked(x: Shape, core: int, shape: Shape) -> Link:
 
 
 def _paired(there: Numbers, here: Numbers, x: Shape, shape: Shape) -> Link:
-    """Pairs of numbers of elements: of the operand, and of the result."""
+    """Link elements of the operand and the result, given as pairs of flat indices."""
 
     def marked(mask: Mask, source: Numbers, target: Numbers, sizes: Shape) -> Mask:
         out = np.zeros(int(np.prod(sizes)), np.bool_)
@@ -235,7 +235,7 @@ def _paired(there: Numbers, here: Numbers, x: Shape, shape: Shape) -> Link:
 
 
 def _grid(shape: Shape, start: int, strides: Sequence[int]) -> Numbers:
-    """The numbers ``start + sum(strides * k)`` for all indices k."""
+    """Return the flat indices ``start + sum(strides * k)`` for all indices k."""
     numbers = np.full(shape, start, np.int64)
     for axis, (size, step) in enumerate(zip(shape, strides, strict=True)):
         if step:
@@ -260,7 +260,7 @@ def _moved(
 
 
 def _numbers_of(places: Places, operands: Sequence[Raw]) -> tuple[Numbers, Mask]:
-    """The numbers of the chosen elements, and for each whether there is one."""
+    """Return the flat indices of the chosen elements, and whether each exists."""
     numbers = _grid(places.shape, places.start, places.strides)
     exists = np.ones(numbers.shape, np.bool_)
     for index in places.indices:
@@ -275,7 +275,7 @@ def _numbers_of(places: Places, operands: Sequence[Raw]) -> tuple[Numbers, Mask]
 
 
 def _chosen(places: Places, operands: Sequence[Raw], x: Shape, shape: Shape, gathers: bool) -> Link:
-    """Elements at chosen places of an operand, or of the result."""
+    """Link elements at chosen positions of an operand, or of the result."""
     numbers, exists = _numbers_of(places, operands)
     others = np.arange(numbers.size)[exists]
     numbers = numbers[exists]
@@ -304,7 +304,7 @@ def _scattered(
     if at != 0:
         numbers, exists = _numbers_of(places, operands)
         stays = np.ones(int(np.prod(shape)), np.bool_)
-        if structure.fold is None:  # what was there is overwritten
+        if structure.fold is None:  # the old elements are overwritten
             stays[numbers[exists]] = False
         unchanged = stays.reshape(shape)
         links[0] = Link(lambda mask: mask & unchanged, lambda mask: mask & unchanged)

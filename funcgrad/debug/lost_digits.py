@@ -1,4 +1,4 @@
-"""Count the digits that each operation of a function loses, by running it in two precisions.
+"""Count the digits that operations lose, by running a function in two precisions.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -44,15 +44,16 @@ class Loss:
     ----------
     operation : str
     line : str
-        The user's file and line; that of the other operation, for a derivative of one.
+        The user's file and line; for a derivative, the line of the differentiated operation.
     lost : float
-        How many decimal digits its worst element has less than its operands, or than its dtype.
+        How many decimal digits the worst element of the result has lost, compared with the operands
+        or the dtype.
     digits : float
-        How many are right in its worst element.
+        How many decimal digits are right in the worst element.
     derivative : str
-        Of which operation it is part of the derivative, such as ``"pull of sqrt"``; else empty.
+        The derivative to which the operation belongs, such as ``"pull of sqrt"``; else empty.
     steps : tuple of pairs
-        The loops around it: the name, and the number of the step.
+        The loops around it: the name, and the index of the step.
     """
 
     operation: str
@@ -79,9 +80,9 @@ class LostDigits:
     Attributes
     ----------
     digits : tuple of pairs
-        The path of each result, and how many decimal digits of its worst element are right.
+        The path of each result, and the number of right decimal digits of its worst element.
     losses : tuple of Loss
-        The operations that lose a digit or more, the one that loses most first, a line once.
+        The operations that lose a digit or more, the worst first; each line once.
     """
 
     digits: tuple[tuple[str, float], ...]
@@ -97,18 +98,22 @@ _SHOWN = 10
 
 
 def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
-    """Make a function that tells how many digits of the results of another one are right.
+    """Make a function that reports how many digits of the results of ``f`` are right.
+
+    Use it to find cancellation and other losses of precision: the report lists the operations that
+    lose digits, with their lines. Then rewrite these lines (``log1p``, ``expm1``, ``hypot``,
+    scaling) or raise the precision.
 
     Parameters
     ----------
     f : callable
-        Of pytrees to a pytree; also what ``grad``, ``jit`` and the like return.
+        A function of pytrees, also a result of ``grad`` or ``jit``.
 
     Returns
     -------
     callable
-        With the signature of ``f``. It returns ``LostDigits``: how many decimal digits of each
-        result are right, and the operations that lose a digit or more, with their lines.
+        A function with the arguments of ``f``. It returns ``LostDigits``: how many decimal digits
+        of each result are right, and the operations that lose a digit or more.
 
     Raises
     ------
@@ -117,16 +122,16 @@ def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
 
     Notes
     -----
-    Each operation is evaluated on the numbers at hand, and beside them on numbers of a higher
-    precision, from the arguments on: float64 for float32 and float16, and NumPy's longdouble for
-    float64. Digits are lost where the two differ by more, relative to the number, than those of the
-    operands do. Control flow follows the numbers at hand. Operations that NumPy does not compute in
-    longdouble, as of linear algebra, are taken to be exact there; where longdouble is float64, as
-    on some processors, nothing is found for float64.
+    Each operation is evaluated twice: in its own precision, and in a higher one (float64 for
+    float32 and float16, NumPy's longdouble for float64). An operation loses digits if the relative
+    difference of its results is larger than the difference of its operands. Branches and loops
+    follow the values in their own precision. Operations that NumPy does not have in longdouble,
+    such as linear algebra, count as exact. On processors whose longdouble is float64, nothing is
+    found for float64.
 
-    This is a measurement at one point, with the errors as they happen to be; a bound would be
-    larger. Compare Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., SIAM 2002,
-    section 1.7, on cancellation.
+    This is a measurement at one point, with the errors that happen there; a bound would be larger.
+    Compare Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., SIAM 2002, section
+    1.7, on cancellation.
 
     Examples
     --------
@@ -160,7 +165,7 @@ def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
 
 
 class Twofold(Tracer):
-    """A value, and beside it the same in a higher precision."""
+    """A value, and the same value in a higher precision."""
 
     __slots__ = ("_line", "_precise")
     _line: str
@@ -173,7 +178,7 @@ class _Twofold(Trace):
     Attributes
     ----------
     losses : list of pairs
-        What each operation loses, and where it ran.
+        The loss of each operation, and where it ran.
     """
 
     title = "digits"
@@ -185,7 +190,7 @@ class _Twofold(Trace):
         self.losses: list[tuple[Primitive, float, float, Location]] = []
 
     def argument(self, value: ArrayLike, path: str) -> Twofold:
-        """Follow an argument, also of a function inside."""
+        """Follow an argument, also of an inner function."""
         raw = value._value if isinstance(value, Tensor) else value
         exact = np.asarray(raw)[()] if type(raw) in (float, complex) else raw
         return self._beside(value, _widened(exact), "")
@@ -196,13 +201,13 @@ class _Twofold(Trace):
         return followed
 
     def precise(self, value: Value) -> Raw:
-        """The value in the higher precision."""
+        """Return the value in the higher precision."""
         return value._precise if type(value) is Twofold else _widened(self.inner(value))
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Evaluate in both precisions, and count."""
+        """Evaluate in both precisions, and count lost digits."""
         inner = tuple([self.inner(arg) for arg in args])
         precise = tuple([self.precise(arg) for arg in args])
         out = bind(primitive, inner, params)
@@ -229,13 +234,13 @@ class _Twofold(Trace):
         params: Mapping[str, Any],
         outs: Sequence[Raw],
     ) -> Sequence[Raw]:
-        """The results in the higher precision; those at hand where there is none."""
+        """Return the results in the higher precision, or in their own if there is no higher one."""
         if Trait.CONVERTS in primitive.traits and _is_inexact(outs[0]):
             return (precise[0],)
         try:
             with ignoring():
                 exact = primitive.evaluate(*precise, **params)
-        except Exception:  # as where LAPACK has no routine for a dtype
+        except Exception:  # such as a missing routine of LAPACK for a dtype
             return [_widened(out) for out in outs]
         several = exact if type(exact) is tuple else (exact,)
         fits = [np.shape(x) == np.shape(y) for x, y in zip(several, outs, strict=True)]
@@ -247,7 +252,7 @@ class _Twofold(Trace):
 
 
 def _placed(where: Location) -> Location:
-    """A context with the line of the operation that a derivative is one of."""
+    """Return the context with the line of the differentiated operation."""
     if where.entry is None:
         return where
     primitive, out = where.entry
@@ -273,20 +278,20 @@ def _is_inexact(value: Raw) -> bool:
 
 
 def _widened(value: Raw) -> Raw:
-    """A value in the higher precision; Python numbers, which take any, as they are."""
+    """Convert a value to the higher precision; Python numbers stay."""
     if type(value) in NUMBERS or value.dtype.char not in _WIDER:
         return value
     return value.astype(_WIDER[value.dtype.char])
 
 
 def _most(value: Raw) -> float:
-    """How many digits the dtype has."""
+    """Return the number of decimal digits of the dtype."""
     dtype = np.asarray(value).dtype
     return float(-np.log10(np.finfo(dtype).eps / 2))
 
 
 def _right(value: Raw, exact: Raw) -> float:
-    """How many digits of the worst element are right; infinities and NaN that agree are right."""
+    """Return the right digits of the worst element; equal infinities and NaN are right."""
     x, y = np.asarray(value), np.asarray(exact)
     if not x.size or x.shape != y.shape:
         return _most(value)
@@ -300,7 +305,7 @@ def _right(value: Raw, exact: Raw) -> float:
 
 
 def _by_line(losses: Sequence[tuple[Primitive, float, float, Location]]) -> tuple[Loss, ...]:
-    """The greatest loss of each operation at each line, the greatest first."""
+    """Return the greatest loss of each operation at each line, the greatest first."""
     worst: dict[tuple[str, str, str], Loss] = {}
     for primitive, lost, right, where in losses:
         inside = f"{where.derivative} of {where.entry[0].name}" if where.entry else ""

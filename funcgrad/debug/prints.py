@@ -1,4 +1,4 @@
-"""Print values as functions run, also in programs, loops and batches.
+"""Print values while functions run, also in compiled code, loops and batches.
 
 >>> import funcgrad as fg
 >>> def halved(x):
@@ -30,27 +30,29 @@ from funcgrad.errors import ArgumentError
 
 
 def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
-    """Print values each time that a function runs, also in compiled code.
+    """Print values each time that a function runs, also inside ``jit``.
+
+    Python's ``print`` inside ``jit`` prints once, while the function is staged, and shows no
+    values. This function prints at every call.
 
     Parameters
     ----------
     text : str
-        What to print, with places for the values in braces, as of ``str.format``: ``"{}"``,
-        ``"{x}"``, ``"{x:.3f}"``.
+        The text, with fields in braces as in ``str.format``: ``"{}"``, ``"{x}"``, ``"{x:.3f}"``.
     *values, **named : array_like
         The values, by position or by name.
 
     Raises
     ------
     ArgumentError
-        The first argument is not a string, or its places in braces do not fit the values.
+        The first argument is not a string, or its fields do not fit the values.
 
     Notes
     -----
-    Without ``jit`` it prints at once, values that are being differentiated too. In a program it is
-    an operation, which prints whenever it runs, in the order of the function; in a loop with the
-    number of the step, in a batch a line for each example, with its number. A program without any
-    result prints only while it is staged.
+    Without ``jit`` it prints at once, also values that are being differentiated. Under ``jit`` it
+    is an operation of the program, which prints whenever it runs, in the order of the function. In
+    a loop it adds the index of the step; in a batch it prints a line for each example, with its
+    index. A program without results prints only while it is staged.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
         raise ArgumentError(
             f"print: the text {text!r} has a place without a value: {error}."
         ) from None
-    except (ValueError, TypeError, AttributeError):  # a format of other values than numbers
+    except (ValueError, TypeError, AttributeError):  # a format that does not fit the value
         pass
     bind(PRINT, (True, False, *shown), {"text": text, "names": tuple(named), "examples": 0})
 
@@ -86,7 +88,7 @@ def _evaluate(
     if np.all(quiet):
         return x
     stager = running_stager()
-    if stager is not None:  # all is known already, but it shall be printed when the program runs
+    if stager is not None:  # all values are known, but the program shall print when it runs
         params = {"text": text, "names": names, "examples": examples}
         stager.process(PRINT, (True, quiet, *values), params)
         return x
@@ -119,4 +121,4 @@ PRINT: Final = Primitive(
     traits=EFFECT | FOREIGN,
     label=lambda *, text, **others: f"print {text!r}",
 )
-"""``(x, quiet, *values)`` to x; it prints, unless it shall be quiet."""
+"""``(x, quiet, *values) -> x``; prints unless ``quiet``."""

@@ -1,15 +1,16 @@
-"""Run a pure function again, and keep every operation whose result is not finite.
+"""Run a pure function again, and record every operation whose result is not finite.
 
-The outermost trace meets each operation that any transformation inside performs, with numbers, in
-the order in which it runs. Jitted functions run operation by operation, loops step by step.
+The replay is the outermost trace. It gets every operation of all inner transformations, with
+values, in the order in which they run. Jitted functions run operation by operation, loops step by
+step.
 
 >>> import funcgrad as fg
 >>> run = replay(lambda x: fg.numpy.sqrt(x) - 1.0, (-1.0,), {})
 >>> [node.primitive.name for node in run.nodes]
 ['sqrt', 'subtract']
 
-Of an operation with finite results only its name and its line are kept, so that its numbers are
-let go; of others, the operands too. So memory grows with what is not finite.
+An operation with finite results leaves only its name and line; other operations also keep their
+operands. So memory grows with the number of non-finite results.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ class Event:
     Attributes
     ----------
     number : int
-        Operations that run later have greater ones.
+        Operations that run later have greater numbers.
     primitive : Primitive or None
-        None for an argument.
+        None for an argument of the function.
     context : Location
     forward : ResultPlace or None
-        The result of the operation whose derivative this operation belongs to, if it is known.
+        The result of the differentiated operation, if this operation belongs to a derivative.
     path : str
         The path of an argument.
     outs : tuple of raw values
-        The results; empty where all are finite. So are the next three.
+        The results; empty if all are finite. Then the next three are empty, too.
     operands : tuple of raw values
     places : tuple of ResultPlace or None
-        For each operand, which result of which operation it is.
+        For each operand, the operation and the result that it comes from.
     params : mapping
     """
 
@@ -72,7 +73,7 @@ class Event:
 
     @property
     def line(self) -> str:
-        """The user's line; of a derivative, that of the operation whose derivative it is."""
+        """The user's line; for a derivative, the line of the differentiated operation."""
         node = self
         while node.context.derivative and node.forward is not None:
             node = node.forward.node
@@ -81,21 +82,21 @@ class Event:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ResultPlace:
-    """One of the results of an operation."""
+    """A result of an operation."""
 
     node: Event
     position: int = 0
 
 
 class Followed(Tracer):
-    """A value that is followed, with the operation that made it."""
+    """A followed value, with the operation that made it."""
 
     __slots__ = ("_place",)
     _place: ResultPlace
 
     @classmethod
     def made_at(cls, trace: Trace, value: Value, place: ResultPlace) -> Followed:
-        """Follow a value from a place on."""
+        """Follow a value that was made at a place."""
         followed: Followed = cls.around(trace, value)
         followed._place = place
         return followed
@@ -107,11 +108,11 @@ class Replay(Trace):
     Attributes
     ----------
     nodes : list of Event
-        Those with results that are not finite.
+        The operations with non-finite results.
     outs : list of triples
         The leaves of the result: path, raw value, and place.
     operations : tuple of str
-        The transformations that the function is a result of, the outermost first.
+        The transformations that made the function, the outermost first.
     """
 
     title = "a replay"
@@ -141,7 +142,7 @@ class Replay(Trace):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Evaluate, and note what ran."""
+        """Evaluate an operation, and record it."""
         inner = tuple([self.inner(arg) for arg in args])
         out = bind(primitive, inner, params)
         places = [arg._place if type(arg) is Followed else None for arg in args]
@@ -165,7 +166,7 @@ class Replay(Trace):
         outs: Sequence[Raw],
         frame: FrameType | None,
     ) -> Event:
-        """Make the node of an operation."""
+        """Record an operation."""
         where = context(frame, _BASE)
         forward = None
         if where.entry is not None:
@@ -196,7 +197,7 @@ class Replay(Trace):
     def note_constant(
         self, primitive: Primitive, operands: Sequence[Raw], out: Raw, frame: FrameType
     ) -> None:
-        """Note an operation on values that are not followed; its result is known by identity."""
+        """Record an operation on values that are not followed; its result is found by identity."""
         if type(out) not in RAW or _is_finite(out):
             return
         node = self.note(primitive, operands, [None] * len(operands), {}, (out,), frame)
@@ -207,7 +208,7 @@ class Replay(Trace):
         return None if known is None else known[1]
 
     def finish(self, result: object) -> None:
-        """Keep the leaves of the result."""
+        """Store the leaves of the result."""
         for path, leaf in pytrees.leaves_with_path(result):
             place = leaf._place if type(leaf) is Followed else None
             raw = self.inner(leaf) if isinstance(leaf, Tensor) else leaf
@@ -222,7 +223,7 @@ def _is_finite(value: Raw) -> bool:
 
 
 def innermost_value(value: object, kind: type[Any]) -> Any:
-    """The value of a kind that other transformations may follow as well; None if there is none."""
+    """Return the innermost value of a class below other tracers; None if there is none."""
     if type(value) is tuple:
         value = value[0]
     while value is not None and type(value) is not kind:
@@ -241,15 +242,15 @@ _BINDING: Final[Mapping[CodeType, Callable[[Mapping[str, Any]], Sequence[Any]]]]
         apply1.__code__: lambda names: (names["x"],),
     }
 )
-"""The functions that evaluate operations, and how to read the operands from their names."""
+"""The functions that evaluate operations, and the names of their local variables to read."""
 
 
 @contextmanager
 def _seeing_constants(trace: Replay) -> Iterator[None]:
-    """Within this context, see operations on values that the function closes over.
+    """Within this context, record operations on values that the function closes over.
 
-    No trace meets these. A profiling hook of the interpreter sees that they return; where another
-    profiler runs, it stays, and such operations are not seen.
+    No trace gets these operations. A profiling hook of the interpreter sees them return. If another
+    profiler runs, it stays, and such operations are not recorded.
     """
     if sys.getprofile() is not None:
         yield
@@ -258,7 +259,7 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
     def returned(frame: FrameType, event: str, result: object) -> None:
         if event == "return" and frame.f_code in _BINDING and result is not None:
             if frame.f_back is not None and frame.f_back.f_code is _PROCESS:
-                return  # the trace notes it itself
+                return  # the trace records it
             out = result._value if type(result) is Tensor else result
             if type(out) in RAW and not _is_finite(out):
                 names = frame.f_locals
@@ -275,14 +276,14 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
 
 
 class Opening(ResultWatch):
-    """Has jitted functions run operation by operation, and follows what functions are called with.
+    """Runs jitted functions operation by operation, and follows their arguments.
 
     Attributes
     ----------
     follow : callable
-        From a leaf that nobody follows, and its path, to a tracer.
+        ``(leaf, path) -> tracer``, for a leaf that is not followed yet.
     last : pair
-        The transformations whose call returned last, the outermost first, and the result.
+        The transformations of the call that returned last, the outermost first, and its result.
     """
 
     __slots__ = ("follow", "last")
@@ -323,7 +324,7 @@ def follow_leaves(
     kwargs: Mapping[str, Any],
     follow: Callable[[Any, str], Any],
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Arguments whose leaves are followed, but for whole numbers, which may be static."""
+    """Follow the leaves of arguments, except integers, which may be static."""
     leaves, structure = pytrees.flatten((tuple(args), dict(kwargs)))
     followed = [
         follow(leaf, path) if type(leaf) is Tensor or isinstance(leaf, FOLLOWED) else leaf
@@ -334,7 +335,7 @@ def follow_leaves(
 
 
 def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Replay:
-    """Call a function once more, with every operation followed."""
+    """Call a function again, and follow every operation."""
     with begin_level() as level, repetition():
         trace = Replay(level)
         dynamic, named = follow_leaves(function, args, kwargs, trace.argument)
@@ -348,7 +349,7 @@ def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 
 
 FOLLOWED: Final = (np.ndarray, np.generic, float, complex)
-"""The types that are followed besides tensors: whole numbers and truth values may be static."""
+"""The types that are followed besides tensors; integers and booleans may be static."""
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -1,9 +1,9 @@
-"""The text of an error about results that are not finite.
+"""The text of errors about non-finite results.
 
 >>> from funcgrad.debug.causes import Cause
 >>> log = Cause("log", "model.py:3", text="log(0.0) = -inf", place=(1,), spoilt=1, remedy="clip x")
 >>> print(report("nans: loss", [("['a']", np.array([1.0, np.nan]))], [log]))
-nans: loss: result['a'][1] is nan (1 of 2 numbers are not finite).
+nans: loss: result['a'][1] is nan (1 of 2 elements are not finite).
   Cause: log at model.py:3: log(0.0) = -inf, at [1].
     Remedy: clip x.
 """
@@ -19,13 +19,13 @@ from funcgrad._core.trace import Raw
 from funcgrad.debug.causes import Cause
 
 _MOST = 5
-"""So many causes are shown."""
+"""The maximum number of causes that are shown."""
 
 
 def report(
     title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause], word: str = "result"
 ) -> str:
-    """The message: which results, and why.
+    """Return the message: which results are not finite, and why.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def report(
         The path and the value of the leaves that are not finite.
     causes : sequence of Cause
     word : str
-        What the results are.
+        The word for the results, such as "gradient".
     """
     lines = [f"{title}: {_result(word, *bad[0])}."]
     if len(bad) > 1:
@@ -44,12 +44,12 @@ def report(
     for number, cause in enumerate(causes[:_MOST]):
         lines += _told(cause, "Cause" if len(causes) == 1 else f"Cause {number + 1}")
     if len(causes) > _MOST:
-        lines.append(f"  There are {len(causes) - _MOST} more causes, which spoil less.")
+        lines.append(f"  {len(causes) - _MOST} more causes spoil fewer elements.")
     if not causes:
         lines.append(
-            "  The cause was not seen when the function was called again with the same arguments:"
-            " it reads something that changes, computes with plain NumPy, or a compiled program"
-            " rounds otherwise than its operations do one by one."
+            "  A second call with the same arguments did not show the cause: the function reads"
+            " something that changes, computes with plain NumPy, or the compiled program rounds"
+            " differently from the single operations."
         )
     return "\n".join(lines)
 
@@ -61,7 +61,7 @@ def _result(word: str, path: str, value: Raw) -> str:
     where = _index(tuple(map(int, place)))
     name = f"{word}{path}{where}" if path or where else f"the {word}"
     count = int(np.count_nonzero(odd))
-    of = f" ({count} of {array.size} numbers are not finite)" if array.size > 1 else ""
+    of = f" ({count} of {array.size} elements are not finite)" if array.size > 1 else ""
     return f"{name} is {array[place].item()!r}{of}"
 
 
@@ -70,7 +70,7 @@ def _index(place: tuple[int, ...]) -> str:
 
 
 def _told(cause: Cause, word: str) -> list[str]:
-    spoils = f" It spoils {cause.spoilt} numbers." if cause.spoilt > 1 else ""
+    spoils = f" It spoils {cause.spoilt} elements." if cause.spoilt > 1 else ""
     lines = [f"  {word}: {_sentence(cause)}.{spoils}"]
     for origin in cause.origins[:3]:
         told = _sentence(origin)

@@ -1,4 +1,4 @@
-"""Look at results, and find out why one of them is not finite.
+"""Check that results are finite, and find out why one is not.
 
 >>> import funcgrad as fg
 >>> def loss(x):
@@ -8,7 +8,7 @@ Tensor([0.25, 0.  ])
 >>> nans(fg.grad(loss))(fg.tensor([4.0, 0.0]))
 Traceback (most recent call last):
     ...
-funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 numbers ...
+funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 elements ...
   Cause: multiply in the pull of sqrt at <doctest ...>:2: multiply(0.0, inf) = nan, at [1].
 ...
 """
@@ -40,45 +40,48 @@ R = TypeVar("R")
 
 
 def nans(f: Callable[P, R]) -> Callable[P, R]:
-    """Make a function whose results are finite, or else an error that names the cause.
+    """Make a function that raises an error with the cause if a result is NaN or infinite.
+
+    Wrap the outermost function: ``nans(jit(grad(loss)))``. Finite results cost almost nothing. The
+    error names the operation that produced the NaN or infinity, its line and values, the example of
+    ``vmap``, the step of a loop, and a remedy.
 
     Parameters
     ----------
     f : callable
-        A pure function of pytrees to a pytree: a function of yours, or what ``grad``,
-        ``value_and_grad``, ``jit``, ``vmap`` … return.
+        A pure function of pytrees: your own, or a result of ``grad``, ``value_and_grad``, ``jit``,
+        ``vmap`` and so on.
 
     Returns
     -------
     callable
-        With the signature and the results of ``f``.
+        A function with the arguments and the results of ``f``.
 
     Raises
     ------
     FunctionError
         ``f`` cannot be called.
     NonFiniteError
-        A number in the results is NaN or infinite. The message says which operation, at which line,
-        made it of finite numbers, and its ``causes`` are values.
+        A result is NaN or infinite. The message names the operation and line that made it from
+        finite values; the attribute ``causes`` has the same as values.
 
     See Also
     --------
-    raise_nans : the same for all calls within a context.
+    raise_nans : checks all calls within a context.
 
     Notes
     -----
-    Only results are looked at, so infinities and NaN inside of ``f`` that reach no result are no
-    error, and a jitted function keeps its compiled code. If a result is not finite, ``f`` is called
-    once more, with every operation followed: jitted functions run operation by operation, loops
-    step by step. That takes some 20 µs an operation, and memory for the operands of operations
-    whose results are not finite. So ``f`` has to be pure; what it prints is printed twice.
+    Only results are checked. NaN and infinities inside ``f`` that reach no result are not an error,
+    and a jitted function keeps its compiled code. If a result is not finite, ``f`` is called again,
+    and every operation is followed: jitted functions run operation by operation, loops step by
+    step. That takes some 20 µs for each operation, and memory for the operands of operations with
+    non-finite results. So ``f`` has to be pure; its output is printed twice.
 
-    An element of a result that is NaN is followed back through the elements that it comes from, as
-    the operations declare, to operations of which no operand was NaN there, and from infinities on
-    to where they were made. Of several causes the one that spoils most numbers comes first.
+    A NaN in a result is followed back, element by element, to the operation that made it from
+    elements without NaN. If it was made from infinities, these are followed back, too. The cause
+    that spoils most elements comes first.
 
-    Put it outermost, as in ``nans(jit(grad(f)))``: inside of another transformation, where numbers
-    are followed or unknown, it only calls ``f``.
+    Inside another transformation, where values are traced, ``nans(f)`` only calls ``f``.
 
     Examples
     --------
@@ -87,8 +90,8 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
     >>> debug.nans(lambda x: x / fg.numpy.sum(x))(fg.tensor([1.0, -1.0]))
     Traceback (most recent call last):
         ...
-    funcgrad.errors.NonFiniteError: nans: <lambda>: result[0] is inf (2 of 2 numbers ...
-      Cause: divide at <doctest ...>:1: divide(1.0, 0.0) = inf, at [0]. It spoils 2 numbers.
+    funcgrad.errors.NonFiniteError: nans: <lambda>: result[0] is inf (2 of 2 elements ...
+      Cause: divide at <doctest ...>:1: divide(1.0, 0.0) = inf, at [0]. It spoils 2 elements.
         Remedy: add a little to the denominator, or choose inside: x / where(y == 0, 1, y).
     """
     check_function("nans", f)
@@ -107,7 +110,7 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def _watched(f: Callable[P, R]) -> Callable[P, R]:
-    """A jitted function that is called as within ``raise_nans``: its code looks at its results."""
+    """Call a jitted function as within ``raise_nans``: its compiled code checks the results."""
     errors, watch = ERROR_STATE, _Looking("nans")
     begin, end = WATCH.set, WATCH.reset
     WATCHING.begun = True
@@ -139,7 +142,9 @@ def _watched(f: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def raise_nans() -> Iterator[None]:
-    """Within this context, raise where the result of a transformed function is not finite.
+    """Within this context, raise an error if a transformed function returns NaN or infinity.
+
+    The same check as ``nans``, for all calls in a block of code.
 
     Yields
     ------
@@ -152,14 +157,14 @@ def raise_nans() -> Iterator[None]:
 
     Notes
     -----
-    Looked at are results of outermost calls: of the functions that ``grad``, ``value_and_grad``,
-    ``vmap``, ``jacfwd``, ``jacrev``, ``hessian``, ``linear_transpose`` and ``jit`` return, of
-    ``vjp``, ``jvp``, ``hvp``, ``linearize`` and the functions that these return, and of loops,
-    ``odeint``, ``fixed_point``, ``custom_root`` and ``custom_linear_solve``. A call inside of such
-    a call is a part of it. Single operations on tensors are not looked at: use ``nans``.
+    The results of outermost calls are checked: of functions made by ``grad``, ``value_and_grad``,
+    ``vmap``, ``jacfwd``, ``jacrev``, ``hessian``, ``linear_transpose`` and ``jit``; of ``vjp``,
+    ``jvp``, ``hvp``, ``linearize`` and the functions that they return; of loops, ``odeint``,
+    ``fixed_point``, ``custom_root`` and ``custom_linear_solve``. Calls inside such a call are not
+    checked separately. Single operations on tensors are not checked: use ``nans``.
 
-    The context is that of this thread, or of this asynchronous task. Threads that begin within it
-    have one of their own, where nobody looks.
+    The context belongs to this thread or asynchronous task. Threads that start within it do not
+    check.
 
     Examples
     --------
@@ -181,12 +186,12 @@ def raise_nans() -> Iterator[None]:
 
 
 class _Looking(ResultWatch):
-    """Looks at the results of outermost calls.
+    """Checks the results of outermost calls.
 
     Attributes
     ----------
     name : str
-        The function of this module for messages, if the user called one.
+        The function of this module that the user called, for messages.
     """
 
     __slots__ = ("name",)
@@ -235,22 +240,22 @@ class _Looking(ResultWatch):
 
 @contextmanager
 def _as_before() -> Iterator[None]:
-    """Within this context nobody looks, and NumPy neither warns nor sees a mark."""
+    """Within this context results are not checked, and NumPy does not warn."""
     with unwatched(), _usual_errors(), quiet():
         yield
 
 
 def _usual_errors() -> AbstractContextManager[Any]:
-    """Within this context, NumPy treats errors as it does outside of ``raise_nans``."""
+    """Within this context, NumPy treats errors as outside of ``raise_nans``."""
     state = ERROR_STATE
-    if state is None or state.read() is not state.looking:  # the user has chosen another one
+    if state is None or state.read() is not state.looking:  # the user has chosen another state
         return nullcontext()
     return _chosen(state, "usual")
 
 
 @contextmanager
 def _chosen(state: ErrorState, name: Literal["usual", "looking"]) -> Iterator[None]:
-    """Within this context, NumPy treats errors in a way that has a name."""
+    """Within this context, NumPy treats errors by a named state."""
     token = state.choose(getattr(state, name))
     try:
         yield
@@ -266,7 +271,7 @@ def _explained(
     result: object,
     operation: str = "",
 ) -> NonFiniteError:
-    """The error for a result that is not finite."""
+    """Return the error for a non-finite result."""
     with _as_before():
         bad = [
             (pytrees.key_path_text(path), _raw(leaf))
@@ -289,7 +294,7 @@ def _raw(leaf: object) -> Any:
 
 
 def _all_finite(tree: Any) -> bool:
-    """Whether all leaves are finite; the commonest containers are gone through quickly."""
+    """Whether all leaves are finite; common containers take a fast path."""
     waiting: list[Any] = [tree]
     while waiting:
         node = waiting.pop()
@@ -307,11 +312,11 @@ def _all_finite(tree: Any) -> bool:
 
 
 _DOUBLE, _SINGLE = np.dtype(np.float64), np.dtype(np.float32)
-"""Dtypes of which BLAS computes scalar products, the quickest way to read all numbers."""
+"""Dtypes for which BLAS has a dot product, the fastest way to read all elements."""
 
 
 def _is_finite(leaf: object) -> bool:
-    """Whether an array or a number is finite; any other object counts as finite.
+    """Whether an array or a number is finite; other objects count as finite.
 
     >>> _is_finite(np.ones(3)), _is_finite(np.array([np.inf, 1.0])), _is_finite("a text")
     (True, False, True)
@@ -320,9 +325,9 @@ def _is_finite(leaf: object) -> bool:
     if type(value) is np.ndarray:
         dtype = value.dtype
         if (dtype is _DOUBLE or dtype is _SINGLE) and _has_finite_square(value):
-            return True  # else a square may have overflowed
+            return True  # otherwise a square may have overflowed
         return dtype.kind not in "fc" or bool(np.isfinite(value).all())
-    if isinstance(value, float):  # NumPy's float64 too
+    if isinstance(value, float):  # also NumPy's float64
         return isfinite(value)
     return not isinstance(value, (complex, np.inexact)) or bool(np.isfinite(value))
 
@@ -331,5 +336,5 @@ def _has_finite_square(x: Raw) -> bool:
     line = x if x.ndim == 1 else x.ravel()
     try:
         return isfinite(line.dot(line))
-    except FloatingPointError:  # by the user's choice
+    except FloatingPointError:  # the user's errstate raises
         return False

@@ -1,15 +1,16 @@
-"""Walk back from elements that are not finite to the operations that made them so.
+"""Walk back from non-finite elements to their origins: the operations that made them.
 
-An element that is NaN comes from NaN, as long as there is one among the elements that it comes
-from. Where there is none, it is *born*: of finite numbers, or of infinities, which are followed to
-their starting births. An infinite element comes from infinite ones, or is born.
+Each element of a result depends on some elements of the operands. If one of these is NaN, a NaN
+comes from there. Otherwise the operation is the origin of the NaN: it made NaN from finite
+elements, or from infinities, whose own origins are found in the same way. An infinite element comes
+from an infinite one; otherwise the operation is its origin.
 
 >>> import funcgrad as fg
 >>> from funcgrad.debug.replays import replay
 >>> fnp = fg.numpy
 >>> x = fg.tensor([-1.0, 0.0])
 >>> run = replay(lambda x: fnp.sum(fnp.where(x < 0, 0.0, fnp.log(x)) / x), (x,), {})
->>> [(birth.node.primitive.name, birth.mask.tolist(), spoilt) for birth, spoilt in births_of(run)]
+>>> [(start.node.primitive.name, start.mask.tolist(), spoilt) for start, spoilt in origins_of(run)]
 [('log', [False, True], 1)]
 """
 
@@ -32,25 +33,25 @@ _Key: TypeAlias = tuple[int, int]
 """The number of a node, and the position of a result."""
 
 _MOST: Final = 16
-"""So many kinds of causes are counted."""
+"""The maximum number of causes that are counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Birth:
-    """Where elements become NaN or infinite.
+class Origin:
+    """An operation that made elements NaN or infinite.
 
     Attributes
     ----------
     node : Event
     position : int
-        Which of its results.
+        The index of the result.
     mask : array of bool
         The elements of the result.
     outside : int or None
-        The operand that is not finite already, and of which nothing more is known; the mask is
-        then that of its elements.
+        The operand that is already not finite, if nothing is known about its origin. Then the mask
+        marks elements of this operand.
     infinite : tuple of arrays of bool
-        The infinite elements of the operands that take part in the birth of NaN.
+        The infinite elements of the operands from which NaN was made.
     """
 
     node: Event
@@ -61,7 +62,7 @@ class Birth:
 
     @property
     def site(self) -> Hashable:
-        """The operation and the line, which births of one cause have in common."""
+        """The operation and the line, which are equal for all origins of one cause."""
         node, forward = self.node, self.node.forward
         behind = None if forward is None else forward.node
         return (
@@ -76,7 +77,7 @@ class Birth:
 
 @dataclass(slots=True, eq=False)
 class _Visit:
-    """A result that was walked through: which elements, and which of the operands' they follow."""
+    """A visited result: which of its elements, and which elements of the operands they follow."""
 
     node: Event
     position: int
@@ -86,10 +87,10 @@ class _Visit:
 
 
 class _Waiting:
-    """Results that are still to be walked through, with the elements that are asked for."""
+    """Results that are still to be visited, with the elements that are asked for."""
 
     def __init__(self) -> None:
-        self.order: list[tuple[int, int]] = []  # a heap, of negative numbers
+        self.order: list[tuple[int, int]] = []  # a heap of negative indices
         self._masks: dict[_Key, tuple[Event, Mask]] = {}
 
     def put(self, place: ResultPlace, mask: Mask) -> None:
@@ -111,11 +112,11 @@ class _Waiting:
 class _Walk:
     """A walk back from demanded elements."""
 
-    births: list[Birth] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
     visits: dict[_Key, _Visit] = field(default_factory=dict)
 
     def run(self, demands: Iterable[tuple[ResultPlace, Mask]]) -> None:
-        """Walk back from some elements of results, the latest operation first."""
+        """Walk back from elements of results, the latest operation first."""
         waiting = _Waiting()
         for place, mask in demands:
             waiting.put(place, mask)
@@ -123,7 +124,7 @@ class _Walk:
             key, node, mask = waiting.latest()
             visit = self.visits[key] = _Visit(node, key[1], mask)
             if node.primitive is None:
-                self.births.append(Birth(node, key[1], mask))
+                self.origins.append(Origin(node, key[1], mask))
                 continue
             self._through(visit)
             for operand, followed in enumerate(visit.followed):
@@ -131,7 +132,7 @@ class _Walk:
                     continue
                 source = node.places[operand]
                 if source is None or not source.node.outs:
-                    self.births.append(Birth(node, key[1], followed, outside=operand))
+                    self.origins.append(Origin(node, key[1], followed, outside=operand))
                 else:
                     waiting.put(source, followed)
 
@@ -153,17 +154,17 @@ class _Walk:
         if born.any():
             pairs = born & with_infinity
             partners = _to_blame(node, out, links, pairs, infinite) if pairs.any() else []
-            self.births.append(Birth(node, visit.position, born, infinite=tuple(partners)))
+            self.origins.append(Origin(node, visit.position, born, infinite=tuple(partners)))
 
 
 def is_nan(x: Raw) -> Mask:
-    """Which elements are NaN; none of whole numbers."""
+    """Return which elements are NaN; integers never are."""
     array = np.asarray(x)
     return np.isnan(array) if array.dtype.kind in "fc" else np.zeros(array.shape, np.bool_)
 
 
 def is_infinite(x: Raw) -> Mask:
-    """Which elements are infinite."""
+    """Return which elements are infinite."""
     array = np.asarray(x)
     if array.dtype.kind not in "fc":
         return np.zeros(array.shape, np.bool_)
@@ -173,10 +174,10 @@ def is_infinite(x: Raw) -> Mask:
 def _to_blame(
     node: Event, out: Raw, links: Relation, mask: Mask, suspects: Sequence[Mask]
 ) -> list[Mask]:
-    """The suspect elements of the operands that some elements of the result come from.
+    """Return the suspect elements of the operands that caused some elements of the result.
 
-    Elementwise operations may read several suspects and hand on one of them, as a choice does. So
-    one operand after the other is made finite: it is to blame where that changes the result.
+    Element-wise operations may read several suspects but pass on one of them, as ``where`` does. So
+    one operand after the other is made finite: it is to blame if the result changes.
     """
     reached = (
         [a & b for a, b in zip(links.backward(mask), suspects, strict=True)]
@@ -212,37 +213,40 @@ def _mended(operand: Raw, elements: Mask) -> Raw:
     return np.where(elements, np.ones((), array.dtype), array)[()]
 
 
-def births_of(run: Replay) -> list[tuple[Birth, int]]:
-    """The births of what is not finite in the results, with how many elements each spoils.
+def origins_of(run: Replay) -> list[tuple[Origin, int]]:
+    """Return the origins of the non-finite elements of the results, and how many elements each
+    spoils.
 
-    Births at one site are one, the first; the site that spoils most comes first.
+    Origins at one site count as one, the first. The site that spoils most elements comes first.
     """
     walk = _Walk()
     ends = [(place, ~np.isfinite(raw)) for raw, place in _bad_leaves(run)]
     walk.run(ends)
-    sites: dict[Hashable, list[Birth]] = {}
-    for birth in sorted(walk.births, key=lambda birth: birth.node.number):
-        sites.setdefault(birth.site, []).append(birth)
+    sites: dict[Hashable, list[Origin]] = {}
+    for origin in sorted(walk.origins, key=lambda origin: origin.node.number):
+        sites.setdefault(origin.site, []).append(origin)
     visits = [walk.visits[key] for key in sorted(walk.visits)]
-    counted = [(births[0], _spoilt(births, visits, ends)) for births in [*sites.values()][:_MOST]]
+    counted = [
+        (origins[0], _spoilt(origins, visits, ends)) for origins in [*sites.values()][:_MOST]
+    ]
     return sorted(counted, key=lambda pair: -pair[1])
 
 
-def origins_of(birth: Birth) -> list[Birth]:
-    """The births of the infinities that take part in the birth of NaN, a site once."""
+def infinity_origins(origin: Origin) -> list[Origin]:
+    """Return the origins of the infinities from which NaN was made, one for each site."""
     walk = _Walk()
     known, unknown = [], []
-    for operand, mask in enumerate(birth.infinite):
+    for operand, mask in enumerate(origin.infinite):
         if mask.any():
-            place = birth.node.places[operand]
+            place = origin.node.places[operand]
             if place is None or not place.node.outs:
-                unknown.append(Birth(birth.node, birth.position, mask, outside=operand))
+                unknown.append(Origin(origin.node, origin.position, mask, outside=operand))
             else:
                 known.append((place, mask))
     walk.run(known)
-    sites: dict[Hashable, Birth] = {}
-    for origin in sorted([*walk.births, *unknown], key=lambda origin: origin.node.number):
-        sites.setdefault(origin.site, origin)
+    sites: dict[Hashable, Origin] = {}
+    for start in sorted([*walk.origins, *unknown], key=lambda start: start.node.number):
+        sites.setdefault(start.site, start)
     return [*sites.values()]
 
 
@@ -255,22 +259,22 @@ def _bad_leaves(run: Replay) -> list[tuple[Raw, ResultPlace]]:
 
 
 def _spoilt(
-    births: Sequence[Birth], visits: Sequence[_Visit], ends: Sequence[tuple[ResultPlace, Mask]]
+    origins: Sequence[Origin], visits: Sequence[_Visit], ends: Sequence[tuple[ResultPlace, Mask]]
 ) -> int:
-    """How many elements of the results come from some births."""
-    starts: dict[_Key, list[Birth]] = {}
-    for birth in births:
-        starts.setdefault((birth.node.number, birth.position), []).append(birth)
+    """Count the elements of the results that come from some origins."""
+    starts: dict[_Key, list[Origin]] = {}
+    for origin in origins:
+        starts.setdefault((origin.node.number, origin.position), []).append(origin)
     reached: dict[_Key, Mask] = {}
     for visit in visits:
         key = visit.node.number, visit.position
         mask = np.zeros(visit.mask.shape, np.bool_)
         starting: Mapping[int, Mask] = {}
-        for birth in starts.get(key, ()):
-            if birth.outside is None:
-                mask |= birth.mask
+        for origin in starts.get(key, ()):
+            if origin.outside is None:
+                mask |= origin.mask
             else:
-                starting = {**starting, birth.outside: birth.mask}
+                starting = {**starting, origin.outside: origin.mask}
         if visit.links is not None:
             mask = mask | (visit.mask & visit.links.forward(_arriving(visit, reached, starting)))
         if mask.any():
@@ -285,7 +289,7 @@ def _spoilt(
 def _arriving(
     visit: _Visit, reached: Mapping[_Key, Mask], starting: Mapping[int, Mask]
 ) -> list[Mask]:
-    """The followed elements of the operands that come from some births."""
+    """Return the followed elements of the operands that come from some origins."""
     arriving = []
     for operand, followed in enumerate(visit.followed):
         place = visit.node.places[operand]

@@ -10,7 +10,7 @@ kink.
 >>> for row in rows_of("numpy.sqrt", fnp.sqrt):
 ...     print(row)
 | `numpy.sqrt(0)` | the end of its domain | inf | nan, inf | the limit from inside | 2 |
-| `numpy.sqrt(-1)` | outside of its domain | nan |  | as the value is | 3 |
+| `numpy.sqrt(-1)` | outside of its domain | nan |  | undefined, like the value | 3 |
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NAMESPACES: Final[Mapping[str, ModuleType]] = MappingProxyType(
 
 _SOURCES: Final = (
     ("the limit from inside", 2),
-    ("as the value is", 3),
+    ("undefined, like the value", 3),
     ("the subgradient of least norm", 5),
-    ("which equal elements share", 6),
-    ("in an order among equal elements", 6),
-    ("as on both sides", 7),
-    ("that of one side", 7),
+    ("shared among equal elements", 6),
+    ("with equal elements ordered", 6),
+    ("the slope on both sides", 7),
+    ("the slope on one side", 7),
     ("the limit", 1),
 )
 """The principles of ``funcgrad/numpy/EDGES.md`` by how a rule begins."""
@@ -64,11 +64,11 @@ _SOURCES: Final = (
 HEADER: Final = """\
 # Conventions at kinks, ties, jumps and ends of domains
 
-Where a public function of one or two arguments is not smooth, what its derivative is there, and
-the slopes on both sides. Functions that consist of several operations with kinks follow those of
-these. Of several places of one kind, such as the whole numbers, the first one is listed. The last
-column is the principle of [`numpy/EDGES.md`](../numpy/EDGES.md) that decides.
-`fg.debug.conventions(f, *args)` tells the same of your own functions.
+The points where public functions of one or two arguments are not smooth, the derivatives there,
+and the slopes on both sides. A function that consists of several operations with kinks follows
+their conventions and is not listed. Among several points of one kind, such as the integers, the
+first one is listed. The last column is the principle of [`numpy/EDGES.md`](../numpy/EDGES.md) that
+applies. `fg.debug.conventions(f, *args)` reports the same for your own functions.
 
 `python -m tests.debug.kink_table` writes this page, from the declarations of the operations.
 

@@ -24,9 +24,9 @@ def test_the_page_is_up_to_date():
         ),
         (
             fnp.maximum,
-            "| `f(1, 1)` | a kink, of `maximum` | 0.5 | 0, 1 | which equal elements share | 6 |",
+            "| `f(1, 1)` | a kink, of `maximum` | 0.5 | 0, 1 | shared among equal elements | 6 |",
         ),
-        (fnp.floor, "| `f(0)` | a jump, of `floor` | 0 | 0, 0 | as on both sides | 7 |"),
+        (fnp.floor, "| `f(0)` | a jump, of `floor` | 0 | 0, 0 | the slope on both sides | 7 |"),
         (
             fnp.log,
             "| `f(0)` | the end of its domain, of `log` | inf | nan, inf | the limit from inside |"
@@ -45,7 +45,7 @@ def test_a_row_tells_place_derivative_slopes_and_principle(function, row):
 
 def test_elements_share_also_if_there_are_many():
     (row,) = {*kink_table.rows_of("f", fnp.max)}
-    assert "which equal elements share" in row
+    assert "shared among equal elements" in row
 
 
 def test_smooth_functions_have_no_row():

@@ -51,7 +51,7 @@ def test_a_finite_function_is_the_same() -> None:
 
 def test_the_path_of_a_gradient_is_named() -> None:
     message = message_of(debug.nans(fg.grad(loss)), PARAMS, X)
-    assert message.startswith("nans: grad of loss: gradient['scale'][1] is inf (1 of 3 numbers")
+    assert message.startswith("nans: grad of loss: gradient['scale'][1] is inf (1 of 3 elements")
     assert "in the pull of sqrt at test_results.py:" in message
     assert "Remedy: clip the argument" in message
 
@@ -104,7 +104,7 @@ def test_what_was_not_finite_from_the_beginning_is_said() -> None:
     message = message_of(total, fg.tensor([1.0, np.nan]))
     assert "the argument x is nan, at [1]" in message
     message = message_of(moved, fg.tensor([1.0, 2.0]))
-    assert "a value from outside of the arguments is nan; add reads it at test_results" in message
+    assert "a closed-over value is nan; add reads it at test_results" in message
 
 
 def test_operations_on_closed_over_values_are_found() -> None:
@@ -122,7 +122,7 @@ def test_a_function_that_changes_its_mind_is_told_so() -> None:
     answers = iter([np.nan, 1.0])
     f = debug.nans(lambda x: x * next(answers))
     message = message_of(f, fg.tensor(1.0))
-    assert "The cause was not seen" in message
+    assert "did not show the cause" in message
 
 
 def test_errors_are_values() -> None:

@@ -1,4 +1,4 @@
-"""What a walk back tells holds, on random programs: nothing finite is blamed, all births are true.
+"""What a walk back tells holds, on random programs: nothing finite is blamed, all origins are true.
 
 The programs are those of the fuzzer, some of whose numbers are infinite or zero.
 """
@@ -16,7 +16,7 @@ import funcgrad as fg
 from funcgrad import debug
 from funcgrad.debug.elements import relation
 from funcgrad.debug.replays import Replay, replay
-from funcgrad.debug.value_origins import Birth, births_of, is_nan, origins_of
+from funcgrad.debug.value_origins import Origin, infinity_origins, is_nan, origins_of
 from funcgrad.errors import FuncgradError
 from tests.tools.fuzz.generate import BrokenError, generate
 from tests.tools.fuzz.subject import Subject
@@ -58,17 +58,17 @@ def assert_same(run: Replay, value: Any) -> None:
         np.testing.assert_array_equal(np.isfinite(raw), np.isfinite(leaf))
 
 
-def assert_true(birth: Birth) -> None:
+def assert_true(origin: Origin) -> None:
     """The elements are not finite, and no element that they come from is NaN."""
-    node, mask = birth.node, birth.mask
+    node, mask = origin.node, origin.mask
     assert mask.any()
     if node.primitive is None:
-        assert not np.isfinite(np.asarray(node.outs[birth.position])[mask]).any()
+        assert not np.isfinite(np.asarray(node.outs[origin.position])[mask]).any()
         return
-    if birth.outside is not None:
-        assert not np.isfinite(np.asarray(node.operands[birth.outside])[mask]).any()
+    if origin.outside is not None:
+        assert not np.isfinite(np.asarray(node.operands[origin.outside])[mask]).any()
         return
-    out = np.asarray(node.outs[birth.position])
+    out = np.asarray(node.outs[origin.position])
     assert not np.isfinite(out[mask]).any()
     links = relation(node.primitive, node.operands, node.params or {}, out.shape)
     nan = [is_nan(operand) for operand in node.operands]
@@ -84,18 +84,18 @@ def test_programs_with_infinities_inside_are_not_blamed(first: int) -> None:
             warnings.simplefilter("ignore")
             run = replay(subject.f, subject.args, {})
             assert_same(run, subject.value)
-            births = births_of(run)
+            origins = origins_of(run)
             if is_finite(subject.value):
                 infinite += bool(run.nodes)
-                assert births == []
+                assert origins == []
                 debug.nans(subject.f)(*subject.args)
             else:
                 reported += 1
-                assert births, subject.text
-                for birth, _ in births:
-                    assert_true(birth)
-                    for origin in origins_of(birth):
-                        assert_true(origin)
+                assert origins, subject.text
+                for origin, _ in origins:
+                    assert_true(origin)
+                    for source in infinity_origins(origin):
+                        assert_true(source)
     assert infinite
     assert reported
 
