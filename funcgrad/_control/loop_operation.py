@@ -2,33 +2,30 @@
 
 ``LOOP`` runs a ``Loop``, whose fields are its parameters. Reverse mode goes back through it in one
 of two ways. Where the number of steps is known, the loop stacks residuals, and the way back is
-another loop that reads them (``scan_reverse.py``). Where it is not known, ``UNWIND`` runs the loop
-once more, keeps its states or some of them, and goes back through them, from the last to the first,
-with cotangents. A step of that way back is a program, which is differentiated like any other: in
-forward mode the way back carries tangents as well, in reverse mode it has more turns
-(``sweeps.py``, ``sweep_reverse.py``). So derivatives are right even where a body calls a user's
-rules, which need not be the derivative of anything.
+another loop that reads them (``scan_reverse.py``). Where it is not known, no spec says how long a
+stack is. ``WHILE_REVERSE`` then runs the loop once more, keeps its states or some of them, and goes
+back through them, from the last to the first, with cotangents (``sweeps.py``). A step of that way
+back is a program, which is differentiated like any other: in forward mode the way back carries
+tangents as well, in reverse mode it has more sweeps. So derivatives are right even where a body
+calls a user's rules, which need not be the derivative of anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate as running_sums
 from itertools import count
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._control.invariants import hoisted
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad._control.scan_reverse import ScanRecording
 from funcgrad._control.spread import closure
-from funcgrad._control.sweep_reverse import reached, unwind
-from funcgrad._control.sweeps import Sweeps
-from funcgrad._control.transformed_loops import batched, leaner, pushed
+from funcgrad._control.sweeps import Sweeps, SweepsRecording, push_sweeps
+from funcgrad._control.sweeps_as_loops import as_loops
+from funcgrad._control.transformed_loops import hoisted, leaner
 from funcgrad._control.values import stacked
-from funcgrad._control.written_sweeps import written
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, shape_of
 from funcgrad._core.structure.structures import Loop
@@ -38,7 +35,6 @@ from funcgrad._primitives.structural import view
 from funcgrad._programs.equation import as_spec
 from funcgrad._programs.program import Program
 from funcgrad._transforms.composite import Recording
-from funcgrad._transforms.masked import Cotangent
 from funcgrad.errors import DifferentiationError, ProgramError
 
 ROWS: Final = 1024
@@ -63,11 +59,15 @@ def apply_loop(values: Values, loop: Loop) -> list[Value]:
 class LoopCall(ControlCall):
     """A loop; its parameters are the fields of a ``Loop``."""
 
-    __slots__ = ("loop",)
+    __slots__ = ("loop", "sweeps")
 
     def __init__(self, primitive: Primitive, params: Params) -> None:
         super().__init__(primitive, params)
-        self.loop = Loop(**params)
+        self.sweeps = self._read(params)
+        self.loop = self.sweeps.loop
+
+    def _read(self, params: Params) -> Sweeps:
+        return Sweeps(Loop(**params))
 
     def run(self, args: Values) -> list[Value]:
         loop = self.loop
@@ -113,21 +113,21 @@ class LoopCall(ControlCall):
         return (*outs[: loop.carried], *stacks)
 
     def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:
-        if self.loop.condition is not None:
-            return recorded_sweeps(args, flags, Sweeps(self.loop))
-        scan = ScanRecording(args, flags, self.loop, apply_loop)
-        return Recording(scan.outs, scan.pull, scan.push, scan.connected)
+        record = (
+            ScanRecording(args, flags, self.loop, apply_loop)
+            if self.loop.condition is None
+            else SweepsRecording(args, flags, self.sweeps, apply_sweeps)
+        )
+        return Recording(record.outs, record.pull, record.push, record.connected)
 
     def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
-        loop, operands, results = pushed(self.loop, [t is not None for t in tangents])
-        moved = operands.filled(args, tangents)
-        return results.taken_apart(apply_loop(operands.joined(args, moved), loop))
+        return push_sweeps(args, self.sweeps, tangents, apply_sweeps)
 
     def batch(
         self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
     ) -> tuple[list[Value], list[bool]]:
-        batch = batched(self.loop, size, flags)
-        return batch.results(apply_loop(batch.operands(args, flags), batch.loop))
+        batch = self.sweeps.batched(size, flags)
+        return batch.results(apply_sweeps(batch.operands(args, flags), batch.sweeps))
 
     def require_linear(self, followed: Sequence[bool]) -> None:
         loop = self.loop
@@ -180,14 +180,13 @@ LOOP: Final = control_primitive("loop", LoopCall)
 # ------------------------------------------------------------------------------- the loop backwards
 
 
-class UnwindCall(ControlCall):
-    """The way back through a loop whose length depends on the data: ``Sweeps``."""
+class WhileReverseCall(LoopCall):
+    """A loop whose length depends on the data, and the sweeps after it."""
 
-    __slots__ = ("sweeps",)
+    __slots__ = ()
 
-    def __init__(self, primitive: Primitive, params: Params) -> None:
-        super().__init__(primitive, params)
-        self.sweeps = Sweeps.of(params)
+    def _read(self, params: Params) -> Sweeps:
+        return Sweeps.of(params)
 
     def run(self, args: Values) -> list[Value]:
         return self.sweeps.run(args)
@@ -197,25 +196,12 @@ class UnwindCall(ControlCall):
         result_parts: list[Spec] = []
         for number, program in enumerate(sweeps.programs):
             carried = sweeps.parts(specs)[1 + number]
-            outs = program.results(*specs[: len(program.inputs)])
-            if outs != tuple(carried):
+            if program.results(*specs[: len(program.inputs)]) != tuple(carried):
                 raise ProgramError(
                     "the way back through a loop changes the kind of what it carries"
                 )
             result_parts += carried if number >= sweeps.first else ()
         return tuple(result_parts)
-
-    def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:
-        return recorded_sweeps(args, flags, self.sweeps)
-
-    def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
-        return _push_sweeps(args, self.sweeps, tangents)
-
-    def batch(
-        self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
-    ) -> tuple[list[Value], list[bool]]:
-        batch = self.sweeps.batched(size, flags)
-        return _swept(batch.operands(args, flags), batch.sweeps), batch.results
 
     def require_linear(self, followed: Sequence[bool]) -> None:
         sweeps = self.sweeps
@@ -226,55 +212,28 @@ class UnwindCall(ControlCall):
                 " linear in the loop's operands, which depend on the function's own."
             )
         flags = [False] * count
-        for turn, carried in zip(sweeps.turns, sweeps.parts(followed)[2:], strict=True):
-            flags += closure(carried, partial(_linear_step, "fg.while_loop", turn, flags, ()))[0]
+        for program, carried in zip(sweeps.later, sweeps.parts(followed)[2:], strict=True):
+            flags += closure(carried, partial(_linear_step, "fg.while_loop", program, flags, ()))[0]
 
     def runs(self) -> list[tuple[Program, int | None]]:
-        loop = self.sweeps.loop
-        programs = loop.body, loop.condition, *self.sweeps.turns
-        return [(program, None) for program in programs]
+        body, *later = self.sweeps.programs
+        return [(program, None) for program in (body, self.loop.condition, *later)]
 
     def form(self) -> Program | None:
-        return written(self.sweeps, LOOP)
+        return as_loops(self.sweeps, LOOP)
+
+    def leaner(self, read: Sequence[bool]) -> None:
+        return None
+
+    def label(self) -> str:
+        return self.primitive.name
 
 
-def _swept(values: Values, sweeps: Sweeps) -> list[Value]:
-    """Run sweeps and return their results; sweeps without turns run as a loop."""
-    if not sweeps.turns:
+def apply_sweeps(values: Values, sweeps: Sweeps) -> list[Value]:
+    """Run sweeps, and return their results; a loop without later sweeps runs as a loop."""
+    if not sweeps.later:
         return apply_loop(values, sweeps.loop)
-    return list(UNWIND(*values, **sweeps.params()))
-
-
-def _push_sweeps(
-    values: Values, sweeps: Sweeps, tangents: Values
-) -> tuple[list[Value], list[Value]]:
-    moved, layout = sweeps.pushed([t is not None for t in tangents])
-    outs = _swept(layout.joined(values, layout.filled(values, tangents)), moved)
-    return layout.taken_apart(outs, 1 + sweeps.first)
-
-
-def recorded_sweeps(values: Values, followed: Sequence[bool], sweeps: Sweeps) -> Recording:
-    """Record a loop of unknown length, or a way back; the record holds operands and no states."""
-    by_part, ends = reached(sweeps, followed)
-    recorded = sweeps.recorded(by_part)
-    shown = [*zip(sweeps.programs, ends, strict=True)][sweeps.first :]
-    starts = running_sums([len(program.outputs) for program, _ in shown], initial=0)
-    connected = [
-        start + k for start, (_, places) in zip(starts, shown, strict=False) for k in places
-    ]
-
-    def pull(cts: list[Value]) -> list[Cotangent]:
-        result_cts = iter(cts)
-        every = [
-            [next(result_cts) if number >= sweeps.first else None for _ in program.outputs]
-            for number, program in enumerate(sweeps.programs)
-        ]
-        return unwind(values, by_part, every, (sweeps, recorded), _swept)
-
-    def push(tangents: list[Value]) -> list[Value]:
-        return _push_sweeps(values, sweeps, tangents)[1]
-
-    return Recording(_swept(values, recorded), pull, push, connected)
+    return list(WHILE_REVERSE(*values, **sweeps.params()))
 
 
 def _begins(**params: Any) -> tuple[Primitive, Params, int]:
@@ -282,5 +241,8 @@ def _begins(**params: Any) -> tuple[Primitive, Params, int]:
     return LOOP, loop.params(), len(loop.body.inputs)
 
 
-UNWIND: Final = control_primitive("unwind", UnwindCall, _begins)
-"""A loop whose length depends on the data, and the ways back through its states."""
+WHILE_REVERSE: Final = control_primitive("while_reverse", WhileReverseCall, _begins)
+"""A loop whose length depends on the data, and the sweeps back through its states."""
+
+UNWIND: Final = WHILE_REVERSE
+"""The name of ``WHILE_REVERSE`` in programs that earlier versions have saved."""

@@ -13,16 +13,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from funcgrad._control.cotangents import fitted, in_kind, joined
-from funcgrad._control.inactive_examples import may_refuse, taking_part
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
+from funcgrad._control.spread import fitted, in_kind, joined
 from funcgrad._control.values import (
     batched_program,
     inputs_read,
+    may_refuse,
     of_one_kind,
     part_of,
     specs_inside,
     strong,
+    taking_part,
     tangent_in,
 )
 from funcgrad._core.primitive import Primitive

@@ -16,14 +16,15 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from funcgrad._control.connections import settled
-from funcgrad._control.inactive_examples import may_refuse, taking_part
-from funcgrad._control.spread import closure
+from funcgrad._control.spread import closure, settled
 from funcgrad._control.values import (
     batched_program,
     inputs_read,
+    may_refuse,
     part_of,
+    specs_inside,
     strong,
+    taking_part,
     tangent_in,
     with_batch,
 )
@@ -34,9 +35,10 @@ from funcgrad._primitives.logic import logical_and
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.stand_in_examples import chosen_examples
 from funcgrad._primitives.structural import move_axis
-from funcgrad._programs.extract import rewired
+from funcgrad._programs.extract import extract, rewired
 from funcgrad._programs.program import Program
 from funcgrad._transforms.factors import zeros_like
+from funcgrad._transforms.frozen_calls import calls_in
 from funcgrad._transforms.layout import present, restored
 from funcgrad._transforms.numberless import applied, flat_program
 from funcgrad._transforms.with_derivative import WithDerivative, with_pushforward
@@ -271,3 +273,69 @@ def leaner(loop: Loop, read: Sequence[bool]) -> tuple[Loop, list[int], list[int]
     if condition is not None:
         lean = lean._replace(condition=part_of(condition, operands, [0]))
     return lean, operands, results
+
+
+# ------------------------------------------------------------------ the same value at every step
+
+
+def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
+    """Run the equations with the same value at every step, and take them out of the loop.
+
+    Returns the changed loop and its shared operands. Nothing runs or changes where such an equation
+    might refuse its numbers, unless the loop surely has a step.
+    """
+    before, body, read = split_invariants(loop.body, loop.shared)
+    if before is not None and not loop.length and may_refuse(before):
+        return loop, list(shared)
+    more = [] if before is None else before.evaluate(shared)
+    if loop.condition is None:
+        operands = [*[shared[k] for k in read], *more]
+        return loop._replace(body=body, shared=len(operands)), operands
+    start, stop = loop.shared, loop.shared + len(more)
+    specs = [*loop.body.inputs[:start], *specs_inside(more), *loop.body.inputs[start:]]
+
+    behind = range(stop, len(specs))
+    changed = loop._replace(
+        body=rewired(body, specs, [*read, *range(start, stop), *behind]),
+        condition=rewired(loop.condition, specs, [*range(start), *behind]),
+        shared=stop,
+    )
+    return changed, [*shared, *more]
+
+
+def invariant_variables(program: Program, consts: int) -> set[int]:
+    """Return the variables that depend only on constants and the first ``consts`` inputs.
+
+    Excluded are results of operations that run foreign Python, which may print, and of calls whose
+    pullback may be nonlinear, since it is applied to the cotangents of each step.
+    """
+    invariant = {*range(consts), *range(len(program.inputs), program.index.first_result)}
+    for equation, results in zip(program.equations, program.index.results, strict=True):
+        is_settled = not equation.operation.is_foreign and invariant.issuperset(equation.operands)
+        if is_settled and all(call.is_linear for call in calls_in([equation])):
+            invariant.update(results)
+    return invariant
+
+
+def split_invariants(body: Program, consts: int) -> tuple[Program | None, Program, list[int]]:
+    """Split a body into a program that runs before the loop, and one that runs at each step.
+
+    The first program takes the first ``consts`` inputs, which are the same at every step; it is
+    None where nothing moves in front of the loop. The second takes those of these inputs that it
+    reads, the results of the first, and the other inputs. Also returns the positions that it reads.
+    """
+    invariant = invariant_variables(body, consts)
+    read = {*body.outputs}
+    moved: set[int] = set()
+    for equation, results in zip(body.equations, body.index.results, strict=True):
+        if results and invariant.issuperset(results):
+            moved.update(results)
+        else:
+            read.update(equation.operands)
+    wanted = sorted(moved & read)
+    before = extract(body, range(consts), wanted) if wanted else None
+    shared = [variable for variable in range(consts) if variable in read]
+    if not wanted and len(shared) == consts:
+        return None, body, shared
+    others = range(consts, len(body.inputs))
+    return before, extract(body, [*shared, *wanted, *others], body.outputs), shared

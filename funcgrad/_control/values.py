@@ -13,13 +13,16 @@ from dataclasses import replace
 import numpy as np
 
 from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.joining import stack
+from funcgrad._primitives.stand_in_examples import deputed
 from funcgrad._primitives.structural import cast
 from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.extract import extract, needed, rewired
 from funcgrad._programs.program import Program
+from funcgrad._transforms.active_examples import refuses_numbers
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
@@ -153,3 +156,27 @@ def inputs_read(program: Program, outputs: Iterable[int]) -> set[int]:
 def part_of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Program:
     """Extract the part of a program that computes some of its outputs from some of its inputs."""
     return extract(program, inputs, [program.outputs[k] for k in outputs])
+
+
+def may_refuse(program: Program) -> bool:
+    """Whether a program has operations that may refuse numbers, or never end with them.
+
+    Formulas, sums, products and rearrangements are defined for all numbers.
+    """
+    for equation in program.equations:
+        operation, params = equation.operation, dict(equation.params)
+        structure = operation.structure
+        if refuses_numbers(operation) or "call" in params:
+            return True
+        if isinstance(structure, Control):
+            runs = structure.runs(**params)
+            if any(count is None or may_refuse(inner) for inner, count in runs):
+                return True
+    return False
+
+
+def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
+    """Replace examples outside of a mask by one inside, in the values flagged to have the batch."""
+    return [
+        deputed(mask, value) if flag else value for value, flag in zip(values, flags, strict=True)
+    ]

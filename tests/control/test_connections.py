@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._control.connections import connected
+from funcgrad._control.spread import connected
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, is_inexact, stand_in
 from funcgrad._programs.program import Program

@@ -14,7 +14,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._control.inactive_examples import may_refuse, taking_part
+from funcgrad._control.values import may_refuse, taking_part
 from funcgrad.errors import MatrixError
 from tests.conformance import in_turn
 

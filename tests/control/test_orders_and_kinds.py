@@ -11,7 +11,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad._control.cotangents import total
+from funcgrad._control.spread import total
 from funcgrad._passes.unread import leave_out_unread
 from funcgrad._transforms.masked import Masked
 

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad._control.invariants import hoisted
 from funcgrad._control.sweeps import Sweeps
+from funcgrad._control.transformed_loops import hoisted
 from funcgrad._control.values import inputs_read, strong
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, stand_in
@@ -32,7 +32,7 @@ _MARK: Final = -1
 _SPEC_OF_MARK: Final = Spec((), np.dtype(bool))
 
 
-def written(sweeps: Sweeps, run: Primitive) -> Program | None:
+def as_loops(sweeps: Sweeps, run: Primitive) -> Program | None:
     """Write sweeps as a program of loops, which returns the loop's last carry and the results.
 
     ``run`` is the operation of a ``Loop``. Returns None for sweeps with checkpoints, since a stack
@@ -132,7 +132,7 @@ def _read(sweeps: Sweeps) -> list[int]:
     A turn that reads none goes along the stack that only gives the number of steps.
     """
     places: set[int] = set()
-    for turn in sweeps.turns:
+    for turn in sweeps.later:
         inputs = inputs_read(turn, range(len(turn.outputs)))
         carried = range(sweeps.loop.shared, len(turn.inputs) - len(turn.outputs))
         places |= inputs.intersection(carried) or {_MARK}
