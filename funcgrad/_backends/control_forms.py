@@ -5,7 +5,7 @@ The way back through a loop is a program of loops, which takes its place.
 >>> import funcgrad as fg
 >>> tripled = fg.grad(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 3.0, x))
 >>> [equation.name for equation in fg.program(tripled)(1.0).equations]
-['while_loop', 'unwind']
+['while_loop', 'while_reverse']
 >>> sorted({equation.name for equation in written_out(fg.program(tripled)(1.0)).equations})
 ['stacking_scan', 'stacking_while']
 """

@@ -40,7 +40,7 @@ _PACKAGES: Final = MappingProxyType(
 _MOVED: Final = MappingProxyType(
     {
         "control.closure": "_control.spread",
-        "control.examples": "_control.inactive_examples",
+        "control.examples": "_control.values",
         "debug.births": "debug.value_origins",
         "factorizations": "_core.structure.factorizations",
         "folds": "_core.structure.folds",

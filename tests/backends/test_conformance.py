@@ -67,9 +67,9 @@ def test_the_gradient_of_a_while_loop_is_run_by_what_it_says_of_its_form() -> No
     for f, x in ((fg.grad(root), xs[0]), (fg.hessian(root), xs[0]), (fg.vmap(fg.grad(root)), xs)):
         listed, expected = fg.jit(f, backend=Watched())(x), fg.jit(f)(x)
         np.testing.assert_allclose(listed, expected, rtol=1e-12)
-    assert not {"unwind", "while_loop", "stacking_while", "stacking_scan"} & {*names}
+    assert not {"while_reverse", "while_loop", "stacking_while", "stacking_scan"} & {*names}
     fg.jit(fg.grad(few), backend=Watched())(2.0)  # which holds few states: so it has no form
-    assert "unwind" in names
+    assert "while_reverse" in names
 
 
 def test_programs_are_of_all_kinds() -> None:
