@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +15,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.structure.structures import Control
-from funcgrad._core.trace import RAW, TracedValue, Value
+from funcgrad._core.trace import NUMBERS, RAW, TracedValue, Value
 from funcgrad._core.users_values import REFUSALS, explained
 from funcgrad._primitives.elementwise import add
 from funcgrad._primitives.structural import cast
@@ -55,7 +54,7 @@ def spec_inside(value: Value) -> Spec:
     inner = value
     while isinstance(inner, TracedValue):
         inner = inner._value
-    return replace(spec_of(value), weak=spec_of(inner).weak)
+    return Spec(value.shape, value.dtype, type(inner) in NUMBERS)
 
 
 def as_spec(value: Value, spec: Spec) -> Value:
