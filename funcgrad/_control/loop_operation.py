@@ -59,15 +59,16 @@ def apply_loop(values: Values, loop: Loop) -> list[Value]:
 class LoopCall(ControlCall):
     """A loop; its parameters are the fields of a ``Loop``."""
 
-    __slots__ = ("loop", "sweeps")
+    __slots__ = ("loop",)
 
     def __init__(self, primitive: Primitive, params: Params) -> None:
         super().__init__(primitive, params)
-        self.sweeps = self._read(params)
-        self.loop = self.sweeps.loop
+        self.loop = Loop(**{name: params[name] for name in Loop._fields if name in params})
 
-    def _read(self, params: Params) -> Sweeps:
-        return Sweeps(Loop(**params))
+    @property
+    def sweeps(self) -> Sweeps:
+        """The loop, and the sweeps after it, of which a loop by itself has none."""
+        return Sweeps(self.loop)
 
     def run(self, args: Values) -> list[Value]:
         loop = self.loop
@@ -142,7 +143,7 @@ class LoopCall(ControlCall):
         condition = [] if loop.condition is None else [(loop.condition, None)]
         return [*condition, (loop.body, loop.length)]
 
-    def form(self) -> Loop:
+    def form(self) -> Loop | Program | None:
         return self.loop
 
     def leaner(self, read: Sequence[bool]) -> tuple[Params, list[int], list[int]] | None:
@@ -185,8 +186,9 @@ class WhileReverseCall(LoopCall):
 
     __slots__ = ()
 
-    def _read(self, params: Params) -> Sweeps:
-        return Sweeps.of(params)
+    @property
+    def sweeps(self) -> Sweeps:
+        return Sweeps.of(self.loop, self.params)
 
     def run(self, args: Values) -> list[Value]:
         return self.sweeps.run(args)
@@ -237,7 +239,7 @@ def apply_sweeps(values: Values, sweeps: Sweeps) -> list[Value]:
 
 
 def _begins(**params: Any) -> tuple[Primitive, Params, int]:
-    loop = Sweeps.of(params).loop
+    loop = WhileReverseCall(WHILE_REVERSE, params).loop
     return LOOP, loop.params(), len(loop.body.inputs)
 
 

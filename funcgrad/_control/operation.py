@@ -11,12 +11,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from funcgrad._control.values import specs_inside, strong, strong_program
+from funcgrad._control.values import strong, strong_program
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, dtype_of, is_inexact
 from funcgrad._core.structure.structures import Choice, Control, Loop
 from funcgrad._core.trace import RAW, Value, concrete
-from funcgrad._programs.equation import as_spec
+from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.composite import Interpreter, Recording, Whole, meet
@@ -82,8 +82,13 @@ class ControlCall(Whole):
         """Push as ``push`` does; the tangents have the shapes and dtypes of the arguments."""
 
     @property
+    def is_raw(self) -> bool:
+        """Whether no program closes over traced values."""
+        return False not in [program.is_raw for program, _ in self.runs()]
+
+    @property
     def is_linear(self) -> bool:
-        return all(has_linear_rules(program) for program, _ in self.runs())
+        return False not in [has_linear_rules(program) for program, _ in self.runs()]
 
     def evaluate(self, args: Values) -> list[Value]:
         return self.run([concrete(arg) for arg in args])
@@ -119,26 +124,23 @@ def control_primitive(
 ) -> CallPrimitive:
     """Make the primitive of a kind of operations of control flow; ``begins`` as for ``Control``."""
 
-    def call(params: Params) -> ControlCall:
-        return kind(primitive, params)
-
     def run(values: Values, **params: Any) -> list[Value]:
-        control = call(params)
-        if not all(program.is_raw for program, _ in control.runs()):
+        control = kind(primitive, params)
+        if not control.is_raw:
             return control.run(values)  # the programs close over traced values
         return meet(control, values)
 
     primitive: Final = call_primitive(
         name,
         run,
-        lambda *specs, **params: call(params).results(*specs),
+        lambda *specs, **params: kind(primitive, params).results(*specs),
         Control(
-            lambda **params: call(params).runs(),
-            form=lambda **params: call(params).form(),
-            leaner=lambda read, **params: call(params).leaner(read),
+            lambda **params: kind(primitive, params).runs(),
+            form=lambda **params: kind(primitive, params).form(),
+            leaner=lambda read, **params: kind(primitive, params).leaner(read),
             begins=begins,
         ),
-        label=lambda **params: call(params).label(),
+        label=lambda **params: kind(primitive, params).label(),
     )
     return primitive
 
@@ -150,16 +152,12 @@ def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value,
     are stacked. Programs that took the number are then converted to take an array.
     """
     programs = {name: param for name, param in params.items() if isinstance(param, Program)}
-    specs = specs_inside(values[first:])
-    most = max(programs.values(), key=lambda program: len(program.inputs)).inputs
-    if all(
-        input_spec.dtype == spec.dtype and input_spec.weak == spec.weak
-        for input_spec, spec in zip(most, specs, strict=False)
-    ):
+    most = max([program.inputs for program in programs.values()], key=len)
+    pairs = [*zip(values[first:], most, strict=False)]
+    specs = [(spec_inside(value), spec) for value, spec in pairs]
+    if False not in [own.dtype == spec.dtype and own.weak == spec.weak for own, spec in specs]:
         return tuple(values), params
-    fitted = [
-        as_spec(value, strong(spec)) for value, spec in zip(values[first:], most, strict=False)
-    ]
+    fitted = [as_spec(value, strong(spec)) for value, spec in pairs]
     strong_programs = {name: strong_program(program) for name, program in programs.items()}
     return (*values[:first], *fitted), {**params, **strong_programs}
 

@@ -58,23 +58,22 @@ class ScanRecording:
     __slots__ = (
         "_apply",
         "_args",
+        "_invariant",
         "_length",
         "_loop",
         "_residuals",
         "_taken",
         "_values",
-        "_ys",
+        "_variables",
         "connected",
         "outs",
     )
 
     def __init__(self, values: Values, followed: Sequence[bool], loop: Loop, apply: Apply) -> None:
         self._loop, self._length = loop, loop.length or 0
-        self._ys = loop.body.output_specs[loop.carried :]
-        self._values = values
-        self._apply = apply
+        self._values, self._apply = values, apply
         body = loop.body
-        self._args = [stand_in(spec) for spec in body.inputs]
+        self._args = [*map(stand_in, body.inputs)]
         shared, carry, xs = loop.parts(followed)
 
         def linearized(state: list[bool]) -> tuple[Linearization, list[bool]]:
@@ -84,41 +83,38 @@ class ScanRecording:
         start, _ = settled(body, shared, carry, xs)
         _, self._taken = closure(start, linearized)
         self.connected = self._taken.connected
+        forward = self._taken.forward
+        # At positions, which count the body's inputs, and then its residuals.
+        self._variables = [*range(len(body.inputs)), *forward.outputs[len(body.outputs) :]]
+        self._invariant = invariant_variables(forward, loop.shared)
         self._residuals: dict[int, Value] = {}
         self.outs = self._keep(sorted({*self._taken.first.reads}))
 
     def _keep(self, wanted: Sequence[int]) -> list[Value]:
-        """Run the loop and return its results; store the wanted inputs and residuals of the body.
-
-        Positions in ``wanted`` count the body's inputs, and then its residuals.
-        """
+        """Run the loop and return its results; store the values at the wanted positions."""
         loop, forward = self._loop, self._taken.forward
-        count = len(loop.body.inputs)
-        outs, residuals = forward.outputs[: len(loop.body.outputs)], forward.outputs
-        consts, _, xs = loop.parts(self._values)
-        invariant = invariant_variables(forward, loop.shared)
+        inputs = range(len(loop.body.inputs))
+        arrays = inputs[loop.shared + loop.carried :]
         once: dict[int, int] = {}
         stacked: dict[int, int] = {}
         for position in wanted:
-            if position < loop.shared:
-                self._residuals[position] = consts[position]
-            elif loop.shared + loop.carried <= position < count:
-                self._residuals[position] = xs[position - loop.shared - loop.carried]
-            elif position < count:
-                stacked[position] = position
+            variable = self._variables[position]
+            if position < loop.shared or position in arrays:
+                self._residuals[position] = self._values[position]
             else:
-                variable = residuals[len(outs) + position - count]
-                (once if variable in invariant else stacked)[position] = variable
+                (once if variable in self._invariant else stacked)[position] = variable
+        outs = forward.outputs[: len(loop.body.outputs)]
         ys = outs[loop.carried :]
         more = sorted({*stacked.values()} - {*ys})
-        body = extract(forward, range(count), [*outs, *more])
+        body = extract(forward, inputs, [*outs, *more])
         results = self._apply(self._values, loop._replace(body=body))
         places = {variable: place for place, variable in enumerate([*ys, *more], loop.carried)}
         for position, variable in stacked.items():
             self._residuals[position] = results[places[variable]]
         if once:
-            before = extract(forward, range(loop.shared), [*once.values()])
-            self._residuals.update(zip(once, before.evaluate(consts), strict=True))
+            before = extract(forward, inputs[: loop.shared], [*once.values()])
+            found = before.evaluate(self._values[: loop.shared])
+            self._residuals.update(zip(once, found, strict=True))
         return results[: len(outs)]
 
     def _read(self, linear: LinearPart) -> tuple[list[int], list[int]]:
@@ -127,28 +123,18 @@ class ScanRecording:
         lacking = [position for position in linear.reads if position not in self._residuals]
         if lacking:
             self._keep(lacking)
-        loop, forward = self._loop, self._taken.forward
-        count = len(loop.body.inputs)
-        invariant = invariant_variables(forward, loop.shared)
-
-        def is_fixed(position: int) -> bool:
-            if position < count:
-                return position < loop.shared
-            return forward.outputs[len(loop.body.outputs) + position - count] in invariant
-
-        fixed = [position for position in linear.reads if is_fixed(position)]
-        return fixed, [position for position in linear.reads if position not in fixed]
+        fixed = [place for place in linear.reads if self._variables[place] in self._invariant]
+        return fixed, [place for place in linear.reads if place not in fixed]
 
     def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
         loop, length = self._loop, self._length
         _, specs, x_specs = loop.parts(loop.body.inputs)
-        state = [fitted(ct, spec) for ct, spec in zip(cts, specs, strict=False)]
-        seeds = [
-            _by_step(ct, _stack_spec(length, spec)) if k in self.connected else None
-            for k, (ct, spec) in enumerate(
-                zip(cts[loop.carried :], self._ys, strict=True), loop.carried
-            )
-        ]
+        state: Sequence[Cotangent] = [*map(fitted, cts, specs)]
+        seeds: list[Cotangent] = [None] * (len(cts) - loop.carried)
+        for k in [k for k in self.connected if k >= loop.carried]:
+            spec = _stack_spec(length, loop.body.output_specs[k])
+            ct = fitted(cts[k], spec)
+            seeds[k - loop.carried] = in_kind(ct, by_element(kind_of(ct)), spec)  # by step
         sums: list[Cotangent] = [None] * loop.shared
         stacks: list[Sequence[Cotangent]] = []
         first = self._first_steps([*map(kind_of, state)], [*map(kind_of, seeds)])
@@ -360,9 +346,3 @@ def _end_to_end(cts: Sequence[Cotangent], spec: Spec, lengths: Sequence[int]) ->
     stacks = [flat([in_kind(ct, kind, _stack_spec(length, spec))]) for ct, length in pairs]
     joined_stacks = [concatenate(*column, axis=0) for column in zip(*stacks, strict=True)]
     return restored([kind], joined_stacks)[0]
-
-
-def _by_step(ct: Cotangent, spec: Spec) -> Cotangent:
-    """Fit the cotangent of a stacked result; a mask, if any, gets a row for each step."""
-    fitted_ct = fitted(ct, spec)
-    return in_kind(fitted_ct, by_element(kind_of(fitted_ct)), spec)

@@ -167,6 +167,8 @@ def _through_programs(
 
 def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
     """Return the kind that can stand for both."""
+    if first is second:
+        return first
     least, most = sorted((first, second), key=lambda kind: kind.value)
     if least is CotangentKind.ABSENT and most is CotangentKind.WHOLE:
         return CotangentKind.SWITCHED

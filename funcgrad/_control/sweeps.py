@@ -72,9 +72,8 @@ class Sweeps(NamedTuple):
     first: int = 0
 
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> Sweeps:
-        """Read sweeps back from the parameters of an equation."""
-        loop = Loop(**{name: params[name] for name in Loop._fields if name in params})
+    def of(cls, loop: Loop, params: Mapping[str, Any]) -> Sweeps:
+        """Read the sweeps after a loop back from the parameters of an equation."""
         # Files of earlier versions have "turn_" in place of "sweep_".
         names = [name for name in sorted(params) if name.startswith(("sweep_", "turn_"))]
         return cls(loop, tuple([params[name] for name in names]), params["first"])
