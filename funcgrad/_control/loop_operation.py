@@ -4,8 +4,8 @@
 of two ways. Where the number of steps is known, the loop stacks residuals, and the way back is
 another loop that reads them (``scan_reverse.py``). Where it is not known, no spec says how long a
 stack is. ``WHILE_REVERSE`` then runs the loop once more, keeps its states or some of them, and goes
-back through them, from the last to the first, with cotangents (``sweeps.py``). A step of that way
-back is a program, which is differentiated like any other: in forward mode the way back carries
+back through them, from the last to the first, with cotangents (``while_reverse.py``). A step of
+the way back is a program, differentiated like any other: in forward mode the way back carries
 tangents as well, in reverse mode it has more sweeps. So derivatives are right even where a body
 calls a user's rules, which need not be the derivative of anything.
 """
@@ -22,10 +22,11 @@ import numpy as np
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad._control.scan_reverse import ScanRecording
 from funcgrad._control.spread import closure
-from funcgrad._control.sweeps import Sweeps, SweepsRecording, push_sweeps
+from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.sweeps_as_loops import as_loops
-from funcgrad._control.transformed_loops import hoisted, leaner
+from funcgrad._control.transformed_loops import batched, hoisted, leaner
 from funcgrad._control.values import stacked
+from funcgrad._control.while_reverse import SweepsRecording, push_sweeps
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, shape_of
 from funcgrad._core.structure.structures import Loop
@@ -127,7 +128,7 @@ class LoopCall(ControlCall):
     def batch(
         self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
     ) -> tuple[list[Value], list[bool]]:
-        batch = self.sweeps.batched(size, flags)
+        batch = batched(self.sweeps, size, flags)
         return batch.results(apply_sweeps(batch.operands(args, flags), batch.sweeps))
 
     def require_linear(self, followed: Sequence[bool]) -> None:

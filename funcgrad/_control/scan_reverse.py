@@ -37,9 +37,10 @@ from funcgrad._transforms.masked import Cotangent, map_cotangent
 from funcgrad._transforms.numberless import flat_program
 
 Apply: TypeAlias = Callable[[Values, Loop], list[Value]]
+Known: TypeAlias = Mapping[int, Value]
 
-_MOST_FIRST_STEPS: Final = 2
-"""The most steps that run before the loop backwards: each adds as many equations as the body."""
+_MOST_SINGLE_STEPS: Final = 2
+"""The most steps that run by themselves: each adds as many equations as the body."""
 
 
 class ScanRecording:
@@ -137,117 +138,87 @@ class ScanRecording:
             seeds[k - loop.carried] = in_kind(ct, by_element(kind_of(ct)), spec)  # by step
         sums: list[Cotangent] = [None] * loop.shared
         stacks: list[Sequence[Cotangent]] = []
-        first = self._first_steps([*map(kind_of, state)], [*map(kind_of, seeds)])
-        for number, pullback in enumerate(first):
-            step = number if loop.reverse else length - 1 - number
-            consts, state, rows = loop.parts(self._pulled_at(step, pullback, state, seeds))
-            sums = [*map(total, sums, consts)]
-            stacks.append([ct if ct is None else map_cotangent(ct, _as_stack) for ct in rows])
-        sums, state, stack = self._pulled_loop(sums, state, seeds, len(first))
-        if not first:
-            return [*sums, *state, *stack]
-        lengths = [*[1] * len(first), length - len(first)]
+        lengths = self._segments([*map(kind_of, state)], [*map(kind_of, seeds)])
+        for number, count in enumerate(lengths):
+            sums, state, rows = self._pulled(sums, state, seeds, number, count)
+            stacks.append(rows)
         order = slice(None, None, 1 if loop.reverse else -1)
-        columns = zip(*[*stacks, stack][order], strict=True)
-        pairs = zip(columns, x_specs, strict=True)
+        pairs = zip(zip(*stacks[order], strict=True), x_specs, strict=True)
         return [*sums, *state, *[_end_to_end(*pair, lengths[order]) for pair in pairs]]
 
-    def _first_steps(
+    def _segments(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
-    ) -> list[LinearPart]:
-        """Return the pullbacks of the first steps backwards that run before the loop.
+    ) -> list[int]:
+        """Return how many steps run together on the way back: first single steps, then the loop.
 
-        At these steps an absent cotangent becomes whole. A loop that also ran these steps would
-        carry a mask at all steps, which takes 1.1 to 1.6 times as long. No step runs before the
-        loop where it would take more than ``_MOST_FIRST_STEPS`` steps, or all.
+        A step runs by itself where an absent cotangent becomes whole. A loop that also ran it would
+        carry a mask at all steps, which takes 1.1 to 1.6 times as long. All steps run in the loop
+        where more than ``_MOST_SINGLE_STEPS`` steps, or all, would run by themselves.
         """
-        pullbacks: list[LinearPart] = []
+        single = 0
         while CotangentKind.ABSENT in kinds:
-            pullback = self._pullback_for(kinds, seed_kinds)
-            after = self._loop.parts(pullback.layout)[1]
+            after = self._loop.parts(self._pullback_for(kinds, seed_kinds).layout)[1]
             if (CotangentKind.ABSENT, CotangentKind.WHOLE) not in zip(kinds, after, strict=True):
                 break
-            pullbacks.append(pullback)
-            if len(pullbacks) > _MOST_FIRST_STEPS or len(pullbacks) >= self._length:
-                return []
+            single += 1
+            if single > _MOST_SINGLE_STEPS or single >= self._length:
+                return [self._length]
             kinds = after
-        return pullbacks
+        return [*[1] * single, self._length - single]
 
     def _pulled(
-        self, pullback: LinearPart, known: Mapping[int, Value], cts: Sequence[Cotangent]
-    ) -> list[Cotangent]:
-        """Return the cotangents of the body's arguments at a step, from those of its results."""
-        pulled = pullback.apply(known, [cts[k] for k in self.connected])
-        return [fitted(ct, spec) for ct, spec in zip(pulled, self._loop.body.inputs, strict=True)]
-
-    def _pulled_at(
-        self,
-        step: int,
-        pullback: LinearPart,
-        state: Sequence[Cotangent],
-        seeds: Sequence[Cotangent],
-    ) -> list[Cotangent]:
-        """Return the cotangents of the body's arguments at a step outside of the loop."""
-
-        def row(stack: Value) -> Value:
-            return view(stack, key=Key((step,)))
-
-        fixed, stacked = self._read(pullback)
-        known = {position: self._residuals[position] for position in fixed}
-        known.update({position: row(self._residuals[position]) for position in stacked})
-        rows = [ct if ct is None else map_cotangent(ct, row) for ct in seeds]
-        return self._pulled(pullback, known, [*state, *rows])
-
-    def _pulled_loop(
         self,
         before: Sequence[Cotangent],
         state: Sequence[Cotangent],
         seeds: Sequence[Cotangent],
-        skipped: int,
+        first: int,
+        count: int,
     ) -> tuple[list[Cotangent], list[Cotangent], list[Cotangent]]:
-        """Run the loop backwards; return the cotangents of shared values, carry and arrays.
+        """Run ``count`` steps backwards, from the step number ``first`` of the way back on.
 
-        ``before`` are the sums over the first steps, which the loop skips.
+        Returns the cotangents of shared values, which are added to ``before``, of the carry, and of
+        slices of the arrays.
         """
-        loop = self._loop
+        loop, is_single = self._loop, count == 1 < self._length
         consts, specs, x_specs = loop.parts(loop.body.inputs)
-        seed_kinds = [*map(kind_of, seeds)]
+        kinds, seed_kinds = [*map(kind_of, state)], [*map(kind_of, seeds)]
 
         def pull(kinds: list[CotangentKind]) -> tuple[LinearPart, Sequence[CotangentKind]]:
             pullback = self._pullback_for(kinds, seed_kinds)
             return pullback, loop.parts(pullback.layout)[1]
 
-        kinds, pullback = closure([*map(kind_of, state)], pull, joined)
-        const_kinds, _, x_kinds = loop.parts(pullback.layout)
-        begun_sums = [*map(begun, before, const_kinds, consts)]
-        sum_kinds, x_kinds = [*map(kind_of, begun_sums)], [*map(by_element, x_kinds)]
-        fixed, stacked = self._read(pullback)
+        if is_single:
+            pullback, end_kinds = pull(kinds)
+            sums = before
+        else:
+            kinds, pullback = closure(kinds, pull, joined)
+            end_kinds = kinds
+            sums = [*map(begun, before, pullback.layout, consts)]
+        x_kinds = [*map(by_element, loop.parts(pullback.layout)[2])]
+        sum_kinds, layout = [*map(kind_of, sums)], []
 
-        def back(values: Values) -> list[Value]:
-            arguments = iter(values)
-            known = {position: next(arguments) for position in fixed}
-            cts = restored(kinds, arguments)
-            sums = restored(sum_kinds, arguments)
-            known.update({position: next(arguments) for position in stacked})
-            cts += restored(seed_kinds, arguments)
-            const_cts, state_cts, rows = loop.parts(self._pulled(pullback, known, cts))
-            return flat(
-                [
-                    *map(in_kind, state_cts, kinds, specs),
-                    *map(total, sums, const_cts),
-                    *map(in_kind, rows, x_kinds, x_specs),
-                ]
-            )
+        def back(known: Known, shared: Values, carried: Values, rows: Values) -> list[Value]:
+            arguments = iter(carried)
+            cts = [*restored(kinds, arguments), *restored(seed_kinds, rows)]
+            pulled = pullback.apply(known, [cts[k] for k in self.connected])
+            const_cts, state_cts, x_cts = loop.parts([*map(fitted, pulled, loop.body.inputs)])
+            results = [
+                *map(in_kind, state_cts, end_kinds, specs),
+                *map(total, restored(sum_kinds, arguments), const_cts),
+                *map(in_kind, x_cts, x_kinds, x_specs),
+            ]
+            layout[:] = map(kind_of, results)
+            return flat(results)
 
-        carry = [*map(in_kind, state, kinds, specs), *begun_sums]
-        outs = self._run(back, fixed, stacked, carry, seeds, not loop.reverse, skipped=skipped)
-        results = iter(outs)
-        ends = restored(kinds, results)
-        sums = [
-            first if ct is None else ct
-            for ct, first in zip(restored(sum_kinds, results), before, strict=True)
-        ]
-        return sums, ends, restored(x_kinds, results)
+        carry = [*map(in_kind, state, kinds, specs), *sums]
+        outs = self._run(pullback, back, (), carry, seeds, not loop.reverse, first, count)
+        results = restored(layout, outs)
+        ends, rows = results[: loop.carried], results[loop.carried + loop.shared :]
+        if is_single:
+            rows = [ct if ct is None else map_cotangent(ct, _as_stack) for ct in rows]
+        end_sums = results[loop.carried : loop.carried + loop.shared]
+        pairs = zip(end_sums, before, strict=True)
+        return [first if ct is None else ct for ct, first in pairs], ends, rows
 
     def _pullback_for(
         self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
@@ -271,7 +242,6 @@ class ScanRecording:
         start, _ = settled(loop.body, shared_flags, carry, x_flags, forward=True)
         state_flags, pushforward = closure(start, push)
         flags = [*shared_flags, *state_flags, *x_flags]
-        fixed, stacked = self._read(pushforward)
         consts, state, xs = loop.parts(
             [
                 zeros_like(spec) if flag and t is None else t
@@ -279,48 +249,55 @@ class ScanRecording:
             ]
         )
 
-        def forth(values: Values) -> list[Value]:
-            arguments = iter(values)
-            known = {position: next(arguments) for position in fixed}
-            moved = [next(arguments) if flag else None for flag in (*shared_flags, *state_flags)]
-            known.update({position: next(arguments) for position in stacked})
-            moved += [next(arguments) if flag else None for flag in x_flags]
-            out_tangents = pushforward.apply(known, moved)
-            specs = loop.parts(inputs)[1]
-            ends = [
-                tangent_in(t, spec)
-                for t, spec, flag in zip(out_tangents, specs, state_flags, strict=False)
-                if flag
-            ]
-            return [*ends, *flat(out_tangents[loop.carried :])]
+        def forth(known: Known, shared: Values, carried: Values, rows: Values) -> list[Value]:
+            arguments = iter([*shared, *carried, *rows])
+            moved = pushforward.apply(known, [next(arguments) if f else None for f in flags])
+            triples = zip(moved, loop.parts(inputs)[1], state_flags, strict=False)
+            ends = [tangent_in(t, spec) for t, spec, flag in triples if flag]
+            return [*ends, *flat(moved[loop.carried :])]
 
-        results = iter(self._run(forth, fixed, stacked, state, xs, loop.reverse, consts))
-        moved = [*state_flags, *present(pushforward.layout)[loop.carried :]]
-        return [next(results) if flag else None for flag in moved]
+        outs = self._run(pushforward, forth, flat(consts), state, xs, loop.reverse)
+        results = iter(outs)
+        moved_flags = [*state_flags, *present(pushforward.layout)[loop.carried :]]
+        return [next(results) if flag else None for flag in moved_flags]
 
     def _run(
         self,
-        step: Callable[[Values], list[Value]],
-        fixed: Sequence[int],
-        stacked: Sequence[int],
+        linear: LinearPart,
+        step: Callable[[Known, Values, Values, Values], list[Value]],
+        consts: Values,
         carry: Sequence[Cotangent],
         slices: Sequence[Cotangent],
         reverse: bool,
-        consts: Values = (),
-        skipped: int = 0,
+        first: int = 0,
+        count: int | None = None,
     ) -> list[Value]:
-        """Run a loop over the residuals of all steps but the first ``skipped`` ones."""
-        shared = [*[self._residuals[position] for position in fixed], *flat(consts)]
+        """Run steps that read the residuals of a linear part: a loop, or one of many steps.
+
+        ``step`` takes the residuals by position, shared values, the carry, and slices.
+        """
+        fixed, stacked = self._read(linear)
+        shared = [*[self._residuals[position] for position in fixed], *consts]
         xs = [*[self._residuals[position] for position in stacked], *flat(slices)]
-        loop, state = self._loop, flat(carry)
-        left = self._length - skipped
-        if skipped:
-            key = Key((slice(0, left) if reverse else slice(skipped, self._length),))
-            xs = [view(x, key=key) for x in xs]
+        loop, state, stop = self._loop, flat(carry), len(shared) + len(flat(carry))
+
+        def run(values: Values) -> list[Value]:
+            constants, rows = values[: len(shared)], values[stop:]
+            residuals = [*constants[: len(fixed)], *rows[: len(stacked)]]
+            known = dict(zip([*fixed, *stacked], residuals, strict=True))
+            carried = values[len(shared) : stop]
+            return step(known, constants[len(fixed) :], carried, rows[len(stacked) :])
+
+        length = self._length if count is None else count
+        start = self._length - first - length if reverse else first
+        if length == 1 < self._length:
+            return run([*shared, *state, *[view(x, key=Key((start,))) for x in xs]])
+        if length < self._length:
+            xs = [view(x, key=Key((slice(start, start + length),))) for x in xs]
         specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
-        program = flat_program(f"{loop.body.name}_{step.__name__}", step, specs)
-        back = Loop(program, len(shared), len(state), left, reverse=reverse, unroll=loop.unroll)
-        return self._apply([*shared, *state, *xs], back)
+        program = flat_program(f"{loop.body.name}_{step.__name__}", run, specs)
+        moved = Loop(program, len(shared), len(state), length, reverse=reverse, unroll=loop.unroll)
+        return self._apply([*shared, *state, *xs], moved)
 
 
 def _slice_spec(x: Value) -> Spec:
@@ -339,8 +316,8 @@ def _as_stack(row: Value) -> Value:
 def _end_to_end(cts: Sequence[Cotangent], spec: Spec, lengths: Sequence[int]) -> Cotangent:
     """Join the cotangents of an array's slices, which come in stacks of some lengths."""
     kinds = {*map(kind_of, cts)}
-    if kinds == {CotangentKind.ABSENT}:
-        return None
+    if len(cts) == 1 or kinds == {CotangentKind.ABSENT}:
+        return cts[0]
     kind = CotangentKind.WHOLE if kinds == {CotangentKind.WHOLE} else CotangentKind.MASKED
     pairs = zip(cts, lengths, strict=True)
     stacks = [flat([in_kind(ct, kind, _stack_spec(length, spec))]) for ct, length in pairs]

@@ -5,18 +5,19 @@ operands have another layout, together with a description of that layout.
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda w, c: w * c)(2.0, 3.0)
->>> loop, operands, results = pushed(Loop(body, 1, 1, 5), [True, False])
+>>> (loop, _, _), operands, results = pushed(Sweeps(Loop(body, 1, 1, 5)), [True, False])
 >>> operands.joined("wc", "pq"), loop.shared, loop.carried  # tangents stand behind their part
 (['w', 'p', 'c', 'q'], 2, 2)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from funcgrad._control.spread import closure, settled
+from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.values import (
     batched_program,
     inputs_read,
@@ -129,72 +130,88 @@ def pushed_step(
     return flat_program(f"{program.name}_push", pushed_values, specs), operands, results
 
 
-def pushed(loop: Loop, flags: Sequence[bool]) -> tuple[Loop, Tangents, Tangents]:
-    """Add the tangents of flagged operands, and of leaves of the carry that depend on them.
+def pushed(sweeps: Sweeps, flags: Sequence[bool]) -> tuple[Sweeps, Tangents, Tangents]:
+    """Add the tangents of flagged operands, and of all carried values that depend on them.
 
     Also returns which operands and which results have tangents.
     """
-    body, operands, results = pushed_step(loop.body, loop.parts(flags), 1)
+    loop = sweeps.loop
+    parts_of_loop = loop.parts(flags[: len(loop.body.inputs)])
+    body, operands, results = pushed_step(loop.body, parts_of_loop, 1)
     shared, carry, _ = operands.parts
-    pushed_loop = loop._replace(
+    loop = loop._replace(
         body=body, shared=loop.shared + sum(shared), carried=loop.carried + sum(carry)
     )
     if loop.condition is None:
-        return pushed_loop, operands, results
+        return Sweeps(loop), operands, results
 
     reads, _ = operands.taken_apart(range(len(body.inputs)))
-    condition = rewired(loop.condition, body.inputs, reads)
-    return pushed_loop._replace(condition=condition), operands, results
+    loop = loop._replace(condition=rewired(loop.condition, body.inputs, reads))
+    parts, later = operands.parts[:2], []
+    for one, flagged in zip(sweeps.later, sweeps.parts(flags)[2:], strict=True):
+        program, operands, _ = pushed_step(one, [*parts, flagged], len(parts))
+        parts = operands.parts
+        later.append(program)
+    return Sweeps(loop, tuple(later), sweeps.first), operands, Tangents(parts[1 + sweeps.first :])
 
 
 # ---------------------------------------------------------------------------------------- a batch
 
 
-class BatchedLoop(NamedTuple):
-    """A loop on a batch.
+class BatchedSweeps(NamedTuple):
+    """A loop on a batch, and the sweeps after it.
 
     Attributes
     ----------
-    one, loop : Loop
-        The loop of one example, and that of the batch.
+    one, sweeps : Sweeps
+        The sweeps of one example, and of the batch.
     condition : Program or None
         Computes for each example whether it has another step, which is then the first leaf of the
-        carry; None where that does not depend on the example.
-    carry, stacks : list of bool
-        Which leaves of the carry have the batch, and which stacks, which have it on axis 1.
+        loop's carry; None where that does not depend on the example.
+    parts : list of list of bool
+        Which shared values have the batch, and which leaves of each sweep's carry.
+    stacks : list of bool
+        Which stacks of the loop have the batch, on axis 1.
     size : int
     """
 
-    one: Loop
-    loop: Loop
+    one: Sweeps
+    sweeps: Sweeps
     condition: Program | None
-    carry: list[bool]
+    parts: list[list[bool]]
     stacks: list[bool]
     size: int
 
     def operands(self, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-        """Return the operands of the batched loop."""
-        shared, carry, xs = self.one.parts(values)
-        _, carry_flags, x_flags = self.one.parts(flags)
-        carry = with_batch(carry, carry_flags, self.carry, self.size)
+        """Return the operands of the batched sweeps."""
+        loop, (_, carry_parts, *later_parts) = self.one.loop, self.parts
+        count = len(loop.body.inputs)
+        shared, carry, xs = loop.parts(values[:count])
+        _, carry_flags, x_flags = loop.parts(flags[:count])
+        carry = with_batch(carry, carry_flags, carry_parts, self.size)
         active = [] if self.condition is None else self.condition.evaluate([*shared, *carry])
         xs = [move_axis(x, 1, 0) if flag else x for x, flag in zip(xs, x_flags, strict=True)]
-        return [*shared, *active, *carry, *xs]
+        later = with_batch(values[count:], flags[count:], [*chain(*later_parts)], self.size)
+        return [*shared, *active, *carry, *xs, *later]
 
     def results(self, outs: Sequence[Value]) -> tuple[list[Value], list[bool]]:
-        """Return the results of the loop on each example, and which have the batch, on axis 0."""
-        carry, stacks = outs[: self.loop.carried], outs[self.loop.carried :]
-        stacks = [move_axis(y, 1, 0) if f else y for y, f in zip(stacks, self.stacks, strict=True)]
-        return [*carry[-len(self.carry) :], *stacks], [*self.carry, *self.stacks]
+        """Return the results on each example, and which have the batch, on axis 0."""
+        if self.one.later:
+            return list(outs), [*chain(*self.parts[1 + self.one.first :])]
+        carried, flags = self.sweeps.loop.carried, self.parts[1]
+        pairs = zip(outs[carried:], self.stacks, strict=True)
+        stacks = [move_axis(y, 1, 0) if flag else y for y, flag in pairs]
+        return [*outs[carried - len(flags) : carried], *stacks], [*flags, *self.stacks]
 
 
-def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
-    """Batch a loop: flagged operands, and all values that depend on them, have the batch.
+def batched(sweeps: Sweeps, size: int, flags: Sequence[bool]) -> BatchedSweeps:
+    """Batch sweeps: flagged operands, and all values that depend on them, have the batch.
 
     Where the condition depends on the example, the loop goes on until it holds for none, and
     examples that have ended keep their values.
     """
-    shared, carry, xs = loop.parts(flags)
+    loop = sweeps.loop
+    shared, carry, xs = loop.parts(flags[: len(loop.body.inputs)])
 
     def step(state: list[bool]) -> tuple[tuple[Program, list[bool], Program | None], list[bool]]:
         every = [*shared, *state, *xs]
@@ -210,8 +227,41 @@ def batched(loop: Loop, size: int, flags: Sequence[bool]) -> BatchedLoop:
     is_masked = condition is not None and bool(condition.output_specs[0].shape)
     if is_masked:
         batched_loop = _masked(batched_loop, [*shared, *state])
-    mask = condition if is_masked else None
-    return BatchedLoop(loop, batched_loop, mask, state, out_flags[loop.carried :], size)
+    parts, later = [list(shared), state], []
+    for one, flagged in zip(sweeps.later, sweeps.parts(flags)[2:], strict=True):
+
+        def later_step(carried: list[bool], one: Program = one) -> tuple[Program, list[bool]]:
+            return batched_program(one, size, [*chain(*parts), *carried], carried)
+
+        state, program = closure([flag or is_masked for flag in flagged], later_step)
+        parts.append(state)
+        if is_masked:
+            program = _masked_later(program, [*chain(*parts)], batched_loop)
+        later.append(program)
+    return BatchedSweeps(
+        sweeps,
+        Sweeps(batched_loop, tuple(later), sweeps.first),
+        condition if is_masked else None,
+        parts,
+        out_flags[loop.carried :],
+        size,
+    )
+
+
+def _for_active(program: Program, flags: Sequence[bool]) -> Callable[..., list[Value]]:
+    """Return a step of a program on a batch in which some examples keep their carry.
+
+    It takes the truth values of the examples, the operands, of which flagged ones have the batch,
+    and the carry before the step.
+    """
+    refuses = may_refuse(program)
+
+    def step(active: Value, operands: Sequence[Value], carry: Sequence[Value]) -> list[Value]:
+        read = taking_part(active, operands, flags) if refuses else operands
+        pairs = zip(applied(program, read), carry, strict=True)
+        return [chosen_examples(active, new, old) for new, old in pairs]
+
+    return step
 
 
 def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
@@ -219,18 +269,14 @@ def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
     condition, body, count = loop.condition, loop.body, loop.shared
     (mask,) = condition.output_specs
     specs = [*body.inputs[:count], mask, *body.inputs[count:]]
-    deputes = may_refuse(body)
+    active_step = _for_active(body, flags)
 
     def goes_on(values: Sequence[Value]) -> list[Value]:
         return [reduce_any(values[count], axis=(0,), keepdims=False)]
 
     def step(values: Sequence[Value]) -> list[Value]:
         shared, active, state = values[:count], values[count], values[count + 1 :]
-        read = [*shared, *state]
-        stepped = applied(body, taking_part(active, read, flags) if deputes else read)
-        next_state = [
-            chosen_examples(active, new, old) for new, old in zip(stepped, state, strict=True)
-        ]
+        next_state = active_step(active, [*shared, *state], state)
         (more,) = applied(condition, [*shared, *next_state])
         return [logical_and(active, more), *next_state]
 
@@ -239,6 +285,20 @@ def _masked(loop: Loop, flags: Sequence[bool]) -> Loop:
         condition=flat_program(condition.name, goes_on, specs),
         carried=loop.carried + 1,
     )
+
+
+def _masked_later(program: Program, flags: Sequence[bool], loop: Loop) -> Program:
+    """Mask a sweep after a masked loop: an example skips the steps that it did not take."""
+    shared, count = loop.shared, len(program.outputs)
+    active_step = _for_active(program, flags)
+
+    def step(values: Sequence[Value]) -> list[Value]:
+        operands = [*values[:shared], *values[shared + 1 :]]
+        return active_step(values[shared], operands, operands[-count:] if count else ())
+
+    mask = loop.body.inputs[shared]
+    specs = [*program.inputs[:shared], mask, *program.inputs[shared:]]
+    return flat_program(program.name, step, specs)
 
 
 # ----------------------------------------------------------------------------------- what is read

@@ -1,0 +1,252 @@
+"""Reverse mode of a loop whose length depends on the data, and of the sweeps after it.
+
+On the way back all sweeps run again, and each has another sweep of its own: first the last one, at
+the end the loop itself. Such a sweep carries the cotangents of a sweep's carry. At each step it
+pulls them back through that sweep, and adds the cotangents that the sweeps after it contribute at
+this step. These have been pulled back before, so their cotangents are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+from funcgrad._control.spread import (
+    begun,
+    by_element,
+    closure,
+    fitted,
+    in_kind,
+    joined,
+    settled,
+    total,
+)
+from funcgrad._control.sweeps import Sweeps
+from funcgrad._control.transformed_loops import pushed
+from funcgrad._control.values import (
+    specs_inside,
+)
+from funcgrad._core.specs import stand_in
+from funcgrad._core.trace import Value
+from funcgrad._primitives.selection import where
+from funcgrad._programs.extract import extract
+from funcgrad._programs.program import Program
+from funcgrad._transforms.layout import CotangentKind, Layout, flat, kind_of, restored, stand_ins
+from funcgrad._transforms.masked import Cotangent, Masked
+from funcgrad._transforms.numberless import applied, flat_program
+from funcgrad._transforms.with_derivative import with_pullback
+
+Kinds: TypeAlias = list[CotangentKind]
+_Pull: TypeAlias = tuple[Program, Layout, Kinds]
+"""The program that pulls cotangents through a step, their layout, and the kinds of the sums."""
+
+Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
+"""A function that runs sweeps and returns their results."""
+
+
+class SweepsRecording:
+    """The record of a loop whose length depends on the data, or of sweeps: it holds no states.
+
+    Parameters
+    ----------
+    values : sequence of values
+        The operands of the sweeps.
+    followed : sequence of bool
+    sweeps : Sweeps
+    apply : callable
+    """
+
+    __slots__ = ("_apply", "_followed", "_recorded", "_sweeps", "_values", "connected", "outs")
+
+    def __init__(
+        self, values: Sequence[Value], followed: Sequence[bool], sweeps: Sweeps, apply: Apply
+    ) -> None:
+        self._values, self._sweeps, self._apply = values, sweeps, apply
+        self.connected: list[int] = []
+        self._followed = self._reached(followed)
+        self._recorded = sweeps.recorded(self._followed)
+        self.outs = apply(values, self._recorded)
+
+    def _reached(self, followed: Sequence[bool]) -> list[Sequence[bool]]:
+        """Return which operands are followed at some step, grouped as in ``Sweeps.parts``.
+
+        Appends the places of the results that depend on them to ``connected``.
+        """
+        consts, *carried = self._sweeps.parts(followed)
+        parts, count = [consts], 0
+        for number, (program, start) in enumerate(zip(self._sweeps.programs, carried, strict=True)):
+            before = [*chain(*parts)]
+            state, (results, is_all) = settled(program, before, start)
+            if not is_all:
+                state, results = closure(state, partial(_connected_results, program, before))
+            parts.append(state)
+            if number >= self._sweeps.first:
+                # Without a step a last carry is the first one.
+                flags = enumerate(map(max, start, results), count)
+                self.connected += [place for place, flag in flags if flag]
+                count += len(state)
+        return parts
+
+    def pull(self, cts: Sequence[Cotangent]) -> list[Cotangent]:
+        sweeps, recorded, values = self._sweeps, self._recorded, self._values
+        consts, *carried = sweeps.parts(sweeps.programs[-1].inputs)
+        first, result_cts = len(carried), [*cts]
+        pulls: list[_Pulled] = []
+        starts: list[Cotangent] = []
+        for number in range(first - 1, -1, -1):
+            specs, flags = carried[number], self._followed[1 + number]
+            end_cts: list[Cotangent] = [None] * len(specs)
+            if number >= sweeps.first:
+                end_cts = result_cts[-len(specs) :]
+                del result_cts[-len(specs) :]
+            triples = zip(end_cts, specs, flags, strict=True)
+            end_cts = [fitted(ct, spec) if flag else None for ct, spec, flag in triples]
+            pulled = _pulled_sweep(sweeps, self._followed, number, [*map(kind_of, end_cts)], pulls)
+            pulls.append(pulled)
+            starts += map(in_kind, end_cts, pulled.kinds, specs)
+            starts += map(partial(begun, None), pulled.sums, consts)
+        programs = (*recorded.later, *[pulled.program for pulled in pulls])
+        results = iter(
+            self._apply([*values, *flat(starts)], Sweeps(recorded.loop, programs, first))
+        )
+        sums: list[Cotangent] = [None] * len(consts)
+        ends: list[Cotangent] = []
+        is_read = any(CotangentKind.WHOLE in pulled.sums for pulled in pulls)
+        # A loop without steps reads no shared values, so their cotangents are absent.
+        operands = values[: len(sweeps.loop.body.inputs)]
+        ran = sweeps.loop.condition.evaluate(operands)[0] if is_read else None
+        for pulled in pulls:
+            ends = [*restored(pulled.kinds, results), *ends]
+            more = restored(pulled.sums, results)
+            for k, kind in enumerate(pulled.sums):
+                if kind is CotangentKind.WHOLE:
+                    more[k] = Masked(where(ran, more[k], 0), ran)
+            sums = [*map(total, sums, more)]
+        return [*sums, *ends]
+
+    def push(self, tangents: Sequence[Value]) -> list[Value]:
+        return push_sweeps(self._values, self._sweeps, tangents, self._apply)[1]
+
+
+def push_sweeps(
+    values: Sequence[Value], sweeps: Sweeps, tangents: Sequence[Value], apply: Apply
+) -> tuple[list[Value], list[Value]]:
+    """Run sweeps with tangents; return the results and the tangents of the results."""
+    moved, operands, results = pushed(sweeps, [t is not None for t in tangents])
+    outs = apply(operands.joined(values, operands.filled(values, tangents)), moved)
+    return results.taken_apart(outs)
+
+
+def _connected_results(
+    program: Program, before: Sequence[bool], state: Sequence[bool]
+) -> tuple[list[bool], list[bool]]:
+    """Record a step to find out which of its results depend on what is followed."""
+    args, cts = [stand_in(spec) for spec in program.inputs], [None] * len(state)
+    both = with_pullback(program, [*before, *state], args, cts, numbers=False)
+    flags = [k in both.connected for k in range(len(state))]
+    return flags, flags
+
+
+class _Pulled(NamedTuple):
+    """The sweep that goes back through a sweep.
+
+    Attributes
+    ----------
+    program : Program
+    kinds, sums : list of CotangentKind
+        The kinds of the cotangents of the other sweep's carry, and of the sums for values that all
+        steps share.
+    """
+
+    program: Program
+    kinds: Kinds
+    sums: Kinds
+
+
+def _pulled_sweep(
+    sweeps: Sweeps,
+    followed: Sequence[Sequence[bool]],
+    number: int,
+    kinds: Sequence[CotangentKind],
+    before: Sequence[_Pulled],
+) -> _Pulled:
+    """Stage the way back through a sweep, for cotangents of some kinds at its end.
+
+    ``before`` has the ways back through the sweeps after it, the last of them first.
+    """
+    specs = sweeps.programs[-1].inputs
+    consts, *carried = sweeps.parts(specs)
+    count, state = len(consts), carried[number]
+    start = count + sum(map(len, carried[:number]))
+    step = _step(sweeps, number)
+    args = [stand_in(spec) for spec in step.inputs]
+    flags = [*followed[0], *followed[1 + number], *[False] * len(specs)]
+    later = [kind for pulled in reversed(before) for kind in pulled.kinds]
+    results = [*state, *chain(*carried[number + 1 :])]
+
+    def pull(kinds: Kinds) -> tuple[_Pull, Kinds]:
+        stand_in_cts = stand_ins([*kinds, *later], results)
+        both = with_pullback(step, flags, args, stand_in_cts, numbers=False)
+        outs = both.program.outputs[len(results) :]
+        program = extract(both.program, range(len(both.program.inputs)), outs)
+        out_kinds = [*map(by_element, both.layout)]
+        return (program, both.layout, out_kinds[:count]), out_kinds[count : count + len(state)]
+
+    carried_kinds, (pull_program, layout, sums) = closure(
+        [*map(by_element, kinds)], pull, _joined_by_element
+    )
+
+    def back(values: Sequence[Value]) -> list[Value]:
+        arguments = iter(values[len(specs) :])
+        others: list[Cotangent] = []
+        for pulled in before:
+            others = [*restored(pulled.kinds, arguments), *others]
+            restored(pulled.sums, arguments)
+        seeds, so_far = restored(carried_kinds, arguments), restored(sums, arguments)
+        read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
+        cts = restored(layout, applied(pull_program, [*read, *flat([*seeds, *others])]))
+        state_specs = step.inputs[: count + len(state)]
+        fits = [*map(fitted, cts, state_specs)]
+        more = [*map(total, so_far, fits[:count])]
+        return flat(
+            [*map(in_kind, fits[count:], carried_kinds, state), *map(in_kind, more, sums, consts)]
+        )
+
+    cts: list[Cotangent] = []
+    for pulled, carry in zip(before, reversed(carried), strict=False):
+        cts += [*stand_ins(pulled.kinds, carry), *stand_ins(pulled.sums, consts)]
+    cts += [*stand_ins(carried_kinds, state), *stand_ins(sums, consts)]
+    name = f"{sweeps.programs[number].name}_pull"
+    program = flat_program(name, back, [*specs, *specs_inside(flat(cts))])
+    return _Pulled(program, carried_kinds, sums)
+
+
+def _step(sweeps: Sweeps, number: int) -> Program:
+    """Stage a step of a sweep and of those after it as one program, to be differentiated.
+
+    Its inputs are the shared values and the carry of this sweep, which are followed; then the
+    shared values and the carries of all sweeps once more. So shared values are followed only in
+    this sweep.
+    """
+    programs = sweeps.programs[number:]
+    specs = sweeps.programs[-1].inputs
+    consts, *carried = sweeps.parts(specs)
+    count, length = len(consts), len(carried[number])
+    start = count + sum(map(len, carried[:number]))
+
+    def step(values: Sequence[Value]) -> list[Value]:
+        shared, state = values[:count], values[count : count + length]
+        others = list(values[count + length :])
+        others[start : start + length] = state
+        outs = applied(programs[0], [*shared, *others[count : start + length]])
+        for program in programs[1:]:
+            outs = [*outs, *applied(program, others[: len(program.inputs)])]
+        return outs
+
+    return flat_program(programs[0].name, step, [*consts, *carried[number], *specs])
+
+
+def _joined_by_element(first: CotangentKind, second: CotangentKind) -> CotangentKind:
+    return by_element(joined(first, second))  # as a batch needs it
