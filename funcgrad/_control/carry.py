@@ -1,7 +1,7 @@
 """The kinds of a loop's carry and of a branch's results, and errors where they change.
 
->>> kinds = Kinds.of("scan", "init", {"x": 2.0})
->>> kinds.specs
+>>> carried = CarrySpecs.of("scan", "init", {"x": 2.0})
+>>> carried.specs
 [Spec(shape=(), dtype=dtype('float64'), weak=True)]
 """
 
@@ -151,7 +151,7 @@ def pair_of(operation: str, out: object) -> tuple[Any, Any]:
 
 
 @dataclass(slots=True)
-class Kinds:
+class CarrySpecs:
     """The structure and the specs of a loop's carry.
 
     Attributes
@@ -172,7 +172,7 @@ class Kinds:
     numbers: list[bool]
 
     @classmethod
-    def of(cls, operation: str, name: str, tree: Any) -> Kinds:
+    def of(cls, operation: str, name: str, tree: Any) -> CarrySpecs:
         """Read the kinds from the first carry, a pytree that the user passes."""
         leaves, structure = pytrees.flatten(tree)
         begun = placed_values(operation, leaves, structure, lambda: name)

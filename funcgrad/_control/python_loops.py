@@ -2,7 +2,7 @@
 
 >>> import funcgrad.numpy as fnp
 >>> slices = ScannedArrays("scan", fnp.arange(3.0))
->>> looped("scan", lambda c, x: (c + x, c * x), Kinds.of("scan", "init", 1.0), slices, False)
+>>> looped("scan", lambda c, x: (c + x, c * x), CarrySpecs.of("scan", "init", 1.0), slices, False)
 (Tensor(4.0), Tensor([0., 1., 4.]))
 """
 
@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
-from funcgrad._control.carry import Kinds, alike, described_spec, pair_of, placed, placed_values
+from funcgrad._control.carry import (
+    CarrySpecs,
+    alike,
+    described_spec,
+    pair_of,
+    placed,
+    placed_values,
+)
 from funcgrad._control.values import stacked
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
@@ -119,12 +126,16 @@ class ScannedArrays:
 
 
 def looped(
-    operation: str, f: Callable[[Any, Any], Any], kinds: Kinds, slices: ScannedArrays, reverse: bool
+    operation: str,
+    f: Callable[[Any, Any], Any],
+    carried: CarrySpecs,
+    slices: ScannedArrays,
+    reverse: bool,
 ) -> tuple[Any, Any]:
     """Run a scan of at least one step; return its last carry and its stacked results."""
     steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
     ys: list[Any] = []
-    carry = kinds.tree()
+    carry = carried.tree()
     for step, x in zip(steps, slices.iterate(steps), strict=True):
         out = f(carry, x)
         if type(out) is not tuple or len(out) != 2:
@@ -132,7 +143,7 @@ def looped(
         if not alike(out[0], carry):
             again = WithAux(lambda first, step=step: pair_of(operation, f(first, slices.at(step))))
             again.aux = out[1]
-            carry = kinds.next(out[0], f" at step {step}", not ys, again)
+            carry = carried.next(out[0], f" at step {step}", not ys, again)
             ys.append(again.aux)
         else:
             carry, y = out

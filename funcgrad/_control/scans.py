@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 
 from funcgrad._control.carried_types import AnyNumber, Containers, NumberScanned, State, Y
-from funcgrad._control.carry import Kinds, count_of, pair_of, placed_values
+from funcgrad._control.carry import CarrySpecs, count_of, pair_of, placed_values
 from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.python_loops import ScannedArrays, looped
 from funcgrad._core import pytrees
@@ -169,11 +169,11 @@ def _scan(
     reverse: bool = False,
     unroll: int = 1,
 ) -> tuple[Any, Any]:
-    kinds = Kinds.of(operation, "init", init)
+    carried = CarrySpecs.of(operation, "init", init)
     stager = running_stager()
     if stager is None and slices.length:
-        return looped(operation, f, kinds, slices, reverse)
-    return _staged(stager, operation, f, kinds, slices, reverse, unroll)
+        return looped(operation, f, carried, slices, reverse)
+    return _staged(stager, operation, f, carried, slices, reverse, unroll)
 
 
 # ------------------------------------------------------------------------------------- as a program
@@ -183,34 +183,34 @@ def _staged(
     stager: Stager | None,
     operation: str,
     f: Callable[[Any, Any], Any],
-    kinds: Kinds,
+    carried: CarrySpecs,
     slices: ScannedArrays,
     reverse: bool,
     unroll: int,
 ) -> tuple[Any, Any]:
-    count = len(kinds.values)
+    count = len(carried.values)
 
     def step(values: Sequence[Value]) -> tuple[list[Value], Structure]:
-        out = f(kinds.tree(values[:count]), slices.tree(values[count:]))
+        out = f(carried.tree(values[:count]), slices.tree(values[count:]))
         carry, y = pair_of(operation, out)
-        state, _ = kinds.fit(kinds.flatten(carry, ""), "")
+        state, _ = carried.fit(carried.flatten(carry, ""), "")
         leaves, structure = pytrees.flatten(y)
         ys = placed_values(operation, leaves, structure, lambda: "what a step gives")
         return [*state, *ys], structure
 
     with_structure = WithAux(step)
-    program, closed = kinds.staged(stager, with_structure, slices.specs, name_of(f))
+    program, closed = carried.staged(stager, with_structure, slices.specs, name_of(f))
     inputs = range(len(program.inputs))
     order = [*inputs[count + len(slices.values) :], *inputs[: count + len(slices.values)]]
     body = extract(program, order, program.outputs)
     if slices.length:
         loop = Loop(body, len(closed), count, slices.length, reverse=reverse, unroll=unroll)
-        outs = apply_loop([*closed, *kinds.values, *slices.values], loop)
+        outs = apply_loop([*closed, *carried.values, *slices.values], loop)
     else:
         rows = body.output_specs[count:]
-        outs = [*kinds.values, *[np.empty((0, *spec.shape), spec.dtype) for spec in rows]]
+        outs = [*carried.values, *[np.empty((0, *spec.shape), spec.dtype) for spec in rows]]
     ys = pytrees.unflatten(with_structure.aux, [wrap(y) for y in outs[count:]])
-    return kinds.tree(outs[:count]), ys
+    return carried.tree(outs[:count]), ys
 
 
 # --------------------------------------------------------------------------------- with less memory

@@ -25,9 +25,7 @@ from funcgrad._control.spread import (
 )
 from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.transformed_loops import pushed
-from funcgrad._control.values import (
-    specs_inside,
-)
+from funcgrad._control.values import specs_inside
 from funcgrad._core.specs import stand_in
 from funcgrad._core.trace import Value
 from funcgrad._primitives.selection import where
@@ -38,8 +36,7 @@ from funcgrad._transforms.masked import Cotangent, Masked
 from funcgrad._transforms.numberless import applied, flat_program
 from funcgrad._transforms.with_derivative import with_pullback
 
-Kinds: TypeAlias = list[CotangentKind]
-_Pull: TypeAlias = tuple[Program, Layout, Kinds]
+_Pull: TypeAlias = tuple[Program, Layout, list[CotangentKind]]
 """The program that pulls cotangents through a step, their layout, and the kinds of the sums."""
 
 Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
@@ -161,8 +158,8 @@ class _Pulled(NamedTuple):
     """
 
     program: Program
-    kinds: Kinds
-    sums: Kinds
+    kinds: list[CotangentKind]
+    sums: list[CotangentKind]
 
 
 def _pulled_sweep(
@@ -186,7 +183,7 @@ def _pulled_sweep(
     later = [kind for pulled in reversed(before) for kind in pulled.kinds]
     results = [*state, *chain(*carried[number + 1 :])]
 
-    def pull(kinds: Kinds) -> tuple[_Pull, Kinds]:
+    def pull(kinds: list[CotangentKind]) -> tuple[_Pull, list[CotangentKind]]:
         stand_in_cts = stand_ins([*kinds, *later], results)
         both = with_pullback(step, flags, args, stand_in_cts, numbers=False)
         outs = both.program.outputs[len(results) :]

@@ -24,7 +24,7 @@ from funcgrad._control.carried_types import (
     State,
     Truth,
 )
-from funcgrad._control.carry import Kinds, alike, count_of, single
+from funcgrad._control.carry import CarrySpecs, alike, count_of, single
 from funcgrad._control.choices import is_unknown, number_in, truth
 from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.scans import counted
@@ -125,11 +125,11 @@ def while_loop(
         check_function("while_loop", f)
     if checkpoints is not None:
         checkpoints = count_of("while_loop", "checkpoints", checkpoints, 2)
-    kinds = Kinds.of("while_loop", "init_val", init_val)
+    carried = CarrySpecs.of("while_loop", "init_val", init_val)
     stager = running_stager()
     if stager is not None:
-        return _staged("while_loop", stager, cond_fun, body_fun, kinds, checkpoints)
-    return repeating("while_loop", cond_fun, body_fun, kinds)
+        return _staged("while_loop", stager, cond_fun, body_fun, carried, checkpoints)
+    return repeating("while_loop", cond_fun, body_fun, carried)
 
 
 @overload
@@ -201,8 +201,8 @@ def fori_loop(
         return (i + 1, body_fun(i, value)), None
 
     if running_stager() is None:
-        kinds = Kinds.of("fori_loop", "init_val", init_val)
-        return counting_up(range(start, end), spec, body_fun, kinds)
+        carried = CarrySpecs.of("fori_loop", "init_val", init_val)
+        return counting_up(range(start, end), spec, body_fun, carried)
     length = max(0, end - start)
     init = wrap(as_spec(start, spec)), init_val
     return counted(named_like(body_fun, step), init, length, "fori_loop")[1]
@@ -216,30 +216,32 @@ def _counter(lower: Spec, upper: Spec) -> Spec:
     return strong(upper if lower.weak else lower)
 
 
-def counting_up(steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], kinds: Kinds) -> Any:
+def counting_up(
+    steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], carried: CarrySpecs
+) -> Any:
     """Run a ``fori_loop`` whose bounds are known."""
-    value = kinds.tree()
+    value = carried.tree()
     if not steps:
-        return _without_steps(kinds, lambda value: body_fun(wrap(stand_in(spec)), value))
+        return _without_steps(carried, lambda value: body_fun(wrap(stand_in(spec)), value))
     for number in steps:
         i = wrap(number if spec.weak else spec.dtype.type(number))
         new_value = body_fun(i, value)
         if not alike(new_value, value):
             again = partial(body_fun, i)
-            new_value = kinds.next(new_value, f" at i = {number}", number == steps[0], again)
+            new_value = carried.next(new_value, f" at i = {number}", number == steps[0], again)
         value = new_value
     return value
 
 
-def _without_steps(kinds: Kinds, body: Callable[[Any], Any]) -> Any:
+def _without_steps(carried: CarrySpecs, body: Callable[[Any], Any]) -> Any:
     """Return the first value, in the kind that it would have after a step if that is known."""
-    if not kinds.gives_way:
-        return kinds.tree()
-    settled = replace(kinds, specs=[*kinds.specs])
+    if not carried.gives_way:
+        return carried.tree()
+    settled = replace(carried, specs=[*carried.specs])
     try:
-        settled.staged(None, _step(settled, body), (), kinds.operation)
+        settled.staged(None, _step(settled, body), (), carried.operation)
     except Exception:  # a body that does not run may be one that cannot be staged
-        return kinds.tree()
+        return carried.tree()
     return settled.tree()
 
 
@@ -255,24 +257,27 @@ def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], ini
 
 
 def repeating(
-    operation: str, cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], kinds: Kinds
+    operation: str,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    carried: CarrySpecs,
 ) -> Any:
     """Run a ``while_loop`` as Python does."""
     what = "the result of cond_fun"
-    value = kinds.tree()
+    value = carried.tree()
     number = 0
     while True:
         goes_on = truth(operation, what, cond_fun(value))
         if type(goes_on) is not np.bool_:
             if is_unknown(goes_on):
-                run = kinds, value, goes_on, number
+                run = carried, value, goes_on, number
                 return masked_steps(operation, cond_fun, body_fun, *run)
             goes_on = bool(wrap(goes_on))
         if not goes_on:
-            return value if number else _without_steps(kinds, body_fun)
+            return value if number else _without_steps(carried, body_fun)
         new_value = body_fun(value)
         if not alike(new_value, value):
-            new_value = kinds.next(new_value, f" at step {number}", not number, body_fun)
+            new_value = carried.next(new_value, f" at step {number}", not number, body_fun)
         value = new_value
         number += 1
 
@@ -281,7 +286,7 @@ def masked_steps(
     operation: str,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
-    kinds: Kinds,
+    carried: CarrySpecs,
     value: Any,
     active: Value,
     number: int,
@@ -290,7 +295,7 @@ def masked_steps(
     is_first = not number
     active = participants(active)
     if not np.any(number_in(active)):
-        return _without_steps(kinds, body_fun) if is_first else value
+        return _without_steps(carried, body_fun) if is_first else value
     numbers: list[bool] | None = None
     while np.any(number_in(active)):
         with participating(active):
@@ -299,16 +304,16 @@ def masked_steps(
             # In a batch a Python number becomes an array, which may raise the precision of others.
             precise = [
                 _as_precise(*pair)
-                for pair in zip(kinds.flatten(new_value, ""), kinds.specs, strict=True)
+                for pair in zip(carried.flatten(new_value, ""), carried.specs, strict=True)
             ]
-            new_value = kinds.tree(precise)
-        new_value = kinds.next(new_value, "", is_first, body_fun)
+            new_value = carried.tree(precise)
+        new_value = carried.next(new_value, "", is_first, body_fun)
         is_first = False
-        numbers = [spec.weak for spec in kinds.specs] if numbers is None else numbers
-        new, old = pytrees.leaves(new_value), kinds.flatten(value, "")
+        numbers = [spec.weak for spec in carried.specs] if numbers is None else numbers
+        new, old = pytrees.leaves(new_value), carried.flatten(value, "")
         next_leaves = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
-        value = kinds.tree(next_leaves)
-        kinds.specs = [strong(spec) for spec in kinds.specs]
+        value = carried.tree(next_leaves)
+        carried.specs = [strong(spec) for spec in carried.specs]
         more = truth(operation, "the result of cond_fun", cond_fun(value))
         active = logical_and(active, more)
         number += 1
@@ -326,23 +331,25 @@ def _staged(
     stager: Stager,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
-    kinds: Kinds,
+    carried: CarrySpecs,
     checkpoints: int | None,
 ) -> Any:
     def goes_on(values: Sequence[Value]) -> list[Value]:
-        return [truth(operation, "the result of cond_fun", cond_fun(kinds.tree(values)))]
+        return [truth(operation, "the result of cond_fun", cond_fun(carried.tree(values)))]
 
-    step = kinds.staged(stager, _step(kinds, body_fun), (), name_of(body_fun))
+    step = carried.staged(stager, _step(carried, body_fun), (), name_of(body_fun))
     place = f"fg.{operation}"
-    test = staged_body(stager, place, goes_on, kinds.specs, name_of(cond_fun))
-    (body, cond), closed = closed_together([step, test], kinds.specs)
-    loop = Loop(body, len(closed), len(kinds.values), condition=cond, checkpoints=checkpoints)
-    return kinds.tree(apply_loop([*closed, *kinds.values], loop))
+    test = staged_body(stager, place, goes_on, carried.specs, name_of(cond_fun))
+    (body, cond), closed = closed_together([step, test], carried.specs)
+    loop = Loop(body, len(closed), len(carried.values), condition=cond, checkpoints=checkpoints)
+    return carried.tree(apply_loop([*closed, *carried.values], loop))
 
 
-def _step(kinds: Kinds, body_fun: Callable[[Any], Any]) -> Callable[[Sequence[Value]], list[Value]]:
+def _step(
+    carried: CarrySpecs, body_fun: Callable[[Any], Any]
+) -> Callable[[Sequence[Value]], list[Value]]:
     """Return the body as a function of lists of values, in place of pytrees."""
-    return lambda values: kinds.fit(kinds.flatten(body_fun(kinds.tree(values)), ""), "")[0]
+    return lambda values: carried.fit(carried.flatten(body_fun(carried.tree(values)), ""), "")[0]
 
 
 def named_like(f: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
