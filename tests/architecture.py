@@ -639,8 +639,8 @@ LAWS = frozenset(
         "funcgrad._passes.simplify",
     }
 )
-"""Algebraic laws relate particular operations. ONNX has operators of its own for some, such as ``Conv``
-and ``TopK``, which no structure says; others are written in operations that ONNX has."""
+"""Algebraic laws relate particular operations. ONNX has operators of its own for some, such as
+``Conv`` and ``TopK``, which no structure says; others are written in operations that ONNX has."""
 
 
 def operations_by_name(source: Source) -> Iterator[str]:

@@ -195,7 +195,8 @@ class ScanRecording:
             end_kinds = kinds
             sums = [*map(begun, before, pullback.layout, consts)]
         x_kinds = [*map(by_element, loop.parts(pullback.layout)[2])]
-        sum_kinds, layout = [*map(kind_of, sums)], []
+        sum_kinds = [*map(kind_of, sums)]
+        layout: list[Any] = []
 
         def back(known: Known, shared: Values, carried: Values, rows: Values) -> list[Value]:
             arguments = iter(carried)
