@@ -196,7 +196,7 @@ class ScanRecording:
             sums = [*map(begun, before, pullback.layout, consts)]
         x_kinds = [*map(by_element, loop.parts(pullback.layout)[2])]
         sum_kinds = [*map(kind_of, sums)]
-        layout: list[Any] = []
+        layout: list[CotangentKind] = []
 
         def back(known: Known, shared: Values, carried: Values, rows: Values) -> list[Value]:
             arguments = iter(carried)
