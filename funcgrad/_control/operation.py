@@ -155,7 +155,9 @@ def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value,
     most = max([program.inputs for program in programs.values()], key=len)
     pairs = [*zip(values[first:], most, strict=False)]
     specs = [(spec_inside(value), spec) for value, spec in pairs]
-    if False not in [own.dtype == spec.dtype and own.weak == spec.weak for own, spec in specs]:
+    if False not in [
+        value.dtype == spec.dtype and value.weak == spec.weak for value, spec in specs
+    ]:
         return tuple(values), params
     fitted = [as_spec(value, strong(spec)) for value, spec in pairs]
     strong_programs = {name: strong_program(program) for name, program in programs.items()}

@@ -413,58 +413,64 @@ def jit(
     exact: bool = False,
     threads: int = 1,
 ) -> Jitted[P, R]:
-    """Make a function that is staged on its first call and runs as a program from then on.
+    """Compile a function: it is staged on its first call and runs as a program from then on.
+
+    Use it for functions that are called many times with arguments of the same shapes and dtypes,
+    such as a training step: ``step = fg.jit(step)``.
 
     Parameters
     ----------
     f : callable
-        Takes and returns pytrees of arrays. Side effects would happen only when it is staged.
+        Takes and returns pytrees of arrays. Side effects happen only while it is staged.
     static_argnums, static_argnames : int, str, or sequences of them
-        Arguments that are not arrays, by position or by name, however they are passed. They are
-        part of the key under which programs are cached, so they have to be hashable.
+        Arguments that are not arrays, by position or by name. They are part of the key under which
+        programs are cached, so they have to be hashable.
     backend : Backend or str, optional
-        The compiler of programs, or its name: ``"native"``, machine code, the default where
-        ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
-        ``"numpy"``; or a value with the five members of ``funcgrad._backends.interface.Backend``.
+        The compiler of programs, or its name. ``"native"`` writes machine code, and is the default
+        if ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
+        ``"numpy"`` needs nothing. Or a value with the five members of
+        ``funcgrad._backends.interface.Backend``.
     relaxed : bool
-        Whether results may differ in their last digits where that saves work: factors are grouped,
-        shared, and moved out of sums. Otherwise only sums and matrix products, and the derivatives
-        of ``prod``, may be done in another order.
+        If true, results may differ in their last digits where that saves work: factors are grouped,
+        shared, and moved out of sums. If false, only sums, matrix products and derivatives of
+        ``prod`` may be computed in another order.
     exact : bool
-        Whether elementwise operations have NumPy's bits with every backend. Machine code otherwise
-        has exponentials, angles and the like of its own, within 2 units in the last place.
+        If true, elementwise operations give NumPy's bits with every backend. If false, machine code
+        has its own exponentials, trigonometric functions and the like, within 2 units in the last
+        place.
     threads : int
-        How many threads of the processor a call may use. Machine code shares work on about 500,000
-        numbers and more, and products of matrices; the bits are the same for every number. The
-        NumPy backend has one, besides those of NumPy's library.
+        How many threads of the processor a call may use. Machine code divides matrix products, and
+        work on more than about 500,000 elements; the bits do not depend on ``threads``. The NumPy
+        backend uses one thread, besides those of NumPy's own library.
 
     Returns
     -------
     Jitted
         A function with the signature of ``f``. Inside another transformation its program is
-        transformed, once for all calls, and the derived programs are cached as well. As an
-        attribute of a class it is a method; ``self`` is a pytree or static (``static_argnums=0``).
+        transformed once, and the derived program is cached as well. As an attribute of a class it
+        is a method; ``self`` is then a pytree, or static (``static_argnums=0``).
 
     Raises
     ------
     ArgumentError
-        ``f`` has no such argument, or there is no such backend; it is to be exact and cannot be;
-        ``threads`` is no positive integer.
+        ``f`` has no such argument; there is no such backend, or it does not support ``exact``;
+        ``threads`` is not a positive integer.
 
     Warns
     -----
     JitWarning
-        The function runs without being staged: it took too many paths, may read more than can be
-        watched, or draws random numbers. It reads a data frame, once. It is staged at every call,
-        for a value that changes. A program (of ``failures``) was not compiled. A loop is long.
+        The function runs without being staged, since it takes too many paths, may read more than
+        can be watched, or draws random numbers. It reads a data frame, only once. It is staged at
+        every call, because an outside value changes. A program was not compiled (see ``failures``).
+        A Python loop is long.
 
     Notes
     -----
-    Control flow may depend on numbers: each path is staged when it is first taken.
-    Outside values that the function reads are watched, and if one has changed, the function is
-    staged again: values of the names in its code and in Python functions that it calls, their
-    elements and attributes, arrays by content. Values from compiled code, files, clocks and
-    computed names are not watched: pass them as arguments. See ``funcgrad/_staging/README.md``.
+    Control flow may depend on values: each path is staged when it is first taken.
+    Outside values that the function reads are watched, and the function is staged again if one has
+    changed: values of the names in its code and in Python functions that it calls, their elements
+    and attributes, arrays by content. Values from compiled code, files, clocks and computed names
+    are not watched: pass them as arguments. See ``funcgrad/_staging/README.md``.
     As a decorator with options, write ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples

@@ -201,31 +201,34 @@ def vmap(
 ) -> Callable[..., Any]:
     """Map a function over an axis of its arguments, without a loop.
 
+    Write ``f`` for one example; ``vmap(f)`` runs each operation once for the whole batch.
+
     Parameters
     ----------
     f : callable
-        Written for one example. Its arguments and its result are pytrees of arrays.
+        Takes and returns pytrees of arrays.
     in_axes : int, None, or pytree prefix of them
         Which axis of each argument to map over; None for an argument that all examples share. A
-        tuple has an entry for each positional argument, and each entry may be a tree of the
-        argument's structure or the top of one. Negative axes count from the back. Arguments passed
+        tuple has an entry for each positional argument. An entry may be a tree with the argument's
+        structure, or a prefix of such a tree. Negative axes count from the back. Arguments passed
         by keyword are mapped over axis 0.
     out_axes : int, None, or pytree prefix of them
-        Where the batch goes in each result; None for a result that does not depend on the batch.
+        The axis of each result that holds the batch; None for a result that does not depend on the
+        batch.
     axis_size : int, optional
         The size of the batch; needed only if no argument is mapped.
 
     Returns
     -------
     callable
-        With the signature of ``f``.
+        A function with the signature of ``f``.
 
     Raises
     ------
     BatchError
         Batch sizes differ, an axis is out of bounds, or nothing is mapped.
     TracerError
-        ``f`` looks at a number of a single example, as by ``if``.
+        ``f`` needs the value of a single example, for instance in an ``if``.
 
     Examples
     --------

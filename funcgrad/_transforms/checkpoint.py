@@ -5,8 +5,8 @@ keeps the program, which takes hardly any memory, and its inputs: the arguments,
 values that the function closes over. The pullback evaluates the program once more. So the second
 run does what the first did, even if names, objects and arrays that the function read have changed.
 
-A checkpoint is no ``Whole``: what counts is not which traces follow its arguments, but which run.
-The innermost recorder gets the entry, from within whatever other transformations run inside it.
+A checkpoint is not a ``Whole``. It depends on the traces that run, not on those that follow its
+arguments: the innermost recorder gets the entry, even from inside other transformations.
 """
 
 from __future__ import annotations
@@ -371,26 +371,25 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
 
 @answering
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
-    """A function that reverse mode runs again instead of keeping its intermediate results.
+    """Save memory in reverse mode: run a function again instead of keeping intermediate results.
 
     Parameters
     ----------
     f : callable
-        Takes pytrees and returns a pytree. It runs once, when it is called. Its operations are then
-        repeated with the numbers that it read, so it may be made in a loop, and side effects happen
-        once.
+        Takes pytrees and returns a pytree. Python runs it once. The second run repeats its
+        operations on the values that it read, so ``f`` may be made in a loop, and side effects
+        happen once.
 
     Returns
     -------
     callable
-        The same function. A record holds its inputs and its results only; pulling back through it
-        costs one more evaluation. Forward mode needs no memory anyway, and is unchanged.
+        A function with the same results. Reverse mode keeps its inputs and results only; pulling
+        back through it costs one more evaluation. Forward mode is unchanged.
 
     Notes
     -----
-    Operations on arguments are repeated, also where these meet traced values that the function
-    closes over. All others, such as those that make a mask of ones and zeros, run once, and their
-    results are kept.
+    Operations that depend on the arguments are repeated. Others, such as those that make a
+    constant mask, run once, and their results are kept.
 
     Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.

@@ -107,29 +107,31 @@ class _Custom(Generic[P, R]):
 
 
 class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
-    """A function with a derivative rule of its own, given as a pushforward.
+    """Give a function a derivative rule, written as a pushforward (forward mode).
+
+    Use it where the derivative of the function's own operations is inaccurate, slow or not defined.
+    Reverse mode follows from the rule.
 
     Parameters
     ----------
     f : callable
         Takes pytrees and returns a pytree.
     nondiff_argnums : sequence of int
-        Positions of arguments that are no arrays, such as functions and flags. The rule gets them
-        first.
+        Positions of arguments that are not arrays, such as functions and flags. The rule takes
+        them first.
 
     Notes
     -----
-    Reverse mode follows when the rule is linear in its tangents, which it has to be anyway: its
-    operations on them are recorded and transposed. A linear function's rule may be the function
-    itself, ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``: applied to a
-    tangent, its own operations are recorded. A tangent that is zero by structure arrives as zeros.
-    Derivatives in values that ``f`` and the rule close over are those of the function's own
-    operations, whatever transformation the values belong to; rules are for the arguments.
+    The rule has to be linear in the tangents. Reverse mode records its operations on the tangents
+    and transposes them. The rule of a linear function may call the function itself:
+    ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A structural zero arrives
+    as an array of zeros. The rule is for the arguments: derivatives with respect to values that
+    ``f`` closes over come from the function's own operations.
 
-    A program holds ``f`` and its rule as programs: the outside values that they read are fixed when
-    they are staged, and where they look at an argument's number the program keeps a guard. A rule
-    that looks at numbers of tangents (or of cotangents), or that cannot be staged, stays a Python
-    function, which reads outside values when a derivative is taken.
+    A program contains ``f`` and its rule as programs. The outside values that they read are fixed
+    when they are staged; if they use the value of an argument in Python, the program keeps a guard.
+    A rule that uses values of tangents or cotangents in Python, or that cannot be staged, stays a
+    Python function, which reads outside values when a derivative is taken.
 
     Examples
     --------
@@ -173,26 +175,27 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
 
 
 class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
-    """A function with a derivative rule of its own, given as a pullback.
+    """Give a function a derivative rule, written as a pullback (reverse mode).
+
+    Use it to clip or replace a gradient, or where you know a cheaper pullback.
 
     Parameters
     ----------
     f : callable
         Takes pytrees and returns a pytree.
     nondiff_argnums : sequence of int
-        Positions of arguments that are no arrays, such as functions and flags. ``bwd`` gets them
+        Positions of arguments that are not arrays, such as functions and flags. ``bwd`` takes them
         first.
     forward : {"transpose", "through"}
-        How forward mode finds tangents. ``"transpose"`` transposes ``bwd``, which is linear in the
-        cotangent. ``"through"`` pushes them through the operations of ``f``, as if there were no
-        rule: for a rule that only reverse mode needs, because it saves memory there, or is no
-        derivative.
+        How forward mode computes tangents. ``"transpose"`` transposes ``bwd``, which is linear in
+        the cotangent. ``"through"`` ignores the rule and pushes tangents through the operations of
+        ``f``: for rules that save memory in reverse mode, or that are not the true derivative.
 
     Notes
     -----
-    Derivatives of higher order differentiate ``fwd`` and ``bwd``. For values that they close over,
-    and for programs, see ``custom_jvp``. Outside of programs ``bwd`` runs when the pullback does,
-    and reads names as they are then: values of the call are passed to it as residuals by ``fwd``.
+    Higher derivatives differentiate ``fwd`` and ``bwd``. ``custom_jvp`` explains values that they
+    close over, and programs. Outside programs, ``bwd`` runs when the pullback runs and reads
+    outside names at that time; let ``fwd`` pass it the values of the call as residuals.
 
     Examples
     --------
@@ -204,7 +207,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
     >>> fg.grad(lambda x: 5.0 * clipped(x))(2.0)
     Tensor(1.0)
 
-    A rule that only reverse mode follows:
+    A rule that only reverse mode uses:
 
     >>> halved = fg.custom_vjp(lambda x: x * x, forward="through")
     >>> halved.defvjp(lambda x: (x * x, x), lambda x, ct: (x * ct,))
@@ -234,11 +237,11 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
         Parameters
         ----------
         fwd : callable
-            With the signature of the function; it returns ``(result, residuals)``. The residuals
+            A function with the same signature that returns ``(result, residuals)``. The residuals
             are a pytree of the values that ``bwd`` needs.
         bwd : callable
-            ``bwd(residuals, cotangent)`` returns a tuple with the cotangent of each argument, None
-            for a zero.
+            ``bwd(residuals, cotangent)`` returns a tuple with the cotangent of each argument; None
+            stands for zero.
         """
         self._define(fwd, bwd)
 

@@ -65,7 +65,7 @@ class Pusher(Readable):
         self._open = True
 
     def close(self) -> None:
-        """End the transformation; tracers used from now on raise, but where rules read them."""
+        """End the transformation: its tracers raise from now on, except where rules read them."""
         self._open = False
         self.tape.entries = None
 
@@ -194,38 +194,44 @@ def jvp(
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """A function's value and its derivative along a direction: the Jacobian-vector product.
+    """Evaluate a function and its derivative along a direction: the Jacobian-vector product J v.
+
+    Forward mode carries a tangent along with each value, so its memory does not grow with the
+    length of the computation. It is the cheaper mode for functions of few inputs.
 
     Parameters
     ----------
     f : callable
         Takes the primals and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     primals : tuple or list of pytrees
-        The arguments, with leaves of an inexact dtype.
+        The arguments. Their leaves have a floating-point or complex dtype.
     tangents : tuple or list of pytrees
-        The direction: the trees, shapes and dtypes of the primals. Python numbers take the
+        The direction, with the trees, shapes and dtypes of the primals. Python numbers take the
         primal's dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
 
     Returns
     -------
     out : pytree
         ``f(*primals)``.
     tangent : pytree
-        Like ``out``; zeros where ``out`` does not depend on the primals or is not inexact.
+        Like ``out``. Zero where ``out`` does not depend on the primals, or has an integer or
+        boolean dtype.
     aux : object
         Only with ``has_aux``.
 
     Raises
     ------
-    TreeError, ShapeError, DtypeError, DifferentiationError
-        Primals and tangents do not fit each other, or are not differentiable.
+    TreeError, ShapeError, DtypeError
+        The trees, shapes or dtypes of primals and tangents differ.
+    DifferentiationError
+        A primal has an integer or boolean dtype.
 
     Notes
     -----
-    Memory is constant in the length of the computation. At kinks the derivative is that of the
-    subgradient which ``grad`` returns, so forward and reverse mode agree.
+    At kinks the tangent is the product with the subgradient that ``grad`` returns, so forward and
+    reverse mode agree.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def _typed(transformation: Callable[..., Any]) -> JacobianTransformation:
 def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, Any]]:
     """For each leaf, its part of all unit vectors of the whole space, stacked on axis 0.
 
-    An imaginary unit has no part in real leaves.
+    An imaginary unit vector is zero in real leaves.
     """
     total, start = sum(prod(spec.shape) for spec in specs), 0
     parts = []
@@ -78,26 +78,29 @@ def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
 def jacfwd(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The Jacobian of a function by forward mode; for more outputs than inputs.
+    """Transform a function into one that returns its Jacobian, by forward mode.
+
+    Each entry of the arguments takes one forward pass, all in one batch. Use ``jacrev`` for
+    functions with more inputs than outputs.
 
     Parameters
     ----------
     f : callable
         Takes pytrees and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     argnums : int or sequence of int
-        The positional arguments to differentiate in.
+        The positions of the arguments to differentiate with respect to.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
     holomorphic : bool
-        For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
-        results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
+        For complex arguments: if true, ``f`` is holomorphic and the result is f'(z). Otherwise the
+        results of ``f`` have to be real, and the result is df/dx + i df/dy, as for ``grad``.
 
     Returns
     -------
     callable
-        It returns the tree of the result; in the place of each leaf stands the tree of the
-        argument (a tuple of trees when ``argnums`` is one); in the place of each of its leaves an
-        array of shape ``result.shape + argument.shape``.
+        It returns the tree of the result, with each leaf replaced by the tree of the argument (a
+        tuple of trees if ``argnums`` is a tuple). The leaves of that tree are arrays of shape
+        ``result.shape + argument.shape``.
 
     Examples
     --------
@@ -152,24 +155,27 @@ def jacfwd(
 def jacrev(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The Jacobian of a function by reverse mode; for more inputs than outputs.
+    """Transform a function into one that returns its Jacobian, by reverse mode.
+
+    Each entry of the result takes one reverse pass, all in one batch. Use ``jacfwd`` for functions
+    with more outputs than inputs.
 
     Parameters
     ----------
     f : callable
         Takes pytrees and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     argnums : int or sequence of int
-        The positional arguments to differentiate in.
+        The positions of the arguments to differentiate with respect to.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
     holomorphic : bool
-        For complex arguments: whether ``f`` is holomorphic, and f'(z) is wanted. Otherwise its
-        results have to be real, and the derivative is that of ``grad``, df/dx + i df/dy.
+        For complex arguments: if true, ``f`` is holomorphic and the result is f'(z). Otherwise the
+        results of ``f`` have to be real, and the result is df/dx + i df/dy, as for ``grad``.
 
     Returns
     -------
     callable
-        As ``jacfwd`` does.
+        It returns a Jacobian with the trees and shapes that ``jacfwd`` returns.
 
     Examples
     --------
@@ -222,25 +228,27 @@ def jacrev(
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The matrix of second derivatives, by forward mode over reverse mode.
+    """Transform a function into one that returns its Hessian, the matrix of second derivatives.
+
+    It is ``jacfwd`` of ``jacrev``. For products of the Hessian with vectors, ``hvp`` is cheaper.
 
     Parameters
     ----------
     f : callable
-        Takes pytrees of real arrays and returns a pytree of real arrays, usually one number, or
+        Takes pytrees of real arrays and returns a pytree of real arrays, usually one scalar, or
         ``(pytree, aux)`` with ``has_aux``. With ``holomorphic`` all arrays are complex.
     argnums : int or sequence of int
-        The positional arguments to differentiate in.
+        The positions of the arguments to differentiate with respect to.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
     holomorphic : bool
-        Whether ``f`` is holomorphic, and f''(z) is wanted.
+        If true, ``f`` is holomorphic and the result is f''(z).
 
     Returns
     -------
     callable
-        It returns ``jacfwd`` of ``jacrev``: for an array argument and a scalar result an array of
-        shape ``x.shape + x.shape``.
+        It returns an array of shape ``x.shape + x.shape`` if the argument is an array and the
+        result a scalar; in general, the trees that ``jacfwd(jacrev(f))`` returns.
 
     Examples
     --------
@@ -258,7 +266,7 @@ def hessian(
 @watched
 @answering
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The Hessian of a scalar function times a vector, without the Hessian.
+    """Multiply the Hessian of a scalar function by a vector, without forming the Hessian.
 
     Parameters
     ----------
@@ -271,12 +279,12 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     Returns
     -------
     pytree
-        Like the primal when there is one, else a tuple with an entry for each.
+        Like the primal if there is one, else a tuple with an entry for each primal.
 
     Notes
     -----
-    Forward mode over reverse mode (Pearlmutter, "Fast exact multiplication by the Hessian", Neural
-    Computation 6, 1994): the cost of a few gradients, and no more memory than one.
+    Forward mode over reverse mode costs as much as a few gradients (Pearlmutter, "Fast exact
+    multiplication by the Hessian", Neural Computation 6, 1994).
 
     Examples
     --------
@@ -291,7 +299,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def _check(operation: str, specs: Sequence[Spec], out: Any, holomorphic: bool) -> None:
-    """Check that the derivative of these results in arguments of these specs has a meaning."""
+    """Check that these results can be differentiated with respect to arguments of these specs."""
     is_complex = any(spec.dtype.kind == "c" for spec in specs)
     leaves, structure = pytrees.flatten(out)
     dtypes = [spec.dtype for spec in specs] + [dtype_of(leaf) for leaf in leaves]

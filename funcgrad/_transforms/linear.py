@@ -35,22 +35,25 @@ from funcgrad.tensor.tensor import wrap
 
 @watched
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """A function's value, and its derivative at that point as a linear function.
+    """Evaluate a function, and return its derivative at that point as a linear function.
+
+    ``push`` computes the same products as ``jvp``, without evaluating ``f`` again. Use it for many
+    directions at one point, as in conjugate gradients.
 
     Parameters
     ----------
     f : callable
         Takes the primals and returns a pytree.
     *primals : pytrees
-        With leaves of an inexact dtype.
+        Their leaves have a floating-point or complex dtype.
 
     Returns
     -------
     out : pytree
         ``f(*primals)``.
     push : callable
-        From tangents, one for each primal, to the tangent of ``out``. It evaluates nothing of ``f``
-        again, and may be called any number of times; ``jvp`` needs no memory instead.
+        Takes a tangent for each primal and returns the tangent of ``out``. It may be called any
+        number of times, and keeps the recorded values in memory meanwhile.
 
     Examples
     --------
@@ -84,25 +87,28 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
-    """The transpose of a linear function.
+    """Transpose a linear function.
+
+    If ``f`` is the product with a matrix A, the transposed function is the product with A^T, or
+    with the conjugate of A^T where A is complex. The matrix is never formed.
 
     Parameters
     ----------
     f : callable
-        Linear in its arguments together. It is run once, at zero.
+        Linear in all its arguments together. It runs once, at zero.
     *primals : pytrees
         Examples of the arguments; only their trees, shapes and dtypes matter.
 
     Returns
     -------
     callable
-        From a cotangent, like the result of ``f``, to the tuple of the arguments' cotangents: the
-        adjoint under Re<u, v>, as everywhere in funcgrad.
+        Takes a cotangent with the tree, shapes and dtypes of the result of ``f``, and returns a
+        tuple with the cotangent of each argument. It is the adjoint for the inner product Re<u, v>.
 
     Raises
     ------
     DifferentiationError
-        ``f`` is not linear; the error names the operation that is not.
+        ``f`` is not linear; the error names the first operation that is not.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Gradients with respect to intermediate values.
 
 ``probe(x, name)`` is the identity. Inside ``grad(f, probes=(name,))`` it marks the value, and the
-gradient comes with that of the marked value. Which gradient asks for which names is a context
-variable, so probes are as local to a call, and to a thread, as the call itself.
+gradient is returned with the gradient with respect to the marked value. A context variable holds
+the names that a running gradient asks for, so probes belong to one call, and to one thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_names(operation: str, names: Any) -> None:
     Raises
     ------
     DifferentiationError
-        They are no tuple or list of texts.
+        They are not a tuple or list of strings.
     """
     several = isinstance(names, (tuple, list, set, frozenset))
     if not several or not all(isinstance(name, str) for name in names):
@@ -179,20 +179,20 @@ def probe(x: ArrayLike, name: str) -> Tensor:
     Parameters
     ----------
     x : array_like
-        The value, of an inexact dtype.
+        The value, of a floating-point or complex dtype.
     name : str
         Unique within the function that is being differentiated.
 
     Returns
     -------
     Tensor
-        ``x`` itself as far as values go. Only what is computed from the returned tensor counts
-        towards its gradient. Inside ``vmap`` the gradient has the batch on axis 0.
+        A tensor equal to ``x``. Its gradient counts only operations on the returned tensor, not on
+        ``x``. Inside ``vmap`` the gradient has the batch on axis 0.
 
     Raises
     ------
     DifferentiationError
-        The name is marked twice, or ``x`` is of an integer or boolean dtype.
+        The name is marked twice, or ``x`` has an integer or boolean dtype.
 
     Examples
     --------
@@ -211,6 +211,6 @@ def probe(x: ArrayLike, name: str) -> Tensor:
         return wrap(value)
     if not is_inexact(dtype_of(value)):
         raise DifferentiationError(
-            f"probe: {name!r} is of dtype {dtype_of(value)}, in which nothing is differentiable."
+            f"probe: {name!r} has dtype {dtype_of(value)}, so it has no derivative. Cast it."
         )
     return wrap(_ProbeCall(name, probes).apply(value))

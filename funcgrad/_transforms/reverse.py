@@ -104,42 +104,46 @@ def value_and_grad(
     probes: Sequence[str] = (),
     holomorphic: bool = False,
 ) -> Callable[..., Any]:
-    """The function that returns a scalar function's value and gradient.
+    """Transform a scalar function into one that returns its value and its gradient.
+
+    One reverse pass computes both. Training loops use it to log the loss beside the gradient.
 
     Parameters
     ----------
     f : callable
         Returns a real scalar, or ``(scalar, aux)`` with ``has_aux``. Its arguments are pytrees.
     argnums : int or sequence of int
-        The positional arguments to differentiate in; all their leaves are of an inexact dtype.
+        The positions of the arguments to differentiate with respect to. All leaves of these
+        arguments have a floating-point or complex dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
     probes : sequence of str
-        Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+        Names of intermediate values that ``f`` marks by ``fg.probe``; their gradients are returned
+        as well.
     holomorphic : bool
-        Whether ``f`` is a holomorphic function of complex numbers, and its complex derivative f'(z)
-        is wanted. Then ``f`` returns a complex number.
+        If true, return the complex derivative f'(z) of a holomorphic function. ``f`` then takes and
+        returns complex numbers.
 
     Returns
     -------
     callable
-        With the signature of ``f``. It returns ``(value, gradient)``, or
+        A function with the signature of ``f``. It returns ``(value, gradient)``, or
         ``((value, aux), gradient)`` with ``has_aux``. The gradient has the tree, the shapes and the
-        dtypes of the argument; it is a tuple when ``argnums`` is one. With probes the gradient is
-        the pair ``(gradient, {name: gradient of that value})``.
+        dtypes of the argument. If ``argnums`` is a tuple, it is a tuple of gradients. With probes
+        the gradient is the pair ``(gradient, {name: gradient with respect to the marked value})``.
 
     Raises
     ------
     DifferentiationError
-        ``f`` returns no real scalar, or an argument cannot be differentiated in; with
-        ``holomorphic``, an argument or the scalar is not complex.
+        ``f`` does not return a real scalar, or an argument has an integer or boolean dtype. With
+        ``holomorphic``: an argument or the scalar is not complex.
 
     Notes
     -----
-    The gradient with respect to a complex ``z = x + iy`` is dL/dx + i dL/dy, PyTorch's convention:
-    a step along minus the gradient descends. JAX returns its conjugate. With ``holomorphic`` it is
-    f'(z), in both. That ``f`` is holomorphic is not checked: the result is du/dx - i du/dy of its
-    real part u, which is f' by the equations of Cauchy and Riemann.
+    The gradient with respect to a complex ``z = x + iy`` is dL/dx + i dL/dy, as in PyTorch: a step
+    along minus the gradient descends. JAX returns the conjugate. With ``holomorphic`` both return
+    f'(z). Whether ``f`` is holomorphic is not checked: the result is du/dx - i du/dy of its real
+    part u, which equals f' by the Cauchy-Riemann equations.
 
     Examples
     --------
@@ -203,39 +207,44 @@ def grad(
     probes: Sequence[str] = (),
     holomorphic: bool = False,
 ) -> Callable[..., Any]:
-    """The gradient of a scalar function, as a function.
+    """Transform a scalar function into one that returns its gradient.
+
+    The gradient has the tree of the argument: the gradient with respect to a dict of parameters is
+    a dict. ``f`` is ordinary Python; loops and ``if`` are followed as they run.
 
     Parameters
     ----------
     f : callable
         Returns a real scalar, or ``(scalar, aux)`` with ``has_aux``. Its arguments are pytrees.
     argnums : int or sequence of int
-        The positional arguments to differentiate in; all their leaves are of an inexact dtype.
+        The positions of the arguments to differentiate with respect to. All leaves of these
+        arguments have a floating-point or complex dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
     probes : sequence of str
-        Names of intermediate values, marked in ``f`` by ``fg.probe``, whose gradients are wanted.
+        Names of intermediate values that ``f`` marks by ``fg.probe``; their gradients are returned
+        as well.
     holomorphic : bool
-        Whether ``f`` is a holomorphic function of complex numbers, and its complex derivative f'(z)
-        is wanted. Then ``f`` returns a complex number.
+        If true, return the complex derivative f'(z) of a holomorphic function. ``f`` then takes and
+        returns complex numbers.
 
     Returns
     -------
     callable
-        With the signature of ``f``. It returns the gradient, with the tree, the shapes and the
-        dtypes of the argument (a tuple of them when ``argnums`` is a tuple), or
+        A function with the signature of ``f``. It returns the gradient, with the tree, the shapes
+        and the dtypes of the argument (a tuple of gradients if ``argnums`` is a tuple), or
         ``(gradient, aux)`` with ``has_aux``. With probes the gradient is the pair
-        ``(gradient, {name: gradient of that value})``.
+        ``(gradient, {name: gradient with respect to the marked value})``.
 
     Raises
     ------
     DifferentiationError
-        ``f`` returns no real scalar, or an argument cannot be differentiated in; with
-        ``holomorphic``, an argument or the scalar is not complex.
+        ``f`` does not return a real scalar, or an argument has an integer or boolean dtype. With
+        ``holomorphic``: an argument or the scalar is not complex.
 
     See Also
     --------
-    value_and_grad : the value as well; the conventions are explained there.
+    value_and_grad : also returns the value; its notes explain the convention for complex numbers.
 
     Examples
     --------
@@ -322,25 +331,28 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool) -> tuple[Any, ..
 @watched
 @answering
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """A function's value, and its pullback: the vector-Jacobian product as a function.
+    """Evaluate a function, and return its pullback as well.
+
+    The pullback computes vector-Jacobian products: from a cotangent v of the result, v^T J for each
+    argument. ``grad`` is the pullback of a scalar function applied to 1.
 
     Parameters
     ----------
     f : callable
         Takes the primals and returns a pytree, or ``(pytree, aux)`` with ``has_aux``.
     *primals : pytrees
-        With leaves of an inexact dtype.
+        Their leaves have a floating-point or complex dtype.
     has_aux : bool
-        Whether ``f`` returns a pair, whose second part is returned as it is.
+        Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
 
     Returns
     -------
     out : pytree
         ``f(*primals)``.
     pullback : callable
-        From a cotangent, with the tree, shapes and dtypes of ``out``, to the tuple of the primals'
-        cotangents. It may be called any number of times, under any transformation, from any
-        thread; the memory of the record is freed with it.
+        Takes a cotangent with the tree, shapes and dtypes of ``out``, and returns a tuple with the
+        cotangent of each primal. It may be called any number of times, under any transformation,
+        from any thread. The recorded values are freed with the pullback.
     aux : object
         Only with ``has_aux``.
 

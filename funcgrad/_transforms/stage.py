@@ -42,7 +42,10 @@ def name_of(f: Callable[..., Any]) -> str:
 
 
 def program(f: Callable[P, Any]) -> Callable[P, Program]:
-    """Stage a function: the computation that it does for given arguments, as a value.
+    """Stage a function: run it once and return its operations as a ``Program``.
+
+    A program can be printed, compared, rewritten by passes, saved, turned into NumPy source, and
+    called with arguments of the same trees, shapes and dtypes.
 
     Parameters
     ----------
@@ -52,17 +55,15 @@ def program(f: Callable[P, Any]) -> Callable[P, Program]:
     Returns
     -------
     callable
-        With the signature of ``f``. It runs ``f`` once on the arguments and returns the
-        ``Program``, which can be printed, compared, rewritten by passes, turned into NumPy source,
-        and called in place of ``f`` with arguments of the same trees, shapes and dtypes. Where the
-        arguments are large it runs ``f`` without their numbers first, and again if ``f`` looks at
-        one.
+        A function with the signature of ``f``. It runs ``f`` on its arguments and returns the
+        ``Program``. If the arguments are large, it first runs ``f`` on abstract values, which have
+        only shapes and dtypes, and runs it again if ``f`` needs a value.
 
     Notes
     -----
-    Where ``f`` looks at a number, by ``if``, ``int(t)``, ``float(t)``, ``f"{t:.3f}"`` and so on,
-    the program keeps a guard, and refuses arguments for which the look would find something else.
-    Values that ``f`` reads from outside of its arguments are constants of the program.
+    If ``f`` uses a value in Python, by ``if``, ``int(t)``, ``float(t)``, ``f"{t:.3f}"`` and so on,
+    the program keeps a guard, and refuses arguments that would give another value there. Values
+    that ``f`` reads from outside its arguments become constants of the program.
 
     Examples
     --------

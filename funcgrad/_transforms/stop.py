@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def stop_gradient(tree: T) -> T:
-    """A tree whose numbers count as constants in every derivative.
+    """Treat the values of a tree as constants in every derivative.
+
+    Use it for targets that are computed from the parameters, or to keep part of a loss from
+    training part of a model.
 
     Parameters
     ----------
