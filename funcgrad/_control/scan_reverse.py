@@ -114,8 +114,8 @@ class ScanRecording:
             self._residuals[position] = results[places[variable]]
         if once:
             before = extract(forward, inputs[: loop.shared], [*once.values()])
-            found = before.evaluate(self._values[: loop.shared])
-            self._residuals.update(zip(once, found, strict=True))
+            before_values = before.evaluate(self._values[: loop.shared])
+            self._residuals.update(zip(once, before_values, strict=True))
         return results[: len(outs)]
 
     def _read(self, linear: LinearPart) -> tuple[list[int], list[int]]:
