@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, find, given, settings
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._transforms.encounters import encounters
+from funcgrad.debug.kinks_met import kinks_met
 from funcgrad.errors import ArgumentError, CheckError, LeafError
 from funcgrad.testing import away_from_kinks, check_grads
 from funcgrad.testing.strategies import Like, points
@@ -19,7 +19,7 @@ MARGIN = 1e-3
 
 def least_distance(f, args):
     """How near the function's operations are to their kinks."""
-    run = encounters(f, args)
+    run = kinks_met(f, args)
     assert run.error is None
     zeros = [abs(np.asarray(x)) for met in run.met for x in met.zeros]
     ends = [np.asarray(x) for met in run.met for x in met.domain]

@@ -39,11 +39,9 @@ from funcgrad._transforms.arguments import call_values, check_function, values_o
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import innermost_trace, meet
-from funcgrad._transforms.encounters import KinkTrace
 from funcgrad._transforms.entries import Entry, Sparse, pull_back, push_through
 from funcgrad._transforms.flat_functions import call_primitive
 from funcgrad._transforms.frozen_calls import has_linear_rules, has_rules
-from funcgrad._transforms.linear import LinearRecorder
 from funcgrad._transforms.masked import Cotangent
 from funcgrad._transforms.probe import ProbeSet, probe_again, running_probes
 from funcgrad._transforms.record import Recorder
@@ -314,14 +312,13 @@ def _staged(
 def _recording(traces: Sequence[Trace]) -> tuple[Trace, ...]:
     """The traces from the innermost to the first recorder, if there is one that may run code again.
 
-    A recorder outside of a running stager does not count, nor does one that checks linear maps or
-    meets kinks.
+    A recorder outside a running stager does not count.
     """
     for place, trace in enumerate(traces):
-        if isinstance(trace, (Stager, LinearRecorder, KinkTrace)):
+        if isinstance(trace, Stager):
             break
         if isinstance(trace, Recorder):
-            return tuple(traces[: place + 1])
+            return tuple(traces[: place + 1]) if trace.runs_again else ()
     return ()
 
 

@@ -153,6 +153,7 @@ class LinearRecorder(Recorder):
 
     title = "linear_transpose"
     has_numbers = False  # but zeros that stand for any
+    runs_again = False
     __slots__ = ()
 
     def __init__(self, level: int) -> None:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class Recorder(Readable):
     title = "reverse mode"
     has_numbers = True
     keeps_numbers = True
+    runs_again: ClassVar[bool] = True  # whether checkpoints may run their functions again for it
     __slots__ = ("_append", "_count", "_inputs", "is_plain")
 
     def __init__(self, level: int) -> None:

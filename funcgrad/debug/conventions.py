@@ -19,8 +19,8 @@ from funcgrad._core.specs import is_inexact
 from funcgrad._core.trace import Value
 from funcgrad._primitives.elementwise import batch_elementwise
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.encounters import Encounter, encounters
 from funcgrad._transforms.forward import jvp
+from funcgrad.debug.kinks_met import KinkMet, kinks_met
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import real_number
 from funcgrad.tensor.tensor import apply, wrap
@@ -166,7 +166,7 @@ def conventions(f: Callable[..., Any], *args: Any, tolerance: float = 0.0) -> Co
     if not width >= 0:
         raise ArgumentError(f"conventions: tolerance has to be at least 0, got {tolerance!r}.")
     with quiet():
-        run = encounters(f, args)
+        run = kinks_met(f, args)
         if run.error is not None:
             raise run.error
         listed = [convention for met in run.met for convention in _of_operation(met, width)]
@@ -176,7 +176,7 @@ def conventions(f: Callable[..., Any], *args: Any, tolerance: float = 0.0) -> Co
     return Conventions(title, tuple(counts), tuple(counts.values()))
 
 
-def _of_operation(met: Encounter, width: float) -> Iterator[Convention]:
+def _of_operation(met: KinkMet, width: float) -> Iterator[Convention]:
     """Yield the conventions of an operation at the values that it got."""
     args = [np.asarray(_raw(x)) for x in met.args]
     for number, value in enumerate((*met.zeros, *met.domain)):
@@ -204,7 +204,7 @@ def _raw(x: Value) -> Any:
     return np.asarray(wrap(x))
 
 
-def _at(met: Encounter, point: Sequence[Any], is_end: bool, depth: float) -> Iterator[Convention]:
+def _at(met: KinkMet, point: Sequence[Any], is_end: bool, depth: float) -> Iterator[Convention]:
     for k in met.followed:
         if is_inexact(np.asarray(point[k]).dtype) and np.size(point[k]):
             sides = _steepest(met, point, k)
@@ -223,7 +223,7 @@ Sides: TypeAlias = tuple[float, float, float, str]
 """The derivative, the left and the right slope, and the kind of place."""
 
 
-def _steepest(met: Encounter, point: Sequence[Any], k: int) -> Sides | None:
+def _steepest(met: KinkMet, point: Sequence[Any], k: int) -> Sides | None:
     """Return the slopes with respect to the element of an argument in which they differ most."""
     best: tuple[float, Sides] | None = None
     x = np.asarray(point[k])
@@ -239,9 +239,7 @@ def _steepest(met: Encounter, point: Sequence[Any], k: int) -> Sides | None:
     return None if best is None else best[1]
 
 
-def _slopes(
-    met: Encounter, point: Sequence[Any], k: int, unit: Array
-) -> tuple[float, Sides] | None:
+def _slopes(met: KinkMet, point: Sequence[Any], k: int, unit: Array) -> tuple[float, Sides] | None:
     def at(step: float) -> Array:
         moved = list(point)
         moved[k] = np.asarray(point[k]) + step * unit
@@ -270,7 +268,7 @@ def _slopes(
     return float(unlike[j]), sides
 
 
-def _derivative(met: Encounter, point: Sequence[Any], k: int, unit: Array, here: Array) -> Array:
+def _derivative(met: KinkMet, point: Sequence[Any], k: int, unit: Array, here: Array) -> Array:
     if met.operation.differential is DISCRETE:
         return np.zeros(here.shape)
 

@@ -17,8 +17,8 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._hooks.key_uses import repetition
-from funcgrad._transforms.encounters import Encounters, encounters
 from funcgrad._transforms.masked import fit_cotangent
+from funcgrad.debug.kinks_met import KinksMet, kinks_met
 from funcgrad.errors import ArgumentError
 from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.point_runs import Array, Point, PointRun
@@ -137,7 +137,7 @@ class Mover:
     def visit(self, point: Point) -> PointRun:
         """Run the function, and note what it meets."""
         with repetition(), quiet():
-            return PointRun(point, encounters(self.function, self.arguments(point)))
+            return PointRun(point, kinks_met(self.function, self.arguments(point)))
 
     # ------------------------------------------------------------------------------- distances
 
@@ -338,7 +338,7 @@ def _name(f: Callable[..., Any]) -> str:
     return "the function" if name == "<lambda>" else name
 
 
-def _is_finite(run: Encounters) -> bool:
+def _is_finite(run: KinksMet) -> bool:
     outs = [np.asarray(out) for out in run.outs or ()]
     return all(bool(np.isfinite(out).all()) for out in outs if out.dtype.kind in "fc")
 

@@ -1,15 +1,15 @@
 """A run of a function at a point, with its distances from kinks and their derivatives as arrays.
 
 >>> import numpy as np
->>> from funcgrad._transforms.encounters import encounters
+>>> from funcgrad.debug.kinks_met import kinks_met
 >>> point = [np.array([1.0, 2.0])]
->>> visit = PointRun(point, encounters(lambda x: abs(3 * x - 4), point))
+>>> visit = PointRun(point, kinks_met(lambda x: abs(3 * x - 4), point))
 >>> visit.values, visit.push([np.ones(2)]), visit.pull(1)
 (array([-1.,  2.]), array([3., 3.]), [array([0., 3.])])
 
 Where a distance is a complex number, its absolute value counts:
 
->>> visit = PointRun([], encounters(lambda z: 1 / z, [3 + 4j]))
+>>> visit = PointRun([], kinks_met(lambda z: 1 / z, [3 + 4j]))
 >>> visit.values, visit.push([1.0]), visit.pull(0)
 (array([5.]), array([0.6]), [np.complex128(0.6+0.8j)])
 """
@@ -25,7 +25,7 @@ import numpy as np
 
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.trace import Value
-from funcgrad._transforms.encounters import Encounters
+from funcgrad.debug.kinks_met import KinksMet
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Point: TypeAlias = list[Array]
@@ -39,7 +39,7 @@ class PointRun:
     Parameters
     ----------
     point : list of arrays
-    run : Encounters
+    run : KinksMet
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class PointRun:
         Whether each is from the end of a domain, and whether from a kink with two sides.
     """
 
-    def __init__(self, point: Point, run: Encounters) -> None:
+    def __init__(self, point: Point, run: KinksMet) -> None:
         """Lay out what the run has met."""
         self.point = point
         self.run = run

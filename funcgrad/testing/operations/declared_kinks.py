@@ -16,8 +16,8 @@ import numpy as np
 from funcgrad._core.primitive import DISCRETE, Primitive, Sample
 from funcgrad._core.specs import is_inexact
 from funcgrad._core.trace import Raw
-from funcgrad._transforms.encounters import encounters
 from funcgrad._transforms.forward import jvp
+from funcgrad.debug.kinks_met import kinks_met
 from funcgrad.errors import FuncgradError
 from funcgrad.testing.operations.agreement import require
 from funcgrad.testing.operations.cases import Case, cases_of
@@ -43,7 +43,7 @@ def _inexact(case: Case) -> list[int]:
 def _sizes(case: Case, point: Sequence[Raw]) -> list[Array]:
     """The distances at inexact arguments, negative outside of the domain; none is constant."""
     sizes: list[Array] = []
-    for met in encounters(case.function(_inexact(case)), point).met[:1]:
+    for met in kinks_met(case.function(_inexact(case)), point).met[:1]:
         sizes += [abs(np.asarray(x)) for x in met.zeros]
         sizes += [np.asarray(x) for x in met.domain]
     return sizes

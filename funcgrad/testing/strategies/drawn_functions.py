@@ -26,9 +26,9 @@ from funcgrad._core.primitive import DISCRETE, Partials, Primitive
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.structures import Elementwise
 from funcgrad._core.trace import Value
-from funcgrad._transforms.encounters import encounters
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.stage import program
+from funcgrad.debug.kinks_met import kinks_met
 from funcgrad.errors import ArgumentError, FuncgradError
 from funcgrad.numpy.options import integer
 from funcgrad.testing.strategies.smooth_numbers import Strategy, checked_shape, hypothesis_for
@@ -308,7 +308,7 @@ def _is_smooth(operation: Callable[..., Any], low: float, high: float) -> bool:
 
 def _crosses_kink(operation: Callable[..., Any], low: float, high: float) -> bool:
     """Whether arguments between limits are on both sides of a kink, or at one."""
-    run = encounters(operation, (np.linspace(low, high, _POINTS),))
+    run = kinks_met(operation, (np.linspace(low, high, _POINTS),))
     zeros = [np.sign(np.asarray(x)) for met in run.met for x in met.zeros]
     return any(sides.min() != sides.max() or not sides.all() for sides in zeros)
 

@@ -1,13 +1,13 @@
-"""Encounters: where the operations of a function are, and how far that is from their kinks.
+"""KinksMet: where the operations of a function are, and how far that is from their kinks.
 
 The function runs once, operation by operation, also inside of jitted functions, loops and branches.
-Each operation with kinks whose arguments depend on those of the function is an ``Encounter``. The
+Each operation with kinks whose arguments depend on those of the function is an ``KinkMet``. The
 run is recorded, so the derivatives of the distances can be had without another run. The distances
 are values of the transformations further out, so these can differentiate them, too:
 
 >>> import funcgrad as fg
 >>> def distance(x):
-...     return encounters(lambda x: abs(2 * x - 3), (x,)).met[0].zeros[0]
+...     return kinks_met(lambda x: abs(2 * x - 3), (x,)).met[0].zeros[0]
 >>> distance(2.0), fg.grad(lambda x: fg.tensor(distance(x)))(2.0)
 (1.0, Tensor(2.0))
 """
@@ -23,12 +23,9 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
 from funcgrad._core.context import delegate
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import dtype_of, is_inexact, shape_of
-from funcgrad._core.structure.structures import Choice, Control, Loop
+from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.trace import NUMBERS, RAW, Value, concrete
 from funcgrad._core.users_values import operand
-from funcgrad._primitives.joining import stack
-from funcgrad._programs.equation import spec_inside
 from funcgrad._programs.origins import operations_line
 from funcgrad._transforms.composite import Whole
 from funcgrad._transforms.record import Recorder
@@ -37,7 +34,7 @@ from funcgrad.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Encounter:
+class KinkMet:
     """An operation of a function, at the values that it met.
 
     Attributes
@@ -66,12 +63,12 @@ class Encounter:
 
 
 @dataclass(frozen=True, slots=True)
-class Encounters:
+class KinksMet:
     """The operations with kinks that a function met.
 
     Attributes
     ----------
-    met : list of Encounter
+    met : list of KinkMet
         In the order of the run.
     outs : list of values or None
         The leaves of the function's result; None where it raised an error.
@@ -81,13 +78,13 @@ class Encounters:
         Of what was met, from the inexact leaves of the function's arguments.
     """
 
-    met: list[Encounter]
+    met: list[KinkMet]
     outs: list[Value] | None
     error: Exception | None
     record: Record
 
 
-def encounters(f: Callable[..., Any], args: Sequence[Any]) -> Encounters:
+def kinks_met(f: Callable[..., Any], args: Sequence[Any]) -> KinksMet:
     """Run a function, and note its operations that have kinks.
 
     Parameters
@@ -113,7 +110,7 @@ def encounters(f: Callable[..., Any], args: Sequence[Any]) -> Encounters:
 
     trace, record, (outs, error) = KinkTrace.run(function, values, followed)
     inner = outs and [trace.inner(out) if _is_value(out) else out for out in outs]
-    return Encounters(trace.met, inner, error, record)
+    return KinksMet(trace.met, inner, error, record)
 
 
 def _dtype(leaf: Any) -> np.dtype[Any]:
@@ -129,18 +126,19 @@ class KinkTrace(Recorder):
 
     Attributes
     ----------
-    met : list of Encounter
+    met : list of KinkMet
     """
 
     __slots__ = ("_quiet", "met")
     title = "kinks"
     keeps_numbers = False
+    runs_again = False
 
     def __init__(self, level: int) -> None:
         """Note nothing yet."""
         super().__init__(level)
         self.is_plain = False
-        self.met: list[Encounter] = []
+        self.met: list[KinkMet] = []
         self._quiet = False
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
@@ -157,20 +155,13 @@ class KinkTrace(Recorder):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Note and record an operation; run programs inside of one operation by operation."""
-        control = primitive.structure
-        if isinstance(control, Control) and control.form is not None and delegate(self) is None:
-            form = control.form(**params)
-            if form is not None:
-                outs = _run_form(form, args)
-                count = len(primitive.results(*map(spec_inside, args), **params))
-                return tuple(outs[len(outs) - count :])
+        """Note and record an operation."""
         self._note(primitive, args, params)
         return super().process(primitive, args, params)
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
-        """Run a call with rules of its own operation by operation."""
-        return call.interpret(self, args)
+        """Run a loop, a choice or a call with rules operation by operation."""
+        return call.run(args)
 
     def _note(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
@@ -193,7 +184,7 @@ class KinkTrace(Recorder):
             variables = tuple(map(self.index_of, zeros + domain))
             zeros, domain = tuple(map(self.inner, zeros)), tuple(map(self.inner, domain))
             line = operations_line()
-            met = Encounter(primitive, line, inside, params, zeros, domain, variables, followed)
+            met = KinkMet(primitive, line, inside, params, zeros, domain, variables, followed)
             self.met.append(met)
 
 
@@ -210,48 +201,3 @@ def distances(
     tuples = [value if isinstance(value, tuple) else (value,) for value in values]
     zeros, domain = [tuple([x for x in xs if is_inexact(dtype_of(x))]) for xs in tuples]
     return zeros, domain
-
-
-# ------------------------------------------------------------------- programs inside of operations
-
-
-def _run_form(form: Any, args: Sequence[Value]) -> list[Value]:
-    """Run a loop, a choice or a program of them on traced values."""
-    if isinstance(form, Loop):
-        return _run_loop(form, args)
-    if isinstance(form, Choice):
-        number = int(_number(args[0]))
-        branch = form.branches[min(max(number, 0), len(form.branches) - 1)]
-        return list(branch.evaluate(args[1:]))
-    return list(form.evaluate(args))
-
-
-def _number(x: Value) -> Any:
-    return np.asarray(x)
-
-
-def _run_loop(loop: Loop, args: Sequence[Value]) -> list[Value]:
-    shared, carry, arrays = loop.parts(list(args))
-    length = loop.length
-    if length is None:
-        length = shape_of(arrays[0])[0] if loop.condition is None else 0
-    rows: list[list[Value]] = []
-    step = 0
-    while step < length if loop.condition is None else _goes_on(loop, shared, carry):
-        place = length - 1 - step if loop.reverse else step
-        outs = loop.body.evaluate([*shared, *carry, *[x[place] for x in arrays]])
-        carry, row = outs[: loop.carried], outs[loop.carried :]
-        rows.append(row)
-        step += 1
-    if loop.reverse:
-        rows.reverse()
-    columns = [stack(*column, axis=0) for column in zip(*rows, strict=True)]
-    if not rows:
-        specs = loop.body.results(*map(spec_inside, [*shared, *carry, *arrays]))[loop.carried :]
-        columns = [np.zeros((0, *spec.shape), spec.dtype) for spec in specs]
-    return [*carry, *columns]
-
-
-def _goes_on(loop: Loop, shared: Sequence[Value], carry: Sequence[Value]) -> bool:
-    (going,) = loop.condition.evaluate([*shared, *carry])
-    return bool(_number(going))
