@@ -228,7 +228,7 @@ class _SmoothOperations:
 def _discovered(
     alias: str, namespace: ModuleType, seen: set[Primitive]
 ) -> Iterator[tuple[str, Primitive | None]]:
-    for name in namespace.__all__:
+    for name in sorted(namespace.__all__):
         operation = _operation(getattr(namespace, name))
         if operation is None or operation in seen:
             continue
