@@ -75,8 +75,16 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
 }
 
 # They import modules by their names. For the first, packages say which: `late_names` compares that
-# with imports that linters read. The second finds modules under their former names.
-LOADERS = frozenset({"funcgrad._hints.lazy_names", "funcgrad._hints.former_modules"})
+# with imports that linters read. The second finds modules under their former names, the third other
+# libraries. The fourth has a table of names, which `tests/compat` compares with the files.
+LOADERS = frozenset(
+    {
+        "funcgrad._hints.lazy_names",
+        "funcgrad._hints.former_modules",
+        "funcgrad._hints.optional_packages",
+        "funcgrad.compat.autograd.lazy_modules",
+    }
+)
 
 # They may use the decorator of the standard library, which takes four times as long: the first is
 # written with it, the others are about classes of users.
@@ -640,7 +648,7 @@ LAWS = frozenset(
     }
 )
 """Algebraic laws relate particular operations. ONNX has operators of its own for some, such as
-``Conv`` and ``TopK``, which no structure says; others are written in operations that ONNX has."""
+``Conv`` and ``TopK``, which no structure says; others are written in operations that it has."""
 
 
 def operations_by_name(source: Source) -> Iterator[str]:

@@ -11,30 +11,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec, is_inexact
+from funcgrad._hints.optional_packages import optional_package
 from funcgrad._transforms.arguments import check_function
-from funcgrad.errors import MissingPackageError
-from funcgrad.extend import ForeignFunction, foreign
+from funcgrad.extend import ForeignFunction
 from funcgrad.interop.flat_bridge import FlatBridge
-from funcgrad.interop.smooth_parts import smooth_part
+from funcgrad.interop.lifted_functions import ArrayLibrary, lifted
 
 __all__ = ["lift", "wrap"]
 
 
 def _jax() -> Any:
-    try:
-        import jax
-    except ImportError as error:
-        raise MissingPackageError(
-            "interop.jax: JAX is not installed. Install it by `pip install jax`."
-        ) from error
-    return jax
+    return optional_package("jax", "interop.jax: JAX is not installed")
 
 
 def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,10 +205,11 @@ def lift(function: Callable[..., Any]) -> ForeignFunction:
     Tensor(-0.87878258)
     """
     check_function("interop.jax.lift", function)
-    return _lifted(_jax(), function, getattr(function, "__name__", type(function).__name__))
+    name = getattr(function, "__name__", type(function).__name__)
+    return lifted(_library(_jax()), function, name)
 
 
-def _lifted(jax: Any, function: Any, name: str) -> ForeignFunction:
+def _library(jax: Any) -> ArrayLibrary:
     def on_arrays(run: Any) -> Any:
         compiled = jax.jit(run)
 
@@ -223,61 +217,32 @@ def _lifted(jax: Any, function: Any, name: str) -> ForeignFunction:
             with jax.enable_x64(True):
                 return pytrees.map(np.asarray, compiled(*args))
 
-        called.__name__ = name
         return called
 
-    def result(*args: Any) -> Any:
-        shapes = pytrees.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), args, is_leaf=_is_spec
-        )
-        with jax.enable_x64(True):
-            out = jax.eval_shape(function, *shapes)
-        return pytrees.map(lambda x: Spec(tuple(x.shape), np.dtype(x.dtype)), out)
+    def result(function: Any) -> Any:
+        def specs(*args: Any) -> Any:
+            shapes = pytrees.map(
+                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), args, is_leaf=_is_spec
+            )
+            with jax.enable_x64(True):
+                out = jax.eval_shape(function, *shapes)
+            return pytrees.map(lambda x: Spec(tuple(x.shape), np.dtype(x.dtype)), out)
 
-    @cache
-    def pushed() -> Any:
-        return _lifted(jax, _pushing(jax, function), f"jvp of {name}")
+        return specs
 
-    @cache
-    def pulled() -> Any:
-        return _lifted(jax, _pulling(jax, function), f"vjp of {name}")
-
-    return foreign(
-        on_arrays(function),
+    return ArrayLibrary(
+        on_arrays,
         result,
-        jvp=lambda primals, out, tangents: pushed()(primals, tangents),
-        vjp=lambda primals, out, ct: pulled()(primals, ct),
-        batch=on_arrays(lambda *args: jax.vmap(function)(*args)),
+        jvp=jax.jvp,
+        vjp=jax.vjp,
+        vmap=jax.vmap,
+        is_smooth=lambda x: is_inexact(x.dtype),
+        conj=jax.numpy.conj,
     )
 
 
 def _is_spec(x: object) -> bool:
     return isinstance(x, Spec)
-
-
-def _is_smooth(x: Any) -> bool:
-    return is_inexact(x.dtype)
-
-
-def _pulling(jax: Any, function: Any) -> Any:
-    def pulling(args: Any, ct: Any) -> Any:
-        of_smooth, smooth, filled = smooth_part(function, args, _is_smooth)
-        cts = [jax.numpy.conj(x) for x in pytrees.leaves(ct) if _is_smooth(x)]
-        _, pull = jax.vjp(of_smooth, *smooth)
-        return filled(map(jax.numpy.conj, pull(cts)))
-
-    return pulling
-
-
-def _pushing(jax: Any, function: Any) -> Any:
-    def pushing(args: Any, tangents: Any) -> Any:
-        of_smooth, smooth, _ = smooth_part(function, args, _is_smooth)
-        moved = [x for x in pytrees.leaves(tangents) if _is_smooth(x)]
-        _, pushed = jax.jvp(of_smooth, tuple(smooth), tuple(moved))
-        remaining = iter(pushed)
-        return pytrees.map(lambda x: next(remaining) if _is_smooth(x) else x * 0, function(*args))
-
-    return pushing
 
 
 __dir__ = __all__.copy  # completion shows the public names, without the modules

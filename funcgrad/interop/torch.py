@@ -19,24 +19,18 @@ import numpy as np
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
+from funcgrad._hints.optional_packages import optional_package
 from funcgrad._transforms.arguments import check_function
-from funcgrad.errors import LeafError, MissingPackageError
-from funcgrad.extend import ForeignFunction, foreign
+from funcgrad.errors import LeafError
 from funcgrad.interop.flat_bridge import FlatBridge
-from funcgrad.interop.smooth_parts import smooth_part
+from funcgrad.interop.lifted_functions import ArrayLibrary, lifted
 from funcgrad.tensor.tensor import tensor
 
 __all__ = ["lift", "wrap"]
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingPackageError(
-            "interop.torch: PyTorch is not installed. Install it by `pip install torch`."
-        ) from error
-    return torch
+    return optional_package("torch", "interop.torch: PyTorch is not installed")
 
 
 def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,7 +204,8 @@ def lift(function: Any) -> Any:
     torch = _torch()
     if not isinstance(function, torch.nn.Module):
         check_function("interop.torch.lift", function)
-        return _lifted(torch, function, getattr(function, "__name__", type(function).__name__))
+        name = getattr(function, "__name__", type(function).__name__)
+        return lifted(_library(torch), function, name)
     module = function
     state = {name: x.detach().numpy() for name, x in module.named_parameters()}
 
@@ -218,10 +213,10 @@ def lift(function: Any) -> Any:
         return torch.func.functional_call(module, params, args)
 
     params = {name: tensor(x) for name, x in state.items()}
-    return _lifted(torch, call, type(module).__name__), params
+    return lifted(_library(torch), call, type(module).__name__), params
 
 
-def _lifted(torch: Any, function: Any, name: str) -> ForeignFunction:
+def _library(torch: Any) -> ArrayLibrary:
     def theirs(x: Any) -> Any:
         return torch.from_numpy(np.array(x))
 
@@ -231,61 +226,33 @@ def _lifted(torch: Any, function: Any, name: str) -> ForeignFunction:
                 out = run(*pytrees.map(theirs, args))
             return pytrees.map(lambda x: x.detach().numpy(), out)
 
-        called.__name__ = name
         return called
 
-    @cache
-    def specs_of(form: pytrees.Structure, specs: tuple[Spec, ...]) -> Any:
-        args = pytrees.unflatten(form, [np.ones(spec.shape, spec.dtype) for spec in specs])
-        return pytrees.map(lambda x: Spec(x.shape, x.dtype), on_arrays(function)(*args))
+    def result(function: Any) -> Any:
+        @cache
+        def specs_of(form: pytrees.Structure, specs: tuple[Spec, ...]) -> Any:
+            args = pytrees.unflatten(form, [np.ones(spec.shape, spec.dtype) for spec in specs])
+            return pytrees.map(lambda x: Spec(x.shape, x.dtype), on_arrays(function)(*args))
 
-    def result(*args: Any) -> Any:
-        specs, form = pytrees.flatten(args, lambda x: isinstance(x, Spec))
-        return specs_of(form, tuple(specs))
+        def specs(*args: Any) -> Any:
+            leaves, form = pytrees.flatten(args, lambda x: isinstance(x, Spec))
+            return specs_of(form, tuple(leaves))
 
-    @cache
-    def pushed() -> Any:
-        return _lifted(torch, _pushing(torch, function), f"jvp of {name}")
+        return specs
 
-    @cache
-    def pulled() -> Any:
-        return _lifted(torch, _pulling(torch, function), f"vjp of {name}")
-
-    return foreign(
-        on_arrays(function),
+    return ArrayLibrary(
+        on_arrays,
         result,
-        jvp=lambda primals, out, tangents: pushed()(primals, tangents),
-        vjp=lambda primals, out, ct: pulled()(primals, ct),
-        batch=on_arrays(lambda *args: torch.func.vmap(function)(*args)),
+        jvp=torch.func.jvp,
+        vjp=torch.func.vjp,
+        vmap=torch.func.vmap,
+        is_smooth=_is_smooth,
+        conj=lambda x: x,  # PyTorch's cotangents are ours
     )
 
 
 def _is_smooth(x: Any) -> bool:
     return bool(x.is_floating_point() or x.is_complex())
-
-
-def _pulling(torch: Any, function: Any) -> Any:
-    def pulling(args: Any, ct: Any) -> Any:
-        of_smooth, smooth, filled = smooth_part(function, args, _is_smooth)
-        cts = [x for x in pytrees.leaves(ct) if _is_smooth(x)]
-        _, pull = torch.func.vjp(lambda *moved: tuple(of_smooth(*moved)), *smooth)
-        return filled(pull(tuple(cts)))
-
-    return pulling
-
-
-def _pushing(torch: Any, function: Any) -> Any:
-    def pushing(args: Any, tangents: Any) -> Any:
-        of_smooth, smooth, _ = smooth_part(function, args, _is_smooth)
-        moved = [x for x in pytrees.leaves(tangents) if _is_smooth(x)]
-        _, pushed = torch.func.jvp(lambda *xs: tuple(of_smooth(*xs)), tuple(smooth), tuple(moved))
-        remaining = iter(pushed)
-        return pytrees.map(
-            lambda x: next(remaining) if _is_smooth(x) else x * 0,
-            function(*args),
-        )
-
-    return pushing
 
 
 __dir__ = __all__.copy  # completion shows the public names, without the modules

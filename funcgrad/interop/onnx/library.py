@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad.errors import DtypeError, MissingPackageError, ProgramError, TracerError
+from funcgrad._hints.optional_packages import optional_package
+from funcgrad.errors import DtypeError, ProgramError, TracerError
 
 
 def onnx_library(function: str) -> Any:
@@ -28,14 +29,9 @@ def onnx_library(function: str) -> Any:
     MissingPackageError
         It is not installed.
     """
-    try:
-        import onnx
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{function}: onnx is not installed. Install it by `pip install onnx`."
-        ) from error
-    return onnx
+    missing = f"{function}: onnx is not installed"
+    optional_package("onnx.numpy_helper", missing)
+    return optional_package("onnx", missing)
 
 
 def element_type(dtype: np.dtype[Any]) -> int:

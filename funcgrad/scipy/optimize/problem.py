@@ -14,6 +14,7 @@ from funcgrad import tree
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape
+from funcgrad._hints.optional_packages import optional_package
 from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, ShapeError
 from funcgrad.tensor.tensor import Tensor, tensor
 
@@ -28,14 +29,8 @@ def scipy_optimize(name: str) -> ModuleType:
     MissingPackageError
         SciPy is not installed.
     """
-    try:
-        import scipy.optimize
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{name}: the solver is SciPy's, and it is not installed. Install it by"
-            " `pip install scipy`."
-        ) from error
-    return scipy.optimize
+    missing = f"{name}: the solver is SciPy's, and it is not installed"
+    return optional_package("scipy.optimize", missing)
 
 
 Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
