@@ -19,7 +19,7 @@ from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.elementwise import square
 from funcgrad.nn.loss_parts import mask_of, masked, pair_of, parameter
-from funcgrad.scipy.special.penalties import huber
+from funcgrad.scipy.special.entropies import huber
 from funcgrad.tensor.tensor import Tensor, wrap
 
 _NAMES: Final = ("predictions", "targets")

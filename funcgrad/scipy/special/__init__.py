@@ -15,50 +15,46 @@ Tensor(-0.27619604570283)
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.numpy import cbrt, exp2, expm1, log1p, sinc
 from funcgrad.scipy.special.airy import airy
-from funcgrad.scipy.special.bessel_derivatives import h1vp, h2vp, ivp, jvp, kvp, yvp
+from funcgrad.scipy.special.bessel import (
+    h1vp, h2vp, hankel1, hankel2, i0, i0e, i1, i1e, iv, ive, ivp, j0, j1, jn, jv, jvp, k0,
+    k0e, k1, k1e, kn, kv, kve, kvp, spherical_in, spherical_jn, spherical_kn, spherical_yn, y0,
+    y1, yn, yv, yvp,
+)
+from funcgrad.scipy.special.combinatorics import binom, comb, factorial, multigammaln, perm
 from funcgrad.scipy.special.distribution_functions import (
     bdtr, bdtrc, bdtri, chdtr, chdtrc, chdtri, fdtr, fdtrc, fdtri, gdtr, gdtrc, gdtria, gdtrix,
     nbdtr, nbdtrc, nbdtri, pdtr, pdtrc, pdtri, stdtr, stdtrit,
 )
-from funcgrad.scipy.special.faddeeva import owens_t, voigt_profile, wofz
-from funcgrad.scipy.special.integral_functions import fresnel, shichi, sici, spence
+from funcgrad.scipy.special.entropies import (
+    entr, expit, huber, kl_div, log_expit, logit, pseudo_huber, rel_entr, softplus, xlog1py,
+    xlogy,
+)
+from funcgrad.scipy.special.error_functions import (
+    dawsn, erf, erfc, erfcinv, erfcx, erfi, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp, owens_t,
+    voigt_profile, wofz,
+)
+from funcgrad.scipy.special.gammas import (
+    beta, betaln, digamma, gamma, gammaln, gammasgn, loggamma, poch, polygamma, psi, rgamma,
+    zeta, zetac,
+)
+from funcgrad.scipy.special.incomplete_functions import (
+    betainc, betaincc, betainccinv, betaincinv, gammainc, gammaincc, gammainccinv, gammaincinv,
+)
+from funcgrad.scipy.special.integral_functions import (
+    ellipe, ellipk, ellipkm1, exp1, expi, expn, exprel, fresnel, shichi, sici, spence,
+)
 from funcgrad.scipy.special.kelvin import bei, beip, ber, berp, kei, keip, kelvin, ker, kerp
 from funcgrad.scipy.special.orthogonal_polynomials import (
     eval_chebyc, eval_chebys, eval_chebyt, eval_chebyu, eval_gegenbauer, eval_genlaguerre,
     eval_hermite, eval_hermitenorm, eval_jacobi, eval_laguerre, eval_legendre, eval_sh_chebyt,
-    eval_sh_chebyu, eval_sh_legendre,
+    eval_sh_chebyu, eval_sh_legendre, hyp0f1, hyp1f1, hyp2f1, hyperu, sph_harm_y,
 )
-from funcgrad.scipy.special.penalties import huber, pseudo_huber, softplus
 from funcgrad.scipy.special.power_transforms import (
-    boxcox, boxcox1p, cosm1, exp10, inv_boxcox, inv_boxcox1p, powm1,
+    boxcox, boxcox1p, cosm1, exp10, inv_boxcox, inv_boxcox1p, lambertw, powm1, wrightomega,
 )
-from funcgrad.scipy.special.spherical_bessel import (
-    spherical_in, spherical_jn, spherical_kn, spherical_yn,
-)
-from funcgrad.scipy.special.bessel import (
-    hankel1, hankel2, i0, i0e, i1, i1e, iv, ive, j0, j1, jn, jv, k0, k0e, k1, k1e, kn, kv, kve, y0,
-    y1, yn, yv,
-)
-from funcgrad.scipy.special.combinatorics import binom, comb, factorial, multigammaln, perm
-from funcgrad.scipy.special.elliptic import ellipe, ellipk, ellipkm1
-from funcgrad.scipy.special.entropies import entr, kl_div, rel_entr, xlog1py, xlogy
-from funcgrad.scipy.special.error_functions import (
-    dawsn, erf, erfc, erfcinv, erfcx, erfi, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp,
-)
-from funcgrad.scipy.special.exponentials import exp1, expi, expn, exprel
-from funcgrad.scipy.special.gammas import (
-    beta, betaln, digamma, gamma, gammaln, gammasgn, loggamma, poch, polygamma, psi, rgamma,
-)
-from funcgrad.scipy.special.harmonics import sph_harm_y
-from funcgrad.scipy.special.hypergeometric import hyp0f1, hyp1f1, hyp2f1, hyperu
-from funcgrad.scipy.special.incomplete_betas import betainc, betaincc, betainccinv, betaincinv
-from funcgrad.scipy.special.incomplete_gammas import gammainc, gammaincc, gammainccinv, gammaincinv
-from funcgrad.scipy.special.lambert import lambertw, wrightomega
-from funcgrad.scipy.special.logistic import expit, log_expit, logit
 from funcgrad.scipy.special.sums import log_softmax, logsumexp, softmax
-from funcgrad.scipy.special.zetas import zeta, zetac
-from funcgrad.numpy import cbrt, exp2, expm1, log1p, sinc
 
 __all__ = [
     "airy",

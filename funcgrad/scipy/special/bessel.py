@@ -1,4 +1,4 @@
-"""Bessel functions of all kinds. SciPy evaluates them.
+"""Bessel functions of all kinds, spherical ones among them. SciPy evaluates them.
 
 Those with an order ``v`` are differentiable in it, for real arguments: along contours on which
 nothing cancels, with a relative error below 1e-12 but near zeros. For ``jv`` and ``yv`` of
@@ -9,8 +9,20 @@ order, and of complex arguments too where the function is analytic.
 
 from __future__ import annotations
 
-from funcgrad._primitives.special_functions import bessel as _p
-from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.users_values import operand
+from funcgrad._primitives.special_functions import bessel as _bessel
+from funcgrad._primitives.special_functions import spherical_bessel as _spherical
+from funcgrad._transforms import forward
+from funcgrad.errors import ArgumentError
+from funcgrad.numpy.options import integer
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2, wrap
 
 
 def jv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -24,7 +36,7 @@ def jv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> jv([0.0, 0.5], 1.0)
     Tensor([0.76519769, 0.67139671])
     """
-    return apply2(_p.jv, v, z)
+    return apply2(_bessel.jv, v, z)
 
 
 def yv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -35,7 +47,7 @@ def yv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> yv([0.0, 0.5], 1.0)
     Tensor([ 0.08825696, -0.43109887])
     """
-    return apply2(_p.yv, v, z)
+    return apply2(_bessel.yv, v, z)
 
 
 def iv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -46,7 +58,7 @@ def iv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> iv([0.0, 0.5], 1.0)
     Tensor([1.26606588, 0.93767489])
     """
-    return apply2(_p.iv, v, z)
+    return apply2(_bessel.iv, v, z)
 
 
 def ive(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -60,7 +72,7 @@ def ive(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> ive(0.5, [1.0, 1000.0])
     Tensor([0.34495131, 0.01261566])
     """
-    return apply2(_p.ive, v, z)
+    return apply2(_bessel.ive, v, z)
 
 
 def kv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -71,7 +83,7 @@ def kv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> kv([0.0, 0.5], 1.0)
     Tensor([0.42102444, 0.4610685 ])
     """
-    return apply2(_p.kv, v, z)
+    return apply2(_bessel.kv, v, z)
 
 
 def kve(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -82,7 +94,7 @@ def kve(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> kve(0.5, [1.0, 1000.0])
     Tensor([1.25331414, 0.03963327])
     """
-    return apply2(_p.kve, v, z)
+    return apply2(_bessel.kve, v, z)
 
 
 def j0(x: ArrayLike, /) -> Tensor:
@@ -93,7 +105,7 @@ def j0(x: ArrayLike, /) -> Tensor:
     >>> j0([0.0, 1.0])
     Tensor([1.        , 0.76519769])
     """
-    return apply1(_p.j0, x)
+    return apply1(_bessel.j0, x)
 
 
 def j1(x: ArrayLike, /) -> Tensor:
@@ -104,7 +116,7 @@ def j1(x: ArrayLike, /) -> Tensor:
     >>> j1([0.0, 1.0])
     Tensor([0.        , 0.44005059])
     """
-    return apply1(_p.j1, x)
+    return apply1(_bessel.j1, x)
 
 
 def y0(x: ArrayLike, /) -> Tensor:
@@ -115,7 +127,7 @@ def y0(x: ArrayLike, /) -> Tensor:
     >>> y0([0.0, 1.0])
     Tensor([      -inf, 0.08825696])
     """
-    return apply1(_p.y0, x)
+    return apply1(_bessel.y0, x)
 
 
 def y1(x: ArrayLike, /) -> Tensor:
@@ -126,7 +138,7 @@ def y1(x: ArrayLike, /) -> Tensor:
     >>> y1([0.0, 1.0])
     Tensor([       -inf, -0.78121282])
     """
-    return apply1(_p.y1, x)
+    return apply1(_bessel.y1, x)
 
 
 def i0(x: ArrayLike, /) -> Tensor:
@@ -137,7 +149,7 @@ def i0(x: ArrayLike, /) -> Tensor:
     >>> i0([0.0, 1.0])
     Tensor([1.        , 1.26606588])
     """
-    return apply1(_p.i0, x)
+    return apply1(_bessel.i0, x)
 
 
 def i0e(x: ArrayLike, /) -> Tensor:
@@ -148,7 +160,7 @@ def i0e(x: ArrayLike, /) -> Tensor:
     >>> i0e([0.0, 1000.0])
     Tensor([1.        , 0.01261724])
     """
-    return apply1(_p.i0e, x)
+    return apply1(_bessel.i0e, x)
 
 
 def i1(x: ArrayLike, /) -> Tensor:
@@ -159,7 +171,7 @@ def i1(x: ArrayLike, /) -> Tensor:
     >>> i1([0.0, 1.0])
     Tensor([0.       , 0.5651591])
     """
-    return apply1(_p.i1, x)
+    return apply1(_bessel.i1, x)
 
 
 def i1e(x: ArrayLike, /) -> Tensor:
@@ -170,7 +182,7 @@ def i1e(x: ArrayLike, /) -> Tensor:
     >>> i1e([0.0, 1000.0])
     Tensor([0.        , 0.01261093])
     """
-    return apply1(_p.i1e, x)
+    return apply1(_bessel.i1e, x)
 
 
 def k0(x: ArrayLike, /) -> Tensor:
@@ -181,7 +193,7 @@ def k0(x: ArrayLike, /) -> Tensor:
     >>> k0([0.0, 1.0])
     Tensor([       inf, 0.42102444])
     """
-    return apply1(_p.k0, x)
+    return apply1(_bessel.k0, x)
 
 
 def k0e(x: ArrayLike, /) -> Tensor:
@@ -192,7 +204,7 @@ def k0e(x: ArrayLike, /) -> Tensor:
     >>> k0e([1.0, 1000.0])
     Tensor([1.14446308, 0.03962832])
     """
-    return apply1(_p.k0e, x)
+    return apply1(_bessel.k0e, x)
 
 
 def k1(x: ArrayLike, /) -> Tensor:
@@ -203,7 +215,7 @@ def k1(x: ArrayLike, /) -> Tensor:
     >>> k1([0.0, 1.0])
     Tensor([       inf, 0.60190723])
     """
-    return apply1(_p.k1, x)
+    return apply1(_bessel.k1, x)
 
 
 def k1e(x: ArrayLike, /) -> Tensor:
@@ -214,7 +226,7 @@ def k1e(x: ArrayLike, /) -> Tensor:
     >>> k1e([1.0, 1000.0])
     Tensor([1.63615349, 0.03964813])
     """
-    return apply1(_p.k1e, x)
+    return apply1(_bessel.k1e, x)
 
 
 def hankel1(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -225,7 +237,7 @@ def hankel1(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> hankel1(0.5, [1.0])
     Tensor([0.67139671-0.43109887j])
     """
-    return apply2(_p.hankel1, v, z)
+    return apply2(_bessel.hankel1, v, z)
 
 
 def hankel2(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -236,7 +248,7 @@ def hankel2(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> hankel2(0.5, [1.0])
     Tensor([0.67139671+0.43109887j])
     """
-    return apply2(_p.hankel2, v, z)
+    return apply2(_bessel.hankel2, v, z)
 
 
 def jn(v: ArrayLike, z: ArrayLike, /) -> Tensor:
@@ -247,7 +259,7 @@ def jn(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     >>> jn(0, [0.0, 1.0])
     Tensor([1.        , 0.76519769])
     """
-    return apply2(_p.jv, v, z)
+    return apply2(_bessel.jv, v, z)
 
 
 def yn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -258,7 +270,7 @@ def yn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> yn(0, [0.0, 1.0])
     Tensor([      -inf, 0.08825696])
     """
-    return apply2(_p.yv, n, x)
+    return apply2(_bessel.yv, n, x)
 
 
 def kn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -269,4 +281,144 @@ def kn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> kn(0, [0.0, 1.0])
     Tensor([       inf, 0.42102444])
     """
-    return apply2(_p.kv, n, x)
+    return apply2(_bessel.kv, n, x)
+
+
+def jvp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
+    """The n-th derivative of ``jv`` with respect to its argument.
+
+    Examples
+    --------
+    >>> round(float(jvp(1.0, 2.0)), 12)
+    -0.064471624737
+    """
+    return _derivative("jvp", jv, v, z, n, -1, 1)
+
+
+def yvp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
+    """The n-th derivative of ``yv`` with respect to its argument.
+
+    Examples
+    --------
+    >>> round(float(yvp(1.0, 2.0)), 12)
+    0.56389188842
+    """
+    return _derivative("yvp", yv, v, z, n, -1, 1)
+
+
+def ivp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
+    """The n-th derivative of ``iv`` with respect to its argument.
+
+    Examples
+    --------
+    >>> round(float(ivp(1.0, 2.0)), 12)
+    1.484266875017
+    """
+    return _derivative("ivp", iv, v, z, n, 1, 1)
+
+
+def kvp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
+    """The n-th derivative of ``kv`` with respect to its argument.
+
+    Examples
+    --------
+    >>> round(float(kvp(1.0, 2.0)), 12)
+    -0.183826813658
+    """
+    return _derivative("kvp", kv, v, z, n, 1, -1)
+
+
+def h1vp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
+    """The n-th derivative of ``hankel1`` with respect to its argument.
+
+    Examples
+    --------
+    >>> round(float(h1vp(1.0, 2.0).real), 12)
+    -0.064471624737
+    """
+    return _derivative("h1vp", hankel1, v, z, n, -1, 1)
+
+
+def h2vp(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
+    """The n-th derivative of ``hankel2`` with respect to its argument.
+
+    Examples
+    --------
+    >>> round(float(h2vp(1.0, 2.0).real), 12)
+    -0.064471624737
+    """
+    return _derivative("h2vp", hankel2, v, z, n, -1, 1)
+
+
+def _derivative(
+    operation: str,
+    function: Callable[..., Tensor],
+    v: ArrayLike,
+    z: ArrayLike,
+    n: int,
+    sign: int,
+    scale: int,
+) -> Tensor:
+    """The derivative as a sum of neighbouring orders: DLMF 10.6.7 and 10.29.5."""
+    count, order = integer(n, operation, "n"), wrap(operand(v, operation)) * 1.0
+    if count < 0:
+        raise ArgumentError(f"{operation}: the order of the derivative is not negative: {count}.")
+    terms = [
+        math.comb(count, k) * sign**k * function(order - count + 2 * k, z) for k in range(count + 1)
+    ]
+    return fnp.asarray(sum(terms[1:], terms[0]) * (scale * 0.5) ** count)
+
+
+def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
+    """The spherical Bessel function of the first kind, of the whole order ``n``.
+
+    Examples
+    --------
+    >>> spherical_jn(0, 1.0)
+    Tensor(0.8414709848078965)
+    """
+    return _function(_spherical.spherical_jn, n, z, derivative)
+
+
+def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
+    """The spherical Bessel function of the second kind, of the whole order ``n``.
+
+    Examples
+    --------
+    >>> spherical_yn(0, 1.0)
+    Tensor(-0.5403023058681398)
+    """
+    return _function(_spherical.spherical_yn, n, z, derivative)
+
+
+def spherical_in(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
+    """The modified spherical Bessel function of the first kind, of the whole order ``n``.
+
+    Examples
+    --------
+    >>> spherical_in(0, 1.0)
+    Tensor(1.1752011936438014)
+    """
+    return _function(_spherical.spherical_in, n, z, derivative)
+
+
+def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
+    """The modified spherical Bessel function of the second kind, of the whole order ``n``.
+
+    Examples
+    --------
+    >>> spherical_kn(0, 1.0)
+    Tensor(0.5778636748954609)
+    """
+    return _function(_spherical.spherical_kn, n, z, derivative)
+
+
+def _function(primitive: Primitive, n: ArrayLike, z: ArrayLike, derivative: bool) -> Tensor:
+    """The function, or its derivative with respect to z."""
+    if not derivative:
+        return apply2(primitive, n, z)
+    argument = fnp.asarray(z) * 1.0
+    order = fnp.broadcast_to(n, np.broadcast_shapes(np.shape(n), argument.shape))
+    argument = fnp.broadcast_to(argument, order.shape)
+    ones = fnp.ones_like(argument)
+    return forward.jvp(lambda z: apply2(primitive, order, z), (argument,), (ones,))[1]

@@ -11,8 +11,11 @@ from collections.abc import Callable
 import funcgrad.numpy as fnp
 from funcgrad._primitives.special_functions import student
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.scipy.special.incomplete_betas import betainc, betaincc, betainccinv, betaincinv
-from funcgrad.scipy.special.incomplete_gammas import (
+from funcgrad.scipy.special.incomplete_functions import (
+    betainc,
+    betaincc,
+    betainccinv,
+    betaincinv,
     gammainc,
     gammaincc,
     gammainccinv,
@@ -22,7 +25,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
 
 
 def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The gamma distribution's: the probability up to x, of the rate a and the shape b.
+    """Gamma cumulative distribution: P(X <= x) for rate a and shape b.
 
     Examples
     --------
@@ -30,11 +33,11 @@ def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     0.442174599629
     """
     a, b, x = real_numbers("gdtr", a, b, x)
-    return gammainc(b, _product(a, x))
+    return gammainc(b, a * x)
 
 
 def gdtrc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The gamma distribution's: the probability above x, of the rate a and the shape b.
+    """Gamma survival function: P(X > x) for rate a and shape b.
 
     Examples
     --------
@@ -42,11 +45,11 @@ def gdtrc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
     0.557825400371
     """
     a, b, x = real_numbers("gdtrc", a, b, x)
-    return gammaincc(b, _product(a, x))
+    return gammaincc(b, a * x)
 
 
 def gdtrix(a: ArrayLike, b: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The x with ``gdtr(a, b, x) = p``.
+    """Gamma quantile: the x with ``gdtr(a, b, x) = p``.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def gdtrix(a: ArrayLike, b: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The a with ``gdtr(a, b, x) = p``.
+    """The rate a of a gamma distribution with ``gdtr(a, b, x) = p``.
 
     Examples
     --------
@@ -70,7 +73,7 @@ def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def pdtr(k: ArrayLike, m: ArrayLike, /) -> Tensor:
-    """Poisson's distribution's: the probability of at most k, of the mean m.
+    """Poisson cumulative distribution: P(X <= k) for mean m.
 
     Examples
     --------
@@ -82,7 +85,7 @@ def pdtr(k: ArrayLike, m: ArrayLike, /) -> Tensor:
 
 
 def pdtrc(k: ArrayLike, m: ArrayLike, /) -> Tensor:
-    """Poisson's distribution's: the probability of more than k, of the mean m.
+    """Poisson survival function: P(X > k) for mean m.
 
     Examples
     --------
@@ -94,7 +97,7 @@ def pdtrc(k: ArrayLike, m: ArrayLike, /) -> Tensor:
 
 
 def pdtri(k: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """The m with ``pdtr(k, m) = y``.
+    """The mean m of a Poisson distribution with ``pdtr(k, m) = y``.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def pdtri(k: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 
 def chdtr(v: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The chi-squared distribution's: the probability up to x, of v degrees of freedom.
+    """Chi-squared cumulative distribution: P(X <= x) for v degrees of freedom.
 
     Examples
     --------
@@ -114,11 +117,11 @@ def chdtr(v: ArrayLike, x: ArrayLike, /) -> Tensor:
     0.527633447259
     """
     v, x = real_numbers("chdtr", v, x)
-    return gammainc(_half(v), _half(x))
+    return gammainc(v / 2, x / 2)
 
 
 def chdtrc(v: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The chi-squared distribution's: the probability above x, of v degrees of freedom.
+    """Chi-squared survival function: P(X > x) for v degrees of freedom.
 
     Examples
     --------
@@ -126,11 +129,11 @@ def chdtrc(v: ArrayLike, x: ArrayLike, /) -> Tensor:
     0.472366552741
     """
     v, x = real_numbers("chdtrc", v, x)
-    return gammaincc(_half(v), _half(x))
+    return gammaincc(v / 2, x / 2)
 
 
 def chdtri(v: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The x with ``chdtrc(v, x) = p``.
+    """Chi-squared quantile of the upper tail: the x with ``chdtrc(v, x) = p``.
 
     Examples
     --------
@@ -138,11 +141,11 @@ def chdtri(v: ArrayLike, p: ArrayLike, /) -> Tensor:
     1.38629436112
     """
     v, p = real_numbers("chdtri", v, p)
-    return 2 * gammainccinv(_half(v), p)
+    return 2 * gammainccinv(v / 2, p)
 
 
 def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The binomial distribution's: the probability of at most k of n, each with probability p.
+    """Binomial cumulative distribution: P(at most k successes in n), each with probability p.
 
     It is 1 at n = k, and flat in n there, as ``funcgrad.scipy.stats.binom.cdf`` is.
 
@@ -156,7 +159,7 @@ def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The binomial distribution's: the probability of more than k of n.
+    """Binomial survival function: P(more than k successes in n), each with probability p.
 
     Examples
     --------
@@ -168,7 +171,7 @@ def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """The p with ``bdtr(k, n, p) = y``.
+    """The probability p of a binomial distribution with ``bdtr(k, n, p) = y``.
 
     Examples
     --------
@@ -180,7 +183,7 @@ def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 
 def nbdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The negative binomial distribution's: the probability of at most k failures.
+    """Negative binomial cumulative distribution: P(at most k failures before n successes).
 
     Examples
     --------
@@ -192,7 +195,7 @@ def nbdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def nbdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The negative binomial distribution's: the probability of more than k failures.
+    """Negative binomial survival function: P(more than k failures before n successes).
 
     Examples
     --------
@@ -204,7 +207,7 @@ def nbdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def nbdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """The p with ``nbdtr(k, n, p) = y``.
+    """The probability p of a negative binomial distribution with ``nbdtr(k, n, p) = y``.
 
     Examples
     --------
@@ -216,7 +219,7 @@ def nbdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 
 def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The F distribution's: the probability up to x.
+    """F cumulative distribution: P(X <= x) for dfn and dfd degrees of freedom.
 
     Examples
     --------
@@ -228,7 +231,7 @@ def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The F distribution's: the probability above x.
+    """F survival function: P(X > x) for dfn and dfd degrees of freedom.
 
     Examples
     --------
@@ -240,7 +243,7 @@ def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The x with ``fdtr(dfn, dfd, x) = p``.
+    """F quantile: the x with ``fdtr(dfn, dfd, x) = p``.
 
     Examples
     --------
@@ -248,7 +251,7 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
     0.881101577952
     """
     dfn, dfd, p = real_numbers("fdtri", dfn, dfd, p)
-    first, second = _half(dfn), _half(dfd)
+    first, second = dfn / 2, dfd / 2
     share, complement = betaincinv(first, second, p), betainccinv(second, first, p)
     low = share < 0.5
     small, great = fnp.where(low, share, 0.5), fnp.where(low, 0.5, complement)
@@ -257,7 +260,7 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def stdtr(df: ArrayLike, t: ArrayLike, /) -> Tensor:
-    """Student's distribution's: the probability up to t, of df degrees of freedom.
+    """Student's t cumulative distribution: P(T <= t) for df degrees of freedom.
 
     Examples
     --------
@@ -268,7 +271,7 @@ def stdtr(df: ArrayLike, t: ArrayLike, /) -> Tensor:
 
 
 def stdtrit(df: ArrayLike, p: ArrayLike, /) -> Tensor:
-    """The t with ``stdtr(df, t) = p``.
+    """Student's t quantile: the t with ``stdtr(df, t) = p``.
 
     Examples
     --------
@@ -276,14 +279,6 @@ def stdtrit(df: ArrayLike, p: ArrayLike, /) -> Tensor:
     0.764892328404
     """
     return apply2(student.stdtrit, df, p)
-
-
-def _product(a: Tensor, x: Tensor) -> Tensor:
-    return a * x
-
-
-def _half(x: Tensor) -> Tensor:
-    return x / 2
 
 
 def _next(k: Tensor) -> Tensor:
@@ -314,6 +309,6 @@ def _of_odds(
     odds = dfn * x / dfd
     low = odds < 1
     small, great = fnp.where(low, odds, 0.5), fnp.where(low, 2.0, odds)
-    first, second = _half(dfn), _half(dfd)
+    first, second = dfn / 2, dfd / 2
     below = near(first, second, small / (1 + small))
     return fnp.where(low, below, far(second, first, 1 / (1 + great)))

@@ -1,4 +1,4 @@
-"""Products with logarithms, and entropies. They need no SciPy.
+"""Entropies, logistic functions and loss functions. They need no SciPy.
 
 Arguments are real numbers, which broadcast; integers become float64. ``xlogy`` and ``xlog1py`` take
 complex numbers too.
@@ -6,7 +6,12 @@ complex numbers too.
 
 from __future__ import annotations
 
-from funcgrad._primitives.special_functions import entropies as _p
+import funcgrad.numpy as fnp
+from funcgrad._primitives.activations import sigmoid as _sigmoid
+from funcgrad._primitives.special_functions import entropies as _entropies
+from funcgrad._primitives.special_functions import logistic as _logistic
+from funcgrad._primitives.special_functions import penalties as _penalties
+from funcgrad.scipy.precision import real_numbers
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
@@ -21,7 +26,7 @@ def xlogy(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> xlogy([0.0, 2.0], [0.0, 1.0])
     Tensor([0., 0.])
     """
-    return apply2(_p.xlogy, x, y)
+    return apply2(_entropies.xlogy, x, y)
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Tensor:
@@ -32,7 +37,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> xlog1py([0.0, 2.0], [-1.0, 1e-20])
     Tensor([0.e+00, 2.e-20])
     """
-    return apply2(_p.xlog1py, x, y)
+    return apply2(_entropies.xlog1py, x, y)
 
 
 def entr(x: ArrayLike, /) -> Tensor:
@@ -45,7 +50,7 @@ def entr(x: ArrayLike, /) -> Tensor:
     >>> entr([-1.0, 0.0, 1.0])
     Tensor([-inf,   0.,  -0.])
     """
-    return apply1(_p.entr, x)
+    return apply1(_entropies.entr, x)
 
 
 def rel_entr(x: ArrayLike, y: ArrayLike, /) -> Tensor:
@@ -60,7 +65,7 @@ def rel_entr(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> rel_entr([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     Tensor([ 0.,  0., inf])
     """
-    return apply2(_p.rel_entr, x, y)
+    return apply2(_entropies.rel_entr, x, y)
 
 
 def kl_div(x: ArrayLike, y: ArrayLike, /) -> Tensor:
@@ -73,4 +78,83 @@ def kl_div(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> kl_div([0.0, 1.0, 1.0], [2.0, 1.0, 0.0])
     Tensor([ 2.,  0., inf])
     """
-    return apply2(_p.kl_div, x, y)
+    return apply2(_entropies.kl_div, x, y)
+
+
+def expit(x: ArrayLike, /) -> Tensor:
+    """The logistic function ``1 / (1 + exp(-x))``, exact in both tails.
+
+    Examples
+    --------
+    >>> expit([-1000.0, 0.0])
+    Tensor([0. , 0.5])
+    """
+    return apply1(_sigmoid, x)
+
+
+def logit(x: ArrayLike, /) -> Tensor:
+    """``log(x / (1 - x))``: infinite at 0 and 1, with an infinite derivative; NaN outside.
+
+    Examples
+    --------
+    >>> logit([0.0, 0.5, 1.0])
+    Tensor([-inf,   0.,  inf])
+    """
+    return apply1(_logistic.logit, x)
+
+
+def log_expit(x: ArrayLike, /) -> Tensor:
+    """``log(expit(x))``, exact also if ``expit(x)`` underflows.
+
+    Examples
+    --------
+    >>> log_expit([-1000.0, 1000.0])
+    Tensor([-1000.,     0.])
+    """
+    return apply1(_logistic.log_expit, x)
+
+
+def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
+    """Huber's loss: ``r**2 / 2`` up to delta, and ``delta * (abs(r) - delta / 2)`` beyond.
+
+    It is infinite for negative delta. Where the two formulas meet, their first derivatives agree;
+    the second derivative there is that of the inner one.
+
+    Examples
+    --------
+    >>> huber(1.0, [0.5, 3.0])
+    Tensor([0.125, 2.5  ])
+    """
+    bound, residual = real_numbers("huber", delta, r)
+    size = fnp.abs(residual)
+    inner = fnp.where(size <= bound, residual, 0.0)
+    outer = bound * (fnp.where(size <= bound, 0.0, size) - bound / 2)
+    value = fnp.where(size <= bound, inner * inner / 2, outer)
+    return fnp.where(bound < 0, fnp.inf, value)
+
+
+def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
+    """``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``, which is smooth; infinite for negative delta.
+
+    First and second derivatives keep their digits at any quotient of the two.
+
+    Examples
+    --------
+    >>> pseudo_huber(3.0, [0.0, 4.0])
+    Tensor([0., 6.])
+    """
+    bound, residual = real_numbers("pseudo_huber", delta, r)
+    outside = bound < 0
+    value = apply2(_penalties.pseudo_huber, fnp.where(outside, 1.0, bound), residual)
+    return fnp.where(outside, fnp.inf, value)
+
+
+def softplus(x: ArrayLike) -> Tensor:
+    """``log(1 + exp(x))``, which neither overflows nor loses digits.
+
+    Examples
+    --------
+    >>> softplus([0.0, 1000.0])
+    Tensor([6.93147181e-01, 1.00000000e+03])
+    """
+    return fnp.logaddexp(x, 0.0)

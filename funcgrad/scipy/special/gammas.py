@@ -1,11 +1,12 @@
-"""The gamma function, its logarithm and derivatives, and quotients of gamma functions.
+"""The gamma function, its logarithm, derivatives and quotients; Riemann's and Hurwitz's zeta.
 
 SciPy evaluates them, and results have its dtypes, but that float16 stays float16.
 """
 
 from __future__ import annotations
 
-from funcgrad._primitives.special_functions import gammas as _p
+from funcgrad._primitives.special_functions import gammas as _gammas
+from funcgrad._primitives.special_functions import zetas as _zetas
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
@@ -20,7 +21,7 @@ def gamma(z: ArrayLike, /) -> Tensor:
     >>> gamma([1.0, 5.0])
     Tensor([ 1., 24.])
     """
-    return apply1(_p.gamma, z)
+    return apply1(_gammas.gamma, z)
 
 
 def gammaln(x: ArrayLike, /) -> Tensor:
@@ -33,7 +34,7 @@ def gammaln(x: ArrayLike, /) -> Tensor:
     >>> gammaln([1.0, 171.0])
     Tensor([  0.        , 706.57306225])
     """
-    return apply1(_p.gammaln, x)
+    return apply1(_gammas.gammaln, x)
 
 
 def loggamma(z: ArrayLike, /) -> Tensor:
@@ -44,7 +45,7 @@ def loggamma(z: ArrayLike, /) -> Tensor:
     >>> loggamma(3.0)
     Tensor(0.6931471805599453)
     """
-    return apply1(_p.loggamma, z)
+    return apply1(_gammas.loggamma, z)
 
 
 def rgamma(z: ArrayLike, /) -> Tensor:
@@ -55,7 +56,7 @@ def rgamma(z: ArrayLike, /) -> Tensor:
     >>> rgamma([-1.0, 3.0])
     Tensor([0. , 0.5])
     """
-    return apply1(_p.rgamma, z)
+    return apply1(_gammas.rgamma, z)
 
 
 def gammasgn(x: ArrayLike, /) -> Tensor:
@@ -66,7 +67,7 @@ def gammasgn(x: ArrayLike, /) -> Tensor:
     >>> gammasgn([-0.5, 0.5])
     Tensor([-1.,  1.])
     """
-    return apply1(_p.gammasgn, x)
+    return apply1(_gammas.gammasgn, x)
 
 
 def psi(z: ArrayLike, /) -> Tensor:
@@ -79,7 +80,7 @@ def psi(z: ArrayLike, /) -> Tensor:
     >>> psi(1.0)
     Tensor(-0.5772156649015329)
     """
-    return apply1(_p.psi, z)
+    return apply1(_gammas.psi, z)
 
 
 def digamma(z: ArrayLike, /) -> Tensor:
@@ -90,7 +91,7 @@ def digamma(z: ArrayLike, /) -> Tensor:
     >>> digamma(1.0)
     Tensor(-0.5772156649015329)
     """
-    return apply1(_p.psi, z)
+    return apply1(_gammas.psi, z)
 
 
 def polygamma(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -104,7 +105,7 @@ def polygamma(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> polygamma([0, 1], 1.0)
     Tensor([-0.57721566,  1.64493407])
     """
-    return apply2(_p.polygamma, n, x)
+    return apply2(_gammas.polygamma, n, x)
 
 
 def beta(a: ArrayLike, b: ArrayLike, /) -> Tensor:
@@ -117,7 +118,7 @@ def beta(a: ArrayLike, b: ArrayLike, /) -> Tensor:
     >>> beta(2.0, 3.0)
     Tensor(0.08333333333333333)
     """
-    return apply2(_p.beta, a, b)
+    return apply2(_gammas.beta, a, b)
 
 
 def betaln(a: ArrayLike, b: ArrayLike, /) -> Tensor:
@@ -128,7 +129,7 @@ def betaln(a: ArrayLike, b: ArrayLike, /) -> Tensor:
     >>> betaln(1e5, 1e5)
     Tensor(-138633.9270613487)
     """
-    return apply2(_p.betaln, a, b)
+    return apply2(_gammas.betaln, a, b)
 
 
 def poch(z: ArrayLike, m: ArrayLike, /) -> Tensor:
@@ -142,4 +143,45 @@ def poch(z: ArrayLike, m: ArrayLike, /) -> Tensor:
     >>> poch(0.5, 3.0)
     Tensor(1.875)
     """
-    return apply2(_p.poch, z, m)
+    return apply2(_gammas.poch, z, m)
+
+
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
+    """The sum of ``(n + q)**-x`` over n from 0 on: Hurwitz's zeta function, with q = 1 Riemann's.
+
+    Parameters
+    ----------
+    x : array_like
+        Above 1; without ``q`` any real number, by analytic continuation.
+    q : array_like, optional
+        Derivatives with respect to ``x`` are available for positive ``q``, to any order; without
+        ``q`` and below 0 up to the second.
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Derivatives with respect to ``x`` are by Euler and Maclaurin's formula, term by term (DLMF
+    25.11.7); that with respect to ``q`` is ``-x * zeta(x + 1, q)``.
+
+    Examples
+    --------
+    >>> zeta(2.0)
+    Tensor(1.64493406684823)
+    >>> zeta(2.0, 2.0)
+    Tensor(0.64493406684823)
+    """
+    return apply1(_zetas.riemann_zeta, x) if q is None else apply2(_zetas.zeta, x, q)
+
+
+def zetac(x: ArrayLike, /) -> Tensor:
+    """Riemann's zeta function less 1, with all digits where that is small.
+
+    Examples
+    --------
+    >>> zetac(60.0)
+    Tensor(8.67361738e-19)
+    """
+    return apply1(_zetas.zetac, x)

@@ -1,12 +1,15 @@
-"""Integrals of sines, cosines and logarithms that have names of their own. SciPy evaluates them.
+"""Integrals that have names: of sines, cosines, logarithms and exponentials, and elliptic ones.
 
-They are analytic, and differentiable at complex arguments too, but on their cuts.
+Those of sines, cosines and logarithms are analytic, and differentiable at complex arguments too,
+but on their cuts. SciPy evaluates all but ``exprel``.
 """
 
 from __future__ import annotations
 
-from funcgrad._primitives.special_functions import integral_functions as _p
-from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
+from funcgrad._primitives.special_functions import elliptic as _elliptic
+from funcgrad._primitives.special_functions import exponentials as _exponentials
+from funcgrad._primitives.special_functions import integral_functions as _integrals
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def spence(z: ArrayLike, /) -> Tensor:
@@ -17,7 +20,7 @@ def spence(z: ArrayLike, /) -> Tensor:
     >>> spence([0.0, 1.0])
     Tensor([1.64493407, 0.        ])
     """
-    return apply1(_p.spence, z)
+    return apply1(_integrals.spence, z)
 
 
 def fresnel(z: ArrayLike, /) -> tuple[Tensor, Tensor]:
@@ -28,7 +31,7 @@ def fresnel(z: ArrayLike, /) -> tuple[Tensor, Tensor]:
     >>> fresnel(0.0)
     (Tensor(0.0), Tensor(0.0))
     """
-    return apply1(_p.fresnel_sine, z), apply1(_p.fresnel_cosine, z)
+    return apply1(_integrals.fresnel_sine, z), apply1(_integrals.fresnel_cosine, z)
 
 
 def sici(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
@@ -39,7 +42,7 @@ def sici(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
     >>> sici(0.0)[0]
     Tensor(0.0)
     """
-    return apply1(_p.sine_integral, x), apply1(_p.cosine_integral, x)
+    return apply1(_integrals.sine_integral, x), apply1(_integrals.cosine_integral, x)
 
 
 def shichi(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
@@ -50,4 +53,88 @@ def shichi(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
     >>> shichi(0.0)[0]
     Tensor(0.0)
     """
-    return apply1(_p.hyperbolic_sine_integral, x), apply1(_p.hyperbolic_cosine_integral, x)
+    return apply1(_integrals.hyperbolic_sine_integral, x), apply1(
+        _integrals.hyperbolic_cosine_integral, x
+    )
+
+
+def exp1(z: ArrayLike, /) -> Tensor:
+    """The exponential integral from ``z`` to infinity of ``exp(-t) / t``, also of complex numbers.
+
+    At 0 it is infinite, and its derivative is.
+
+    Examples
+    --------
+    >>> exp1(1.0)
+    Tensor(0.2193839343955205)
+    """
+    return apply1(_exponentials.exp1, z)
+
+
+def expi(x: ArrayLike, /) -> Tensor:
+    """The integral from minus infinity to ``x`` of ``exp(t) / t``, also of complex numbers.
+
+    Examples
+    --------
+    >>> expi(1.0)
+    Tensor(1.895117816355937)
+    """
+    return apply1(_exponentials.expi, x)
+
+
+def expn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """The integral from 1 to infinity of ``exp(-x t) / t**n``.
+
+    ``n`` is a whole number; below 0 the integral is computed by recurrence. The derivative with
+    respect to ``x`` is ``-expn(n - 1, x)``. The result has the dtype of ``x``.
+
+    Examples
+    --------
+    >>> expn([1, 2], 1.0)
+    Tensor([0.21938393, 0.14849551])
+    """
+    return apply2(_exponentials.expn, n, x)
+
+
+def exprel(x: ArrayLike, /) -> Tensor:
+    """``(exp(x) - 1) / x``, and 1 at 0.
+
+    Examples
+    --------
+    >>> exprel([0.0, 1e-10, -1000.0])
+    Tensor([1.e+00, 1.e+00, 1.e-03])
+    """
+    return apply1(_exponentials.exprel, x)
+
+
+def ellipk(m: ArrayLike, /) -> Tensor:
+    """The complete elliptic integral of the first kind: infinite at 1, and NaN beyond.
+
+    Examples
+    --------
+    >>> ellipk([0.0, 0.5])
+    Tensor([1.57079633, 1.85407468])
+    """
+    return apply1(_elliptic.ellipk, m)
+
+
+def ellipkm1(p: ArrayLike, /) -> Tensor:
+    """``ellipk(1 - p)``, accurate also for small ``p``.
+
+    Examples
+    --------
+    >>> ellipkm1([1e-200, 1.0])
+    Tensor([231.64480366,   1.57079633])
+    """
+    return apply1(_elliptic.ellipkm1, p)
+
+
+def ellipe(m: ArrayLike, /) -> Tensor:
+    """The complete elliptic integral of the second kind: 1 at 1, with a slope of -inf, then NaN.
+
+    Examples
+    --------
+    >>> ellipe([0.0, 0.5, 1.0])
+    Tensor([1.57079633, 1.35064388, 1.        ])
+    """
+    return apply1(_elliptic.ellipe, m)

@@ -1,14 +1,20 @@
-"""Values of orthogonal polynomials, of whole degrees. SciPy evaluates them.
+"""Orthogonal polynomials, spherical harmonics, hypergeometric functions. SciPy evaluates them.
 
-They are differentiable in the argument to any order. A degree that is no whole number, which SciPy
-takes for some, is an error.
+Polynomials and hypergeometric functions are differentiable in their last argument, to any order. A
+degree that is no whole number, which SciPy takes for some polynomials, is an error. So is a
+derivative with respect to a parameter of a hypergeometric function, for which no formula is
+accurate over the whole range; the error names a remedy.
 """
 
 from __future__ import annotations
 
 import funcgrad.numpy as fnp
-from funcgrad._primitives.special_functions import orthogonal_polynomials as _p
-from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
+from funcgrad._primitives.special_functions import harmonics as _harmonics
+from funcgrad._primitives.special_functions import hypergeometric as _hypergeometric
+from funcgrad._primitives.special_functions import orthogonal_polynomials as _polynomials
+from funcgrad.errors import MissingOptionError
+from funcgrad.numpy.options import integer
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply2
 
 
 def eval_legendre(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -19,7 +25,7 @@ def eval_legendre(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_legendre(2, 0.5)
     Tensor(-0.125)
     """
-    return apply(_p.eval_legendre, n, x)
+    return apply(_polynomials.eval_legendre, n, x)
 
 
 def eval_chebyt(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -30,7 +36,7 @@ def eval_chebyt(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_chebyt(2, 0.5)
     Tensor(-0.5)
     """
-    return apply(_p.eval_chebyt, n, x)
+    return apply(_polynomials.eval_chebyt, n, x)
 
 
 def eval_chebyu(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -41,7 +47,7 @@ def eval_chebyu(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_chebyu(2, 0.5)
     Tensor(0.0)
     """
-    return apply(_p.eval_chebyu, n, x)
+    return apply(_polynomials.eval_chebyu, n, x)
 
 
 def eval_hermite(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -52,7 +58,7 @@ def eval_hermite(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_hermite(2, 1.0)
     Tensor(2.000000000000001)
     """
-    return apply(_p.eval_hermite, n, x)
+    return apply(_polynomials.eval_hermite, n, x)
 
 
 def eval_hermitenorm(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -63,7 +69,7 @@ def eval_hermitenorm(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_hermitenorm(2, 2.0)
     Tensor(3.0)
     """
-    return apply(_p.eval_hermitenorm, n, x)
+    return apply(_polynomials.eval_hermitenorm, n, x)
 
 
 def eval_gegenbauer(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -74,7 +80,7 @@ def eval_gegenbauer(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_gegenbauer(2, 1.0, 0.5)
     Tensor(0.0)
     """
-    return apply(_p.eval_gegenbauer, n, alpha, x)
+    return apply(_polynomials.eval_gegenbauer, n, alpha, x)
 
 
 def eval_genlaguerre(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -85,7 +91,7 @@ def eval_genlaguerre(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_genlaguerre(1, 1.0, 0.5)
     Tensor(1.5)
     """
-    return apply(_p.eval_genlaguerre, n, alpha, x)
+    return apply(_polynomials.eval_genlaguerre, n, alpha, x)
 
 
 def eval_jacobi(n: ArrayLike, alpha: ArrayLike, beta: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -96,7 +102,7 @@ def eval_jacobi(n: ArrayLike, alpha: ArrayLike, beta: ArrayLike, x: ArrayLike, /
     >>> eval_jacobi(1, 1.0, 1.0, 0.5)
     Tensor(1.0)
     """
-    return apply(_p.eval_jacobi, n, alpha, beta, x)
+    return apply(_polynomials.eval_jacobi, n, alpha, beta, x)
 
 
 def eval_laguerre(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -107,7 +113,7 @@ def eval_laguerre(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     >>> eval_laguerre(1, 0.5)
     Tensor(0.5)
     """
-    return apply(_p.eval_genlaguerre, n, 0.0, x)
+    return apply(_polynomials.eval_genlaguerre, n, 0.0, x)
 
 
 def eval_chebyc(n: ArrayLike, x: ArrayLike, /) -> Tensor:
@@ -171,3 +177,88 @@ def _half(x: ArrayLike) -> Tensor:
 
 def _shifted(x: ArrayLike) -> Tensor:
     return 2 * fnp.asarray(x) - 1
+
+
+def sph_harm_y(
+    n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, *, diff_n: int = 0
+) -> Tensor:
+    """The spherical harmonic of degree ``n`` and order ``m``.
+
+    Parameters
+    ----------
+    n, m : array_like of int
+        ``n`` is 0 or more; for ``m`` beyond it the result is 0.
+    theta : array_like
+        The polar angle, from 0 to pi. Beyond it values are SciPy's, with powers of
+        ``abs(sin(theta))``. Derivatives are finite at the poles; of odd orders, which have a kink
+        there, they are those of angles within.
+    phi : array_like
+        The azimuthal angle.
+    diff_n : int
+        0: derivatives are what ``fg.jvp`` and ``fg.jacfwd`` are for.
+
+    Returns
+    -------
+    Tensor
+        Complex.
+
+    Raises
+    ------
+    MissingOptionError
+        SciPy's derivatives are asked for.
+
+    Examples
+    --------
+    >>> sph_harm_y(0, 0, 0.5, 0.5)
+    Tensor((0.28209479177387814+0j))
+    """
+    if integer(diff_n, "sph_harm_y", "diff_n") != 0:
+        raise MissingOptionError(
+            f"sph_harm_y: diff_n={diff_n!r} is not available. Differentiate: fg.jacfwd(lambda t, p:"
+            " sph_harm_y(n, m, t, p), argnums=(0, 1))."
+        )
+    return apply(_harmonics.sph_harm_y, n, m, theta, phi)
+
+
+def hyp0f1(v: ArrayLike, z: ArrayLike, /) -> Tensor:
+    """The confluent hypergeometric limit function.
+
+    Examples
+    --------
+    >>> hyp0f1(1.0, 0.5)
+    Tensor(1.5660829297563506)
+    """
+    return apply2(_hypergeometric.hyp0f1, v, z)
+
+
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """Kummer's confluent hypergeometric function, also of complex ``x``.
+
+    Examples
+    --------
+    >>> hyp1f1(1.0, 1.0, 0.5)
+    Tensor(1.6487212707001282)
+    """
+    return apply(_hypergeometric.hyp1f1, a, b, x)
+
+
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, z: ArrayLike, /) -> Tensor:
+    """Gauss's hypergeometric function, also of complex ``z``.
+
+    Examples
+    --------
+    >>> hyp2f1(1.0, 1.0, 2.0, 0.5)
+    Tensor(1.3862943611198901)
+    """
+    return apply(_hypergeometric.hyp2f1, a, b, c, z)
+
+
+def hyperu(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
+    """Tricomi's confluent function U, for positive ``x``, in which it has derivatives.
+
+    Examples
+    --------
+    >>> hyperu(1.0, 2.0, 4.0)
+    Tensor(0.25)
+    """
+    return apply(_hypergeometric.hyperu, a, b, x)

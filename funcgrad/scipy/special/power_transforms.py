@@ -1,13 +1,17 @@
-"""The transforms of Box and Cox, and powers and cosines minus 1.
+"""The transforms of Box and Cox, powers and cosines minus 1, and Lambert's W function.
 
-SciPy evaluates the transforms and ``powm1``.
+SciPy evaluates all but ``exp10`` and ``cosm1``.
 """
 
 from __future__ import annotations
 
+from typing import SupportsIndex
+
 import funcgrad.numpy as fnp
-from funcgrad._primitives.special_functions import power_transforms as _p
-from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2
+from funcgrad._primitives.special_functions import lambert as _lambert
+from funcgrad._primitives.special_functions import power_transforms as _power_transforms
+from funcgrad.numpy.options import integer, real_number
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
@@ -20,7 +24,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
     >>> boxcox([1.0, 4.0], 0.5)
     Tensor([0., 2.])
     """
-    return apply2(_p.boxcox, x, lmbda)
+    return apply2(_power_transforms.boxcox, x, lmbda)
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
@@ -31,7 +35,7 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
     >>> boxcox1p([0.0, 3.0], 0.5)
     Tensor([0., 2.])
     """
-    return apply2(_p.boxcox1p, x, lmbda)
+    return apply2(_power_transforms.boxcox1p, x, lmbda)
 
 
 def inv_boxcox(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
@@ -42,7 +46,7 @@ def inv_boxcox(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
     >>> inv_boxcox([0.0, 2.0], 0.5)
     Tensor([1., 4.])
     """
-    return apply2(_p.inv_boxcox, y, lmbda)
+    return apply2(_power_transforms.inv_boxcox, y, lmbda)
 
 
 def inv_boxcox1p(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
@@ -53,7 +57,7 @@ def inv_boxcox1p(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
     >>> inv_boxcox1p([0.0, 2.0], 0.5)
     Tensor([0., 3.])
     """
-    return apply2(_p.inv_boxcox1p, y, lmbda)
+    return apply2(_power_transforms.inv_boxcox1p, y, lmbda)
 
 
 def powm1(x: ArrayLike, y: ArrayLike, /) -> Tensor:
@@ -64,7 +68,7 @@ def powm1(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     >>> powm1(2.0, [0.0, 1.0])
     Tensor([0., 1.])
     """
-    return apply2(_p.powm1, x, y)
+    return apply2(_power_transforms.powm1, x, y)
 
 
 def exp10(x: ArrayLike, /) -> Tensor:
@@ -88,3 +92,39 @@ def cosm1(x: ArrayLike, /) -> Tensor:
     """
     half = fnp.sin(fnp.asarray(x) / 2)
     return -2 * half * half
+
+
+def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:
+    """The branch ``k`` of the solutions w of ``w * exp(w) = z``.
+
+    Parameters
+    ----------
+    z : array_like
+    k : int
+        0 for the principal branch, which is real for real ``z`` from -1 / e on.
+    tol : float
+        Of SciPy's iteration.
+
+    Returns
+    -------
+    Tensor
+        Complex, as SciPy's. At -1 / e, where branches meet, the derivative is infinite.
+
+    Examples
+    --------
+    >>> lambertw(1.0).real
+    Tensor(0.5671432904097838)
+    """
+    branch, tolerance = integer(k, "lambertw", "k"), real_number(tol, "lambertw", "tol")
+    return apply(_lambert.lambertw, z, k=branch, tol=tolerance)
+
+
+def wrightomega(z: ArrayLike, /) -> Tensor:
+    """Wright's omega function: the solution w of ``w + log(w) = z`` for real ``z``.
+
+    Examples
+    --------
+    >>> wrightomega(1.0)
+    Tensor(1.0)
+    """
+    return apply1(_lambert.wrightomega, z)
