@@ -16,9 +16,8 @@ from funcgrad._primitives.special_functions.entropies import log_ratio
 from funcgrad._primitives.special_functions.logistic import log_expit_slope
 from funcgrad._primitives.transcendental import ratio_to_square_of_hypot, sech_squared
 from funcgrad.scipy.special import expit, exprel, log_expit, log_ndtr, logit, ndtr, ndtri
-from funcgrad.scipy.stats.conditions import holding, split
+from funcgrad.scipy.stats.conditions import holding, log_probability, split
 from funcgrad.scipy.stats.distributions import ContinuousDistribution
-from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor.tensor import Tensor, apply, apply1, apply2
 
 _SERIES = 8

@@ -20,10 +20,8 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.trace import Value
 from funcgrad._primitives.structural import unfollowed
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.scipy.stats.absent_methods import AbsentMethods
 from funcgrad.scipy.stats.conditions import Condition, Test, both, chosen, holding
-from funcgrad.scipy.stats.frozen import FrozenDistribution
-from funcgrad.scipy.stats.named_parameters import arguments
+from funcgrad.scipy.stats.frozen import AbsentMethods, FrozenDistribution, arguments
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 Formula = Callable[..., Tensor]

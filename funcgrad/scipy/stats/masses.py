@@ -16,9 +16,15 @@ from funcgrad._core.trace import Value
 from funcgrad._primitives.special_functions.gamma_tails import log_gammainc, log_gammaincc
 from funcgrad._primitives.special_functions.gammas import log_rising
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import split, times_log, times_log1p
+from funcgrad.scipy.stats.conditions import (
+    log_betainc,
+    log_betaincc,
+    log_probability,
+    split,
+    times_log,
+    times_log1p,
+)
 from funcgrad.scipy.stats.distributions import DiscreteDistribution
-from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
 from funcgrad.tensor.tensor import Tensor, apply2
 
 

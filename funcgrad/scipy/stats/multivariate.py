@@ -13,8 +13,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.errors import ShapeError
 from funcgrad.scipy import special
 from funcgrad.scipy.precision import real_numbers
-from funcgrad.scipy.stats.absent_methods import AbsentMethods
-from funcgrad.scipy.stats.frozen import FrozenDistribution
+from funcgrad.scipy.stats.frozen import AbsentMethods, FrozenDistribution
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 

@@ -17,9 +17,16 @@ from funcgrad._primitives.special_functions.incomplete_betas import beta_density
 from funcgrad._primitives.special_functions.incomplete_gammas import gamma_density
 from funcgrad._primitives.special_functions.student import stdtr, stdtrit
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import holding, split, times_log1p, times_log_ratio
+from funcgrad.scipy.stats.conditions import (
+    holding,
+    log_betainc,
+    log_betaincc,
+    log_probability,
+    split,
+    times_log1p,
+    times_log_ratio,
+)
 from funcgrad.scipy.stats.distributions import ContinuousDistribution
-from funcgrad.scipy.stats.log_probabilities import log_betainc, log_betaincc, log_probability
 from funcgrad.tensor.tensor import Tensor, apply, apply2
 
 

@@ -15,9 +15,8 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._primitives.special_functions.entropies import log_ratio
 from funcgrad.scipy import special
-from funcgrad.scipy.stats.conditions import chosen, holding, split, times_log_ratio
+from funcgrad.scipy.stats.conditions import chosen, holding, log_probability, split, times_log_ratio
 from funcgrad.scipy.stats.distributions import ContinuousDistribution
-from funcgrad.scipy.stats.log_probabilities import log_probability
 from funcgrad.tensor.tensor import Tensor, apply2
 
 _TERMS: Final = 14
