@@ -1,4 +1,4 @@
-"""Choices by conditions, which cost nothing if they are known to hold everywhere; log-probabilities.
+"""Choices by conditions, free if they are known to hold everywhere; logarithms of probabilities.
 
 A condition on known numbers, as outside of ``vmap`` and ``jit``, is checked at once. If it holds
 for all of them, the value itself is the result, without a mask in its gradient: with masks, the
