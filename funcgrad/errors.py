@@ -1,28 +1,28 @@
-"""The exceptions that funcgrad raises: each says what happened, why, and what to do.
+"""The exceptions of funcgrad. Each message says what happened, why, and how to repair it.
 
-The tree, with the built-in exception that Python users would catch for the same mistake::
+The classes, with the built-in exception from which each derives::
 
     FuncgradError                      everything below
     ├── ShapeError          ValueError shapes, sizes or axes that do not fit
     │   ├── AxisError       IndexError an axis or an index outside of an array
-    │   ├── MatrixShapeError LinAlgError a matrix that is not square, or an array that is no matrix
+    │   ├── MatrixShapeError LinAlgError an array that is not a matrix, or not a square one
     │   ├── ScalarError     TypeError  a Python number of an array with zero or several elements
     │   └── UnsizedError    TypeError  the length of a 0-d array, or iteration over one
     ├── DtypeError          TypeError  a dtype that an operation is not defined for
-    │   └── IndexKindError  IndexError a key that is no integer, slice or mask
+    │   └── IndexKindError  IndexError a key that is not an integer, slice or mask
     ├── DifferentiationError TypeError a derivative that is not defined
-    │   └── DegenerateError LinAlgError a derivative of eigenvectors that are not determined
+    │   └── DegenerateError LinAlgError a derivative of eigenvectors that are not unique
     ├── FunctionError       TypeError  an object that is not a function where one is needed
-    ├── ArgumentError       ValueError a number or an option that an operation does not allow
+    ├── ArgumentError       ValueError a value or an option that is not allowed
     │   ├── MatrixError     LinAlgError a matrix that is singular, or not positive definite
-    │   └── RangeError      OverflowError a number outside of what a dtype can hold
-    ├── KeyReuseError       RuntimeError a key that random numbers are drawn from twice
+    │   └── RangeError      OverflowError a number outside the range of a dtype
+    ├── KeyReuseError       RuntimeError a key that is used twice for random numbers
     ├── NonFiniteError      FloatingPointError a result that is NaN or infinite, with its causes
     ├── ConditionError      ValueError a condition of ``fg.debug.check`` that does not hold
-    ├── ConvergenceError    RuntimeError an iteration that did not come to its end
+    ├── ConvergenceError    RuntimeError an iteration that did not converge
     ├── BatchError          ValueError batch axes or batch sizes that do not fit
     ├── TreeError           ValueError pytrees whose structures do not match
-    │   └── LeafError       TypeError  an object in a pytree that is no array
+    │   └── LeafError       TypeError  an object in a pytree that is not an array
     ├── ImmutableError      TypeError  an attempt to write to a value
     │   └── ImmutableAttributeError AttributeError an assignment to an attribute
     ├── MissingAttributeError AttributeError an attribute that other libraries' tensors have
@@ -32,19 +32,19 @@ The tree, with the built-in exception that Python users would catch for the same
     │   └── EscapedTracerError         a traced value used after its transformation ended
     ├── DlpackError         BufferError an array that cannot be exported by DLPack as requested
     ├── ProgramError        ValueError a program that is not well formed
-    │   └── GuardError                 a program called where its function would take another path
+    │   └── GuardError                 a program whose function would take another path
     ├── FileFormatError     ValueError a file that is damaged, or of another format
     ├── StorageError        OSError    a file that cannot be read or written
-    │   └── MissingFileError FileNotFoundError a file that is not there
-    ├── WorkerError         RuntimeError workers that are not there, or do not agree with the caller
-    │   └── ChunkError                 a chunk of data on which its workers fail
-    ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad does not have
+    │   └── MissingFileError FileNotFoundError a file that does not exist
+    ├── WorkerError         RuntimeError workers that are gone, or differ from the caller
+    │   └── ChunkError                 a chunk of data on which the workers fail
+    ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad lacks
     └── CheckError          AssertionError  a derivative that a check found wrong
 
-Tracebacks leave out this library's frames, but for the first and the last after each of the
-user's; ``FUNCGRAD_TRACEBACKS=full`` in the environment shows them all.
+Tracebacks omit this library's frames, except for the first and the last after each of the user's;
+``FUNCGRAD_TRACEBACKS=full`` in the environment shows all.
 
-``LinAlgError`` is ``numpy.linalg``'s, a ``ValueError``.
+``LinAlgError`` is ``numpy.linalg.LinAlgError``, a ``ValueError``.
 
 >>> issubclass(ShapeError, ValueError) and issubclass(EscapedTracerError, TracerError)
 True
@@ -115,7 +115,7 @@ class AxisError(ShapeError, IndexError):
 
 
 class MatrixShapeError(ShapeError, LinAlgError):
-    """An array that is no matrix, or no square one, where linear algebra needs one."""
+    """An array is not a matrix, or not square, where linear algebra needs it."""
 
 
 class ScalarError(ShapeError, TypeError):
@@ -135,7 +135,7 @@ class IndexKindError(DtypeError, IndexError):
 
 
 class DifferentiationError(FuncgradError, TypeError):
-    """A derivative was asked for where none is defined."""
+    """A derivative is undefined."""
 
 
 class DegenerateError(DifferentiationError, LinAlgError):
@@ -159,7 +159,7 @@ class RangeError(ArgumentError, OverflowError):
 
 
 class KeyReuseError(FuncgradError, RuntimeError):
-    """Random numbers are drawn twice from one key, where ``fg.random.check_keys`` looks."""
+    """A key is used twice for random numbers, within ``fg.random.check_keys``."""
 
 
 class KeyReuseWarning(UserWarning):
@@ -167,12 +167,12 @@ class KeyReuseWarning(UserWarning):
 
 
 class NonFiniteError(FuncgradError, FloatingPointError):
-    """A result is NaN or infinite, where ``fg.debug`` looks at results.
+    """A result is NaN or infinite, within one of the checks of ``fg.debug``.
 
     Attributes
     ----------
     causes : tuple of ``fg.debug.Cause``
-        What made it so, the one that spoils most elements first.
+        The causes, ordered by the number of elements they affect, the largest first.
     """
 
     def __init__(self, message: str, causes: tuple[Any, ...] = ()) -> None:
@@ -184,11 +184,11 @@ class NonFiniteError(FuncgradError, FloatingPointError):
 
 
 class ConditionError(FuncgradError, ValueError):
-    """A condition that ``fg.debug.check`` was told does not hold."""
+    """A condition of ``fg.debug.check`` does not hold."""
 
 
 class ConvergenceError(FuncgradError, RuntimeError):
-    """An iteration did not converge, so there is no solution."""
+    """An iteration did not converge to a solution."""
 
 
 class BatchError(FuncgradError, ValueError):
@@ -204,18 +204,18 @@ class LeafError(TreeError, TypeError):
 
 
 class ImmutableError(FuncgradError, TypeError):
-    """Values never change; this was an attempt to write to one."""
+    """Values are immutable; this was an attempt to write to one."""
 
 
 class ImmutableAttributeError(ImmutableError, AttributeError):
-    """Values never change; this was an assignment to an attribute of one."""
+    """Values are immutable; this was an assignment to an attribute of one."""
 
 
 class MissingAttributeError(FuncgradError, AttributeError):
     """Other libraries' tensors have this attribute; the message says what to write instead."""
 
     def __init__(self, message: str, name: str = "") -> None:
-        # Without the object, Python's traceback adds no guess to this advice ("Did you mean ...").
+        # Without ``obj``, Python's traceback does not add a guess ("Did you mean ...").
         super().__init__(message, name=name, obj=None)
 
 
@@ -235,8 +235,7 @@ class TracerError(FuncgradError, TypeError):
     line : str
         The user's file and line that used the value; the message ends with it.
     remedy : str
-        What to write in place of the other library's function that got the value there; empty if
-        that is not known.
+        The replacement of the other library's function that received the value; empty if unknown.
     """
 
     def __init__(self, message: str) -> None:
@@ -248,12 +247,12 @@ class TracerError(FuncgradError, TypeError):
         message: str = self.args[0]
         if self.remedy and self.remedy not in message:
             message = f"{message} {self.remedy}"
-        known = not self.line or self.line in message  # as when it tells of another such error
+        known = not self.line or self.line in message  # as when it quotes another such error
         return message if known else f"{message} (At {self.line}.)"
 
 
 def _remedy(calls: Sequence[tuple[str, str]]) -> str:
-    """Find what to write in place of the first of these functions that has a known replacement."""
+    """Find a replacement for the first of these functions that has a known one."""
     if not calls:
         return ""
     from funcgrad._hints.other_libraries import advice_of_call
@@ -262,7 +261,7 @@ def _remedy(calls: Sequence[tuple[str, str]]) -> str:
 
 
 class EscapedTracerError(TracerError):
-    """A traced value was used after the transformation that made it had ended."""
+    """A traced value was used after the end of the transformation that made it."""
 
 
 class DlpackError(FuncgradError, BufferError):
@@ -278,7 +277,7 @@ class GuardError(ProgramError):
 
 
 class FileFormatError(FuncgradError, ValueError):
-    """A file is cut, damaged, or of a format that is not read."""
+    """A file is truncated, damaged, or of an unsupported format."""
 
 
 class StorageError(FuncgradError, OSError):
@@ -287,7 +286,7 @@ class StorageError(FuncgradError, OSError):
     Attributes
     ----------
     errno : int or None
-        The number of the system's error, such as ``errno.ENOSPC``.
+        The system's error code, such as ``errno.ENOSPC``.
     """
 
     def __init__(self, message: str, number: int | None = None) -> None:
@@ -299,11 +298,11 @@ class StorageError(FuncgradError, OSError):
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """There is no file of this name."""
+    """The file does not exist."""
 
 
 class WorkerError(FuncgradError, RuntimeError):
-    """The workers of ``fg.parallel`` are gone, or one has other versions or other numbers."""
+    """The workers of ``fg.parallel`` are gone, or one has other versions or gives other results."""
 
 
 class ChunkError(WorkerError):
@@ -324,7 +323,7 @@ class ChunkError(WorkerError):
 
 
 class UnknownFunctionError(FuncgradError, NotImplementedError):
-    """A NumPy function that funcgrad does not have was applied to tensors."""
+    """A NumPy function that funcgrad lacks was applied to tensors."""
 
 
 class CheckError(FuncgradError, AssertionError):

@@ -1,8 +1,8 @@
 """Declare operations and transformations of your own.
 
-An operation is one frozen record, which declares everything about it. From that it is
-differentiated in both modes and at every order, batched, staged, costed, fused, printed and saved,
-without another line of code. Rules are written with the functions of ``funcgrad.numpy``.
+An operation is one frozen record of its rules, written with the functions of ``funcgrad.numpy``.
+From this record follow derivatives in both modes and at every order, ``vmap``, ``jit``, costs,
+printing and saving, without another line of code.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -17,13 +17,13 @@ without another line of code. Rules are written with the functions of ``funcgrad
 >>> gd([0.0, 0.5]), fg.vmap(fg.grad(gd))(fg.tensor([0.0, 1.0]))
 (Tensor([0.        , 0.48038108]), Tensor([1.        , 0.64805427]))
 
-``fg.testing.check_primitive(gudermannian)`` checks all of its rules at all of its samples.
+``fg.testing.check_primitive(gudermannian)`` checks all rules at all samples.
 
 A transformation of your own is a ``Trace``, which interprets operations on its tracers; the page
 ``funcgrad/_transforms/README.md`` has an example.
 
-A saved program names an operation by its module and its name there, so define an operation that is
-to be saved at the top of a module.
+A saved program names an operation by its module and variable, so define operations that are to be
+saved at the top level of a module.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ _Declaring = TypeVar("_Declaring", bound=Callable[..., Primitive])
 
 
 def _checking_axes(declare: _Declaring) -> _Declaring:
-    """Let reductions refuse axes that their rules could not read: no tuple, or negative ones."""
+    """Let reductions require axes that are a tuple of non-negative integers, as rules expect."""
 
     def declared(name: str, evaluate: Callable[..., Raw], **options: object) -> Primitive:
         @wraps(evaluate)
@@ -191,10 +191,10 @@ reduction = _checking_axes(_reduction)
 
 def apply_several(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> tuple[Tensor, ...]:
     """Apply an operation with several results to a user's arguments; ``apply`` is for one."""
-    outs: Any = apply(primitive, *args, **params)  # as values: it wraps one result
+    outs: Any = apply(primitive, *args, **params)  # several values; apply wraps one result
     return tuple([wrap(out) for out in outs])
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers see the imports above
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

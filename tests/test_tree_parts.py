@@ -145,9 +145,9 @@ def test_what_is_left_out_is_not_differentiated_nor_trained():
 
 
 def test_bad_choices():
-    with pytest.raises(TreeError, match=r"Near it are [a-z0-9.]*bias, [a-z0-9.]*bias"):
+    with pytest.raises(TreeError, match=r"Similar: [a-z0-9.]*bias, [a-z0-9.]*bias"):
         tree.partition(model(), "*.bais")
-    with pytest.raises(TreeError, match=r"'layers\.0\.wieght' names nothing.*layers\.0\.weight"):
+    with pytest.raises(TreeError, match=r"'layers\.0\.wieght' matches nothing.*layers\.0\.weight"):
         tree.partition(model(), "layers.0.wieght")
     with pytest.raises(TreeError, match="the tree is one leaf or empty"):
         tree.partition({}, "w")
@@ -169,11 +169,11 @@ def test_select_lists_leaves_or_subtrees():
     ]
     assert list(tree.select(model(), "layers.*", kind=Dense)) == [f"layers.{i}" for i in range(4)]
     assert list(tree.select(model(), "*", kind=Pair)) == ["head"]
-    with pytest.raises(TreeError, match=r"Near it are layers\.0"):
+    with pytest.raises(TreeError, match=r"Similar: layers\.0"):
         tree.select(model(), "layer.0", kind=Dense)
-    with pytest.raises(TreeError, match=r"'layers\.\*' names no Pair\. .* at head"):
+    with pytest.raises(TreeError, match=r"'layers\.\*' matches no Pair\. .* at head"):
         tree.select(model(), "layers.*", kind=Pair)
-    with pytest.raises(TreeError, match=r"names no OrderedDict\. The tree has none"):
+    with pytest.raises(TreeError, match=r"matches no OrderedDict\. The tree has none"):
         tree.select(model(), "layers.*", kind=OrderedDict)
     with pytest.raises(FunctionError, match="kind has to be a class"):
         tree.select(model(), "*", kind=3)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ def test_select_lists_leaves_or_subtrees():
 def test_shared_tensors_are_found():
     x = fg.tensor([1.0])
     tree.check_shared({"a": x, "b": fg.tensor([1.0]), "c": 2.0, "d": 2.0})
-    with pytest.raises(TreeError, match=r"stands at a and at b\.1"):
+    with pytest.raises(TreeError, match=r"a and b\.1 are the same tensor"):
         tree.check_shared({"a": x, "b": (0.0, x)})
 
 
@@ -227,13 +227,13 @@ def test_places_are_computed_with():
 @together(
     ("place", "words"),
     [
-        (lambda root: root.layer, r"'layer' names nothing. Near it are layers"),
-        (lambda root: root.layers[4], r"'layers\.4' names nothing.*layers\.3"),
-        (lambda root: root.layers[-5], r"'layers\.-5' names nothing"),
-        (lambda root: root.layers[0].wieght, r"Near it are layers\.0\.weight"),
-        (lambda root: root.layers[0].weight.x, r"'layers\.0\.weight\.x' names nothing"),
-        (lambda root: root[-1], "'-1' names nothing"),
-        (lambda root: root.layers[0:2], "names nothing"),
+        (lambda root: root.layer, r"'layer' matches nothing. Similar: layers"),
+        (lambda root: root.layers[4], r"'layers\.4' matches nothing.*layers\.3"),
+        (lambda root: root.layers[-5], r"'layers\.-5' matches nothing"),
+        (lambda root: root.layers[0].wieght, r"Similar: layers\.0\.weight"),
+        (lambda root: root.layers[0].weight.x, r"'layers\.0\.weight\.x' matches nothing"),
+        (lambda root: root[-1], "'-1' matches nothing"),
+        (lambda root: root.layers[0:2], "matches nothing"),
         (lambda root: root.layers[0].activation, r"activation' is static.*dataclasses\.replace"),
     ],
 )

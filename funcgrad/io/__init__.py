@@ -1,4 +1,4 @@
-"""Files of pytrees: models, states of optimizers and checkpoints, in the format safetensors.
+"""Save and load pytrees: models, states of optimizers and checkpoints, in the safetensors format.
 
 >>> import os, tempfile
 >>> import numpy as np
@@ -8,8 +8,8 @@
 >>> io.load(path)["layers"][0]["bias"]
 Tensor([0., 0.])
 
-PyTorch reads these files, and its files are read, by the names ``layers.0.weight``. No part of a
-file is ever run.
+PyTorch can read these files, and ``load`` reads files of PyTorch, by names such as
+``layers.0.weight``. No part of a file is ever executed.
 """
 
 from typing import TYPE_CHECKING
@@ -34,6 +34,6 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers see the imports above
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

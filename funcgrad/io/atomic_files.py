@@ -1,7 +1,7 @@
-"""Files that are replaced at once: a reader finds the whole old file or the whole new one.
+"""Files that are replaced atomically: a reader sees the whole old file or the whole new one.
 
-The bytes go to a temporary file in the same folder, are flushed to the disk, and then the file gets
-its name; at last the folder is flushed, so that the name survives a power failure too.
+The bytes go to a temporary file in the same folder and are flushed to the disk. Then the file is
+renamed, and the folder is flushed, so that the new name survives a power failure, too.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "numbers"
@@ -32,12 +32,12 @@ except ImportError:  # Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 PREFIX: Final = ".funcgrad-"
-"""How the names of temporary files begin. They are hidden, and end in ``.tmp``."""
+"""The prefix of temporary files. They are hidden, and end in ``.tmp``."""
 
 LARGE: Final = 2**24
-"""Bytes of a file that takes the system longer to give back than it takes to start a thread."""
+"""The size in bytes from which freeing a file takes longer than starting a thread."""
 
-_FULL: Final = "There is no room for the file: free some, or save to another disk."
+_FULL: Final = "The file does not fit: free some space, or save to another disk."
 _FORBIDDEN: Final = "Change the permissions of its folder, or save to another one."
 _REMEDIES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -57,34 +57,34 @@ _REMEDIES: Final[Mapping[int, str]] = MappingProxyType(
 
 
 def checked_path(path: object, operation: str, name: str = "path") -> Path:
-    """The path that a user has written.
+    """Convert a user's path.
 
     Raises
     ------
     ArgumentError
-        It is neither a text nor a path, or has a character that no path has.
+        The path is neither a string nor a path, or has a NUL character.
     """
     if isinstance(path, (str, os.PathLike)):
         place = Path(path)
         if "\0" in str(place):
-            raise ArgumentError(f"{operation}: {name} {str(place)!r} has a character of code 0.")
+            raise ArgumentError(f"{operation}: {name} {str(place)!r} has a NUL character.")
         return place
     raise ArgumentError(
-        f"{operation}: {name} has to be a text or a pathlib.Path, got {type(path).__name__}."
+        f"{operation}: {name} has to be a str or a pathlib.Path, got {type(path).__name__}."
     )
 
 
 @contextmanager
 def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
-    """Open a new file that gets its name, in place of an older one, when the block has ended well.
+    """Open a temporary file that replaces ``path`` when the block ends without an error.
 
-    After any error the older file is as it was, and the temporary one is gone. Temporary files
-    that killed processes left in the folder are removed.
+    After an error the older file is unchanged, and the temporary file is removed. Temporary files
+    that killed processes left in the folder are removed, too.
 
     Raises
     ------
     StorageError
-        The file cannot be written; the message names the path and what to do.
+        The file cannot be written; the message names the path and a remedy.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -109,7 +109,7 @@ def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
                 os.unlink(temporary)
             raise
         finally:
-            with suppress(OSError):  # of bytes that could not be written, told of above
+            with suppress(OSError):  # it would repeat the error above
                 file.close()
         _flush_folder(target.parent)
     except OSError as error:
@@ -125,10 +125,10 @@ def replacing(path: Path, operation: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _freed_by_a_thread(target: Path) -> Iterator[None]:
-    """Hold a large file open that is replaced, and let a thread give its blocks back.
+    """Keep a large file open while it is replaced, and let a thread free its blocks.
 
-    The system does that when the last user closes the file, and takes a third of the time that
-    writing it took: 25 ms of 115 where 100 MB are saved again.
+    The system frees the blocks when the last user closes the file, which takes a third of the time
+    of writing it: 25 ms of 115 when 100 MB are saved again.
     """
     descriptor = _open_if_large(target)
     try:
@@ -139,7 +139,7 @@ def _freed_by_a_thread(target: Path) -> Iterator[None]:
 
 
 def _open_if_large(path: Path) -> int | None:
-    with suppress(OSError):  # there is none, or it may not be read
+    with suppress(OSError):  # the file is missing or unreadable
         if fcntl is not None and path.stat().st_size >= LARGE:  # Windows replaces closed files only
             return os.open(path, os.O_RDONLY)
     return None
@@ -152,16 +152,16 @@ def _temporary(folder: Path) -> tuple[BinaryIO, Path]:
         file = open(path, "xb")  # noqa: SIM115 - the caller closes it
         if fcntl is None:
             return file, path
-        with suppress(OSError):  # some network folders have no locks; nobody removes files there
+        with suppress(OSError):  # some network folders have no locks; files are never removed there
             fcntl.flock(file, fcntl.LOCK_EX)
-        # Before it was locked, another process may have taken it for a stale one.
+        # Another process may have removed it as stale before it was locked.
         if path.exists():
             return file, path
         file.close()
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove temporary files of processes that have died: nobody holds their locks."""
+    """Remove temporary files of dead processes: their locks are free."""
     for path in folder.glob(f"{PREFIX}*.tmp"):
         with suppress(OSError):
             if fcntl is None:
@@ -187,14 +187,14 @@ def _flush_folder(folder: Path) -> None:
 
 @contextmanager
 def reading(path: Path, operation: str) -> Iterator[BinaryIO]:
-    """Open a file for reading; errors of the disk name the path and what to do.
+    """Open a file for reading; errors of the disk name the path and a remedy.
 
     Raises
     ------
     MissingFileError
-        There is no such file; the message has names that are near.
+        The file does not exist; the message has similar names.
     StorageError
-        It cannot be read.
+        The file cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -202,9 +202,11 @@ def reading(path: Path, operation: str) -> Iterator[BinaryIO]:
     except FileNotFoundError as error:
         names = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         nearest = get_close_matches(path.name, names, 3)
-        remedy = f"Near it are {', '.join(nearest)}." if nearest else "Check the folder's name too."
+        remedy = (
+            f"Similar names: {', '.join(nearest)}." if nearest else "Check the folder's name, too."
+        )
         raise MissingFileError(
-            f"{operation}: there is no file {str(path)!r}. {remedy}", errno.ENOENT
+            f"{operation}: the file {str(path)!r} does not exist. {remedy}", errno.ENOENT
         ) from error
     except OSError as error:
         raise StorageError(

@@ -1,4 +1,4 @@
-"""A folder of checkpoints, from which a run that was killed goes on bit for bit."""
+"""A folder of checkpoints, from which a killed run resumes bit for bit."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ _Mark: TypeAlias = tuple[int, ...]
 
 
 class Checkpoints:
-    """A folder with the states of a run at some of its steps.
+    """A folder that holds the state of a run at some of its steps.
 
-    Each file appears at once when it is whole and on the disk, so a process may be killed at any
-    moment. Nothing points to the newest one: `latest` finds it by reading. Several processes may
-    use one folder.
+    Files are written atomically, so a process may be killed at any moment. `latest` finds the
+    newest complete file by reading. Several processes may use one folder.
 
     Parameters
     ----------
     directory : str or path
         The folder; it is made if it does not exist.
     keep : int or None, optional
-        How many of the newest whole steps stay; older files are removed after each save. None keeps
-        all. The last steps that this object saved stay as well, if the folder has later ones of
-        another run.
+        The number of newest complete steps to keep; older files are removed after each save. None
+        keeps all. If another run has saved later steps in the folder, the last steps of this object
+        are kept as well.
     best : tuple of str and int, optional
-        ``("loss", 2)`` also keeps the two steps with the least ``loss`` among their metrics; one
-        that is NaN is the worst.
+        ``("loss", 2)`` also keeps the two steps with the least ``loss`` among their metrics; NaN
+        counts as the worst.
 
     Examples
     --------
@@ -106,31 +105,31 @@ class Checkpoints:
         wait: bool = False,
         metrics: Mapping[str, SupportsFloat] | None = None,
     ) -> None:
-        """Save the state after a step, in a thread while the run goes on.
+        """Save the state after a step, in a background thread.
 
-        Nothing is copied for the thread but NumPy's arrays that can be written: tensors never
-        change. A save that is still running is waited for first.
+        Only writable NumPy arrays are copied for the thread, since tensors are immutable. If an
+        earlier save is still running, the call waits for it first.
 
         Parameters
         ----------
         step : int
-            The number of the step, not negative. A file of this step is replaced.
+            The index of the step, not negative. An existing file of this step is replaced.
         tree : pytree
-            All that the run goes on from: parameters, the optimizer's state, the key.
+            Everything needed to resume: parameters, the optimizer's state, the key.
         wait : bool, optional
             Whether to return only when the file is on the disk.
         metrics : mapping from str to float, optional
-            Numbers to keep the best steps by, the smaller the better.
+            Values by which ``best`` ranks the steps, the smaller the better.
 
         Raises
         ------
         StorageError
-            The file of this call, if it waits, or of an earlier one could not be written. The
-            checkpoints from before are unchanged.
+            The file of this call (with ``wait``) or of an earlier call could not be written.
+            Existing checkpoints are unchanged.
         LeafError, TracerError
             The tree cannot be saved.
         ArgumentError, DtypeError
-            The step is not an integer from 0 on, or the metrics are not numbers under texts.
+            The step is not an integer from 0 on, or the metrics are not a dict from str to numbers.
         """
         number, numbers = _step(step), _numbers(metrics)
         if self._best is not None and self._best[0] not in numbers:
@@ -161,7 +160,7 @@ class Checkpoints:
             self._failure = error
 
     def wait(self) -> None:
-        """Wait for the save that is running, and raise the error of the last one if it failed.
+        """Wait for the running save, and raise its error if it failed.
 
         Call it at the end of a run, or write ``with Checkpoints(...) as checkpoints``.
         """
@@ -182,7 +181,7 @@ class Checkpoints:
         self.wait()
 
     def steps(self) -> tuple[int, ...]:
-        """List the steps that have a file, in rising order, once a running save has ended.
+        """List the steps that have a file, in ascending order, after waiting for a running save.
 
         Returns
         -------
@@ -192,9 +191,9 @@ class Checkpoints:
         return self._listed()
 
     def latest(self, like: object = None) -> tuple[int, Any] | None:
-        """Load the newest checkpoint that is whole.
+        """Load the newest complete checkpoint.
 
-        Files are read from the newest on. One that is damaged is passed over with a warning.
+        Files are read from the newest on. A damaged file is skipped with a warning.
 
         Parameters
         ----------
@@ -204,12 +203,12 @@ class Checkpoints:
         Returns
         -------
         tuple of int and pytree, or None
-            The step and the state; None if there is no checkpoint.
+            The step and the state; None without a checkpoint.
 
         Raises
         ------
         TreeError
-            The newest whole checkpoint differs from ``like``.
+            The newest complete checkpoint differs from ``like``.
         """
         self.wait()
         passed: set[int] = set()
@@ -220,7 +219,7 @@ class Checkpoints:
                 passed.add(steps[-1])
             except FileFormatError as error:
                 passed.add(steps[-1])
-                warn(f"Checkpoints.latest: passed over a step. {error}", stacklevel=2)
+                warn(f"Checkpoints.latest: skipped a step. {error}", stacklevel=2)
         return None
 
     def _listed(self) -> tuple[int, ...]:
@@ -249,13 +248,13 @@ class Checkpoints:
         if last > first and last in self._listed():
             warn_user(
                 f"Checkpoints.save: {str(self._directory)!r} has steps up to {last} already, and"
-                f" this run begins with {first}: latest() goes on returning step {last}. Begin with"
+                f" this run begins with {first}: latest() still returns step {last}. Begin with"
                 " latest(), choose another folder, or remove the older files.",
                 UserWarning,
             )
 
     def _prune(self) -> None:
-        """Remove older files; those that are damaged neither count nor go."""
+        """Remove older files; damaged files are not counted and not removed."""
         if self._keep is None:
             return
         listed = [(step, self._metrics(step)) for step in self._listed()]
@@ -270,10 +269,10 @@ class Checkpoints:
             self._path(step).unlink(missing_ok=True)
 
     def _metrics(self, step: int) -> Mapping[str, float] | None:
-        """The metrics in a file, which are read without its numbers; None if it is damaged.
+        """The metrics of a file, which are read without its tensors; None if it is damaged.
 
-        A file's numbers are compared with their digests once, unless this object wrote or loaded it
-        as it is now: it may have been damaged when an earlier process ended, or by a disk.
+        The tensors of a file are compared with their digests once, unless this object wrote or
+        loaded the file in its current state: an earlier process or the disk may have damaged it.
         """
         path = self._path(step)
         mark = _mark(path)
@@ -288,7 +287,7 @@ class Checkpoints:
 
 
 def _mark(path: Path) -> _Mark:
-    """Facts about a file that change when it is written to; nothing if it is gone."""
+    """File attributes that change when the file is written to; empty if it is gone."""
     try:
         facts = path.stat()
     except OSError:  # another process has just removed it
@@ -297,7 +296,7 @@ def _mark(path: Path) -> _Mark:
 
 
 def _read_metrics(text: str) -> dict[str, float]:
-    """Read metrics; a file that was written by hand has none."""
+    """Read metrics; files that were written by hand have none."""
     try:
         return {str(name): float(x) for name, x in json.loads(text).items()}
     except (ValueError, TypeError, AttributeError):
@@ -317,11 +316,11 @@ def _step(step: object) -> int:
 
 
 def _numbers(metrics: object) -> dict[str, float]:
-    """Convert metrics, which may be tensors, to Python's numbers."""
+    """Convert metrics, which may be tensors, to Python floats."""
     try:
         return {str(name): float(x) for name, x in dict(metrics or {}).items()}  # type: ignore[call-overload]  # as above
     except (TypeError, ValueError) as error:
         raise DtypeError(
-            f"Checkpoints.save: metrics are numbers under texts, such as {{'loss': 0.5}}; got"
+            f"Checkpoints.save: metrics map names to numbers, such as {{'loss': 0.5}}; got"
             f" {metrics!r:.60}."
         ) from error

@@ -1,7 +1,7 @@
-"""BLAKE2 digests of arrays, computed by other threads while files are read or written.
+"""BLAKE2 digests of arrays, computed by threads while files are read or written.
 
-A digest covers an array's name, dtype, shape and bytes. Its pieces of 4 MiB are hashed separately,
-then their hashes, so that one large array is hashed by several threads.
+A digest covers an array's name, dtype, shape and bytes. Pieces of 4 MiB are hashed separately, and
+then their hashes, so that several threads can hash one large array.
 
 >>> with Digests() as digests:
 ...     digests.add("weight", np.zeros(3))
@@ -25,7 +25,7 @@ from funcgrad._base.locks import begin_thread
 PIECE: Final = 2**22
 HELPERS: Final = max(1, min(3, (os.cpu_count() or 1) - 1))
 SIZE: Final = 16
-"""Bytes of a digest: a chance of 2**-128 that damage is not seen."""
+"""Bytes of a digest: damage is missed with a probability of 2**-128."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,11 +36,11 @@ def text_digest(text: str) -> str:
 
 
 class Digests:
-    """A queue of pieces to hash. Leaving the block ends its threads, after errors too.
+    """A queue of pieces to hash. Leaving the block ends its threads, also after an error.
 
-    These are plain threads: an executor refuses work while the interpreter exits, when the thread
-    of a last checkpoint may still be saving. They are daemons, so that none that an interrupt made
-    wait for ever keeps Python from ending.
+    These are plain threads, since an executor refuses work while the interpreter exits, when the
+    last checkpoint may still be saving. They are daemons, so that a thread that waits for ever
+    after an interrupt does not keep Python alive.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Digests:
         self._bytes = 0
 
     def add(self, name: str, array: Array) -> None:
-        """Begin to hash an array, which must be C-contiguous and must not change."""
+        """Start to hash an array, which must be C-contiguous and must not change."""
         data = array.reshape(-1).view(np.uint8)
         starts = range(0, data.size, PIECE)
         facts = f"{name}\n{array.dtype.str}\n{array.shape}".encode()
@@ -62,7 +62,7 @@ class Digests:
             self.use_another_thread()
 
     def use_another_thread(self) -> None:
-        """Begin one more thread: for a caller that is about to wait for a disk, not to compute."""
+        """Start one more thread, because the caller is about to wait for the disk."""
         self._threads.append(begin_thread(self._help, daemon=True))
 
     def _help(self) -> None:
@@ -70,7 +70,7 @@ class Digests:
             work()
 
     def all(self) -> dict[str, str]:
-        """Return the digests of all arrays by name, when the last is computed."""
+        """Wait for the digests of all arrays, and return them by name."""
         self._work_off(lambda work: work())
         return {
             name: blake2b(b"".join(hashes), digest_size=SIZE).hexdigest()

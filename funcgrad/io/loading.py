@@ -1,4 +1,4 @@
-"""Read what a file holds: a tree, a description, or whether it is whole."""
+"""Load a tree from a file, describe the file, or verify it."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from funcgrad.io.tree_texts import Leaves, read_statics, read_tree_text
 
 @dataclass(frozen=True, slots=True)
 class FileDescription:
-    """The content of a file, without its numbers; it prints as a table.
+    """The content of a file without the elements of its tensors; it prints as a table.
 
     Attributes
     ----------
     tensors : mapping from str to StoredTensor
         The ``dtype`` and ``shape`` of each tensor, by its path.
     metadata : mapping from str to str
-        The texts that were given to `save`, or those of another library.
+        The texts that were given to `save`, or that another library wrote.
     statics : mapping from str to str
         Static fields of the tree by their paths, as texts.
     nbytes : int
-        The bytes of all numbers.
+        The size of all tensors in bytes.
     """
 
     tensors: Mapping[str, StoredTensor]
@@ -72,7 +72,7 @@ class FileDescription:
 
 
 class _Content:
-    """An open file with what funcgrad wrote about it, if it did."""
+    """An open file with the metadata that funcgrad wrote, if any."""
 
     def __init__(self, file: SafetensorsFile | NpzFile, path: Path, operation: str) -> None:
         self.file, self._path, self._operation = file, path, operation
@@ -85,10 +85,10 @@ class _Content:
         self.kinds: dict[str, str] = dict(self.tree[1]) if self.tree else {}
 
     def _read_texts(self, texts: Mapping[str, str]) -> None:
-        """Read the structure of the tree and the digests, and check that they are as written."""
+        """Read the structure of the tree and the digests, and check that they are unchanged."""
         others = {key: text for key, text in texts.items() if key not in (DIGESTS, TEXTS_DIGEST)}
         if texts.get(TEXTS_DIGEST) != digest_of_texts(others):
-            raise self.damaged("its metadata have another BLAKE2 digest than when they were saved")
+            raise self.damaged("the BLAKE2 digest of its metadata has changed")
         try:
             self.digests = dict(json.loads(texts[DIGESTS]))
             self.tree = read_tree_text(texts[TREE])
@@ -101,7 +101,7 @@ class _Content:
         return refused(self._path, self._operation, b"", reason)
 
     def read(self, names: Iterable[str]) -> dict[str, Array]:
-        """Read tensors, and compare their digests with those in the file.
+        """Read tensors, and compare their digests with the digests in the file.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class _Content:
         unknown = self.tree is not None and arrays.keys() - self.digests.keys()
         if damaged or unknown:
             names = ", ".join([*damaged, *(unknown or ())][:10])
-            raise self.damaged(f"other numbers than were saved are in {names} (BLAKE2 differs)")
+            raise self.damaged(f"the elements of {names} have changed (BLAKE2 differs)")
         return arrays
 
 
@@ -146,25 +146,25 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
     path : str or path
         A file in the format safetensors, or an archive ``.npz``.
     like : pytree, optional
-        A tree with the structure of the result, such as a model or a state of an optimizer that
-        was just initialized. Leaves are matched by their paths, and only their shapes and dtypes
-        are read. Static fields are taken from it.
+        A tree with the structure of the result, such as a freshly initialized model or state of an
+        optimizer. Leaves are matched by their paths; only their shapes and dtypes matter. Static
+        fields are taken from ``like``.
     strict : bool, optional
-        Whether any difference is an error. If not, leaves of ``like`` that the file does not have,
-        or with another shape, keep their values; where the dtype differs within its kind, the
-        file's numbers are converted, which has to keep them in range; names that only the file has
-        are left out. `differences` lists all of these.
+        Whether any difference is an error. If not, leaves of ``like`` that are missing in the file
+        or have another shape there keep their values. Where the dtype differs within its kind,
+        elements are converted, if they are in range. Names that only the file has are ignored.
+        `differences` lists all of these.
     layout : {"funcgrad", "torch"}, optional
-        Whose names and layouts a file of weights has. PyTorch's matrices are transposed to ours:
-        with "torch", ``like`` is a model, which gets them by ``nn.from_torch``. A file of funcgrad
-        says itself that it is one.
+        The library whose layout a file of weights has. PyTorch's matrices are the transpose of
+        ours: with "torch", ``like`` is a model, which is filled by ``nn.from_torch``. Files of
+        funcgrad are recognized.
 
     Returns
     -------
     pytree
-        Tensors, and Python numbers where such were saved, or where ``like`` has them. Without
-        ``like``: tuples, lists and dicts as they were saved, dataclasses and named tuples as dicts
-        of their fields. A file of another library gives a flat dict from names to tensors.
+        Tensors, and Python numbers where they were saved, or where ``like`` has them. Without
+        ``like``, tuples, lists and dicts are restored, and dataclasses and named tuples become
+        dicts of their fields. A file of another library gives a flat dict from names to tensors.
 
     Raises
     ------
@@ -172,23 +172,23 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
         The file differs from ``like``: one message names all missing, unexpected and different
         paths, with the nearest names.
     RangeError
-        A number of the file is out of the range of a leaf's dtype.
+        An element of the file is out of the range of a leaf's dtype.
     FileFormatError
-        The file is cut, damaged or of another format; a tensor whose numbers changed is named.
+        The file is truncated, damaged or of another format; the message names damaged tensors.
     MissingFileError, StorageError
-        There is no such file, or it cannot be read.
+        The file does not exist, or cannot be read.
     ArgumentError
-        The layout is unknown, or there is no ``like`` for that of PyTorch.
+        The layout is unknown, or it is "torch" and ``like`` is missing.
 
     Warns
     -----
     UserWarning
-        Another library wrote the file, and square matrices of layers would be taken as they are.
-        They are transposed in files of PyTorch, which no shape shows. Say ``layout``.
+        Another library wrote the file, and it has square matrices of layers, which files of PyTorch
+        have transposed; the shape does not show this. Give ``layout``.
 
     Notes
     -----
-    No part of a file is ever run. Bfloat16 is read as float32, which holds all of its numbers.
+    No part of a file is ever executed. Bfloat16 is read as float32, without loss.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
     missing in the file (1): weight (near it: weights)
     unexpected in the file (1): weights
     different (1): bias: float64[] in the file, a Python int in like
-    Correct like=, or load what fits with strict=False.
+    Correct like=, or load the leaves that fit with strict=False.
     """
     is_known = layout is None or (isinstance(layout, str) and layout in ("funcgrad", "torch"))
     if not is_known or (layout == "torch" and like is None):
@@ -246,15 +246,15 @@ _OF_TORCH: Final = " A file of PyTorch's weights is loaded with layout='torch'."
 
 
 def _warn_of_turned_squares(content: _Content, like: object) -> None:
-    """Warn where nothing shows whether a matrix is to be transposed."""
+    """Warn if it is unknown whether square matrices have to be transposed."""
     from funcgrad.nn.torch_layouts import turned_squares
 
     names = [name for name in turned_squares(like) if name in content.file.tensors]
     if names:
         warn_user(
-            f"load: {', '.join(names[:3])}{', ...' * (len(names) > 3)} are square, and in a file of"
+            f"load: {', '.join(names[:3])}{', ...' * (len(names) > 3)} are square, in a file of"
             " another library: PyTorch has these matrices transposed. Write layout='torch' for a"
-            " file of PyTorch, layout='funcgrad' where the matrices are for x @ weight.",
+            " file of PyTorch, layout='funcgrad' if the matrices are for x @ weight.",
             UserWarning,
         )
 
@@ -268,7 +268,7 @@ def _as_saved(content: _Content) -> Any:
 
 
 def _is_usable(content: _Content, name: str, leaf: object) -> bool:
-    """Whether a tensor fits a leaf once it has been converted within the kind of its dtype."""
+    """Whether a tensor fits a leaf after conversion within the kind of its dtype."""
     tensor = logical_like(content.file.tensors[name], content.kinds.get(name, ""), leaf)
     dtype = readable_dtype(tensor)
     if fits(tensor, leaf):
@@ -289,7 +289,7 @@ def _leaf(content: _Content, arrays: Mapping[str, Array], name: str, leaf: objec
 
 
 def differences(path: PathLike, like: object) -> Differences:
-    """List how a file differs from a tree, as `load` would tell in its error.
+    """List the differences between a file and a tree, as in the error of `load`.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def differences(path: PathLike, like: object) -> Differences:
     Returns
     -------
     Differences
-        It is false if there are none. ``missing`` and ``unexpected`` are tuples of paths,
+        False if file and tree agree. ``missing`` and ``unexpected`` are tuples of paths,
         ``different`` maps paths to descriptions of both sides.
 
     Examples
@@ -322,7 +322,7 @@ def _differences(content: _Content, like: object) -> Differences:
 
 
 def describe(path: PathLike) -> FileDescription:
-    """Describe a file without reading its numbers.
+    """Describe a file without reading the elements of its tensors.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def _nbytes(tensor: StoredTensor) -> int:
 
 
 def verify(path: PathLike) -> None:
-    """Read a file, and compare its content with the digests that were saved with it.
+    """Read a file, and compare its content with its digests.
 
     Parameters
     ----------
@@ -375,10 +375,10 @@ def verify(path: PathLike) -> None:
     Raises
     ------
     FileFormatError
-        The file is damaged; the message names each tensor whose numbers changed. Or it has no
-        digests, since another library wrote it, so that nobody can say.
+        The file is damaged; the message names each damaged tensor. Or it has no digests, since
+        another library wrote it.
     MissingFileError, StorageError
-        There is no such file, or it cannot be read.
+        The file does not exist, or cannot be read.
 
     Examples
     --------
@@ -395,7 +395,7 @@ def verify(path: PathLike) -> None:
     >>> io.verify(damaged)
     Traceback (most recent call last):
         ...
-    funcgrad.errors.FileFormatError: verify: '...' is damaged... in weight (BLAKE2 differs)...
+    funcgrad.errors.FileFormatError: verify: '...' is damaged... weight have changed (BLAKE2 differs)...
     """
     with _opened(path, "verify") as content:
         if content.tree is None:

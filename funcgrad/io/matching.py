@@ -1,4 +1,4 @@
-"""Which leaves of a tree a file has, and how the two differ.
+"""Match the leaves of a tree with the tensors of a file, and describe differences.
 
 >>> file = {"head.weight": StoredTensor("head.weight", "float32", (3, 2))}
 >>> print(compare(file, {}, {"heads": {"weight": np.zeros((3, 2))}}))
@@ -25,14 +25,14 @@ from funcgrad.io.tree_texts import statics_of
 from funcgrad.tree.path_texts import path_text
 
 ROOT: Final = "value"
-"""The name of a tree that is one leaf."""
+"""The name of the tensor if a tree is a single leaf."""
 
 _SHOWN: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """How a file differs from a tree; false if it does not, and printed as the error is.
+    """The differences between a file and a tree; false if they agree. It prints like the error.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Differences:
     unexpected : tuple of str
         Names in the file that the tree does not have.
     different : mapping from str to str
-        Paths of other shapes, dtypes or static fields, each with both.
+        Paths whose shapes, dtypes or static fields differ, with a description of both sides.
     """
 
     missing: tuple[str, ...]
@@ -72,7 +72,7 @@ def _line(title: str, count: int, texts: Sequence[str], separator: str) -> str:
 
 
 def named_leaves(tree: object, operation: str) -> tuple[list[str], list[Any], Structure]:
-    """Flatten a tree, and name its leaves by their paths; a `Spec` is a leaf too.
+    """Flatten a tree, and name its leaves by their paths; a `Spec` is a leaf, too.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def named_leaves(tree: object, operation: str) -> tuple[list[str], list[Any], St
             name.encode()
         except UnicodeEncodeError:
             raise LeafError(
-                f"{operation}: the name {name!r} is no text that a file can hold, since it has half"
+                f"{operation}: the name {name!r} cannot be written to a file, since it has half"
                 " of a character (a lone surrogate). Rename that key."
             ) from None
     if "__metadata__" in names:
@@ -113,7 +113,7 @@ def compare(
     like: object,
     statics: Mapping[str, str] | None = None,
 ) -> Differences:
-    """Compare the tensors of a file, and its static fields if it has any, with a tree."""
+    """Compare the tensors of a file, and any static fields, with a tree."""
     names, leaves, structure = named_leaves(like, "load")
     different = {}
     for name, leaf in zip(names, leaves, strict=True):
@@ -135,13 +135,13 @@ def compare(
 
 
 def logical_like(tensor: StoredTensor, kind: str, leaf: object) -> StoredTensor:
-    """Describe a tensor as complex if the file says so, or says nothing and the leaf is complex."""
+    """Describe a tensor as complex if the file says so, or else if the leaf is complex."""
     silent = not kind and dtype_of(leaf) == np.complex128 and tensor.shape == (*shape_of(leaf), 2)
     return logical(tensor, "complex128" if silent else kind)
 
 
 def fits(tensor: StoredTensor, leaf: object) -> bool:
-    """Whether a tensor has the shape and the dtype of a leaf; a number takes any of its kind."""
+    """Whether a tensor has a leaf's shape and dtype, or the kind of a Python number."""
     if tensor.shape != shape_of(leaf):
         return False
     dtype = readable_dtype(tensor)
@@ -151,7 +151,7 @@ def fits(tensor: StoredTensor, leaf: object) -> bool:
 
 
 def readable_dtype(tensor: StoredTensor) -> np.dtype[Any] | None:
-    """The dtype that a tensor is read as; None if it cannot be read."""
+    """The dtype as which a tensor is read; None if it cannot be read."""
     try:
         return np.dtype("float32" if tensor.dtype == "bfloat16" else tensor.dtype)
     except TypeError:
@@ -165,12 +165,12 @@ def _described(leaf: object) -> str:
 
 
 def check_kinds(leaves: Sequence[tuple[str, str]], tensors: Mapping[str, StoredTensor]) -> None:
-    """Check that a file has the leaves that its description of the tree names.
+    """Check that a file has the leaves named in its description of the tree.
 
     Raises
     ------
     FileFormatError
-        It does not.
+        Names differ.
     """
     names = [name for name, _ in leaves]
     wrong = sorted(set(names) ^ tensors.keys())

@@ -1,6 +1,6 @@
 """Archives ``.npz`` of NumPy: one ``.npy`` file a tensor, and the metadata as JSON beside them.
 
-``np.load`` reads them. They hold complex128 as it is, and nothing that would have to be unpickled.
+``np.load`` reads them. They hold complex128 directly, and nothing that has to be unpickled.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from funcgrad.io.stored_tensors import DIGESTS, Array, StoredTensor, fits_memory
 _METADATA: Final = "funcgrad.json"
 _SUFFIX: Final = ".npy"
 _TABLE_END: Final = 22
-"""Bytes at the end of an archive, before its comment, which say how many members it has."""
+"""Bytes at the end of an archive, before its comment, with the number of members."""
 _MANY: Final = 0xFFFF
-"""Their number in archives with more members than fit there."""
+"""The number written there if an archive has more members than fit."""
 
 
 def write_npz(file: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write arrays, which are C-contiguous and little-endian, and texts."""
+    """Write texts and arrays, which are C-contiguous and little-endian."""
     with Digests() as digests, ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             digests.add(name, array)
@@ -59,11 +59,11 @@ class NpzFile:
             raise self._refused(str(error), file.read(8)) from None
 
     def _refused(self, reason: str, start: bytes = b"") -> FileFormatError:
-        archive = b"PK"  # which is the right format here
+        archive = b"PK"  # the right format here
         return refused(self._path, self._operation, start.removeprefix(archive), reason)
 
     def _checked_names(self, file: BinaryIO) -> list[str]:
-        """List the members, after checking that the archive's table has as many as it says."""
+        """List the members, after checking their number in the archive's table."""
         file.seek(-_TABLE_END - len(self._archive.comment), os.SEEK_END)
         count = int.from_bytes(file.read(_TABLE_END)[10:12], "little")
         if count not in (len(self._archive.infolist()), _MANY):
@@ -82,7 +82,7 @@ class NpzFile:
             shape, _, dtype = read(member)
             size = self._archive.getinfo(name).file_size
         if dtype.newbyteorder("=") not in DTYPES:
-            raise ValueError(f"{name!r} is of dtype {dtype}, which no tensor has")
+            raise ValueError(f"{name!r} is of dtype {dtype}, which tensors do not support")
         if prod(shape) * dtype.itemsize > size or not fits_memory(shape):
             raise ValueError(f"{name!r} of dtype {dtype} and shape {shape} has {size} bytes")
         return StoredTensor(name.removesuffix(_SUFFIX), dtype.name, shape)
@@ -93,7 +93,7 @@ class NpzFile:
             with self._archive.open(name + _SUFFIX) as member:
                 array = npy.read_array(member, allow_pickle=False)
         except _FAULTS as error:
-            raise self._refused(f"the numbers of {name!r} are wrong: {error}") from None
+            raise self._refused(f"the data of {name!r} are wrong: {error}") from None
         usual = array.dtype.type  # NumPy's own dtype, in the byte order of this machine
         return np.ascontiguousarray(array, usual).reshape(array.shape)
 

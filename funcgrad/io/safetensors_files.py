@@ -1,8 +1,8 @@
-"""The format safetensors: eight bytes with the length of a header, the header in JSON, the numbers.
+"""The safetensors format: eight bytes with the length of a header, the header in JSON, the data.
 
-The header has the dtype, the shape and the place of each tensor. It is written and read here, in
-NumPy alone, so that every layout of an array is stored right and each fault has a clear message.
-The format is described in https://github.com/huggingface/safetensors#format.
+The header has the dtype, the shape and the offset of each tensor. This module needs only NumPy,
+stores every layout of an array correctly, and has a clear message for each fault. The format is
+described in https://github.com/huggingface/safetensors#format.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNREAD_BITS: Final[Mapping[str, int]] = MappingProxyType(
         "F4": 4,
     }
 )
-"""Sizes of dtypes of the format that no tensor has."""
+"""Sizes of dtypes of the format that tensors do not support."""
 
 _METADATA: Final = "__metadata__"
 MAX_HEADER: Final = 100_000_000
@@ -57,7 +57,7 @@ MAX_HEADER: Final = 100_000_000
 def write_safetensors(
     file: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]
 ) -> None:
-    """Write arrays and texts. The digests are computed meanwhile, and written at last.
+    """Write arrays and texts. Digests are computed at the same time, and written at the end.
 
     Arrays are C-contiguous and little-endian. Wide dtypes come first, so that each is aligned.
     """
@@ -73,7 +73,7 @@ def write_safetensors(
             digests.add(name, array)
         for array in arrays.values():
             file.write(array.reshape(-1).view(np.uint8).data)
-        if file.tell() > PIECE:  # the disk works while digests are computed: saves a third of it
+        if file.tell() > PIECE:  # overlap writing with digests: saves a third of the time
             file.flush()
             digests.use_another_thread()
             os.fsync(file.fileno())
@@ -99,7 +99,7 @@ def _header(
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
         raise FileFormatError(
-            f"save: the names of the tree take {len(text)} bytes, and a file has room for"
+            f"save: the names of the tree take {len(text)} bytes, but a file has room for"
             f" {MAX_HEADER}. Stack leaves of one kind, or save parts of the tree in several files."
         )
     return len(text).to_bytes(8, "little") + text
@@ -129,17 +129,17 @@ class SafetensorsFile:
         return refused(self._path, self._operation, start, reason)
 
     def _check_places(self, size: int) -> None:
-        """Check that the tensors lie one behind the other, and fill the file."""
+        """Check that the tensors are contiguous, and fill the file."""
         expected = 0
         for tensor, begin, end in sorted(self._places.values(), key=lambda place: place[1:]):
             if begin != expected:
                 raise self._refused(
-                    f"the numbers of {tensor.name!r} begin at {begin}, where {expected} is the end"
-                    " of those before"
+                    f"the data of {tensor.name!r} begin at {begin}, but the previous data end"
+                    f" at {expected}"
                 )
             expected = end
         if expected != size:
-            raise self._refused(f"its numbers should take {expected} bytes, there are {size}")
+            raise self._refused(f"its data should take {expected} bytes, but there are {size}")
 
     def read(self, name: str) -> Array:
         """Read a tensor; bfloat16 becomes float32.
@@ -147,24 +147,24 @@ class SafetensorsFile:
         Raises
         ------
         DtypeError
-            It has a dtype that no tensor has.
+            Tensors do not support the dtype.
         """
         tensor, begin, end = self._places[name]
         if tensor.dtype not in _CODES:
             raise DtypeError(
-                f"{self._operation}: {name!r} of {str(self._path)!r} is {tensor}, which no tensor"
-                " can be. Convert it with the library that wrote it, to float16 or float32."
+                f"{self._operation}: {name!r} of {str(self._path)!r} is {tensor}, which tensors"
+                " do not support. Convert it to float16 or float32 with the library that wrote it."
             )
         data = np.empty(end - begin, np.uint8)
         self._file.seek(self._begin + begin)
         if data.size and self._file.readinto(data.data) != data.size:  # type: ignore[attr-defined]
-            raise self._refused(f"it ends within the numbers of {name!r}")
+            raise self._refused(f"it ends within the data of {name!r}")
         if tensor.dtype == "bfloat16":  # the upper half of a float32
             wide = native(data.view("<u2")).astype(np.uint32) << 16
             return wide.view(np.float32).reshape(tensor.shape)
         if tensor.dtype == "bool":
             if data.size and data.max() > 1:
-                raise self._refused(f"{name!r} has truth values other than 0 and 1")
+                raise self._refused(f"{name!r} has booleans other than 0 and 1")
             return data.view(np.bool_).reshape(tensor.shape)
         dtype = np.dtype(tensor.dtype).newbyteorder("<")
         return native(data.view(dtype)).reshape(tensor.shape)
@@ -184,8 +184,8 @@ def _texts(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def _place(name: str, entry: dict[str, Any]) -> tuple[StoredTensor, int, int]:
-    """Read and check what a header says about one tensor."""
-    name.encode()  # raises for half a character
+    """Read and check the header's entry for one tensor."""
+    name.encode()  # raises an error for a lone surrogate
     code, shape = entry["dtype"], tuple(entry["shape"])
     begin, end = entry["data_offsets"]
     numbers = (*shape, begin, end)

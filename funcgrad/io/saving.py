@@ -28,35 +28,35 @@ TEXTS_DIGEST = RESERVED + "texts"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Arrays that never change, and texts: what is to be written."""
+    """The content to write: arrays that never change, and texts."""
 
     arrays: Mapping[str, Array]
     texts: Mapping[str, str]
 
 
 def save(path: PathLike, tree: object, metadata: Mapping[str, str] | None = None) -> None:
-    """Save a pytree of arrays and numbers to a file.
+    """Save a pytree of arrays and scalars to a file.
 
     The format is safetensors, which PyTorch and others read, or NumPy's for the suffix ``.npz``.
-    The names of tensors are their paths, such as ``layers.0.weight``. A file that exists is
-    replaced at once, when the new one is wholly on the disk.
+    Tensors are named by their paths, such as ``layers.0.weight``. An existing file is replaced
+    atomically, once the new one is completely on the disk.
 
     Parameters
     ----------
     path : str or path
         The file. Its folder must exist.
     tree : pytree
-        Tensors, arrays of all dtypes that tensors have, and Python numbers, in containers. A dict's
-        key with dots, such as ``"layers.0"``, is used as it is. Static fields of dataclasses are
-        stored as texts, to be compared by `load`.
+        Containers of tensors, arrays and Python numbers. A dict's key with dots, such as
+        ``"layers.0"``, is used unchanged. Static fields of dataclasses are stored as texts, which
+        `load` compares.
     metadata : mapping from str to str, optional
-        Texts to store beside it; `describe` returns them. Keys that begin with ``funcgrad.`` are
-        taken. Some libraries want ``{"format": "pt"}``.
+        Texts to store with the tree; `describe` returns them. Keys that begin with ``funcgrad.``
+        are reserved. Some libraries need ``{"format": "pt"}``.
 
     Raises
     ------
     LeafError
-        A leaf is no array or number, or two leaves would have one name.
+        A leaf is not an array or a number, or two leaves would have one name.
     TracerError
         A leaf is traced.
     StorageError
@@ -64,8 +64,8 @@ def save(path: PathLike, tree: object, metadata: Mapping[str, str] | None = None
 
     Notes
     -----
-    Complex128, which the format does not have, is stored as float64 with a last axis of 2. Each
-    tensor has a BLAKE2 digest in the metadata, which `load` and `verify` compare.
+    The format lacks complex128, which is stored as float64 with a last axis of 2. Each tensor has a
+    BLAKE2 digest in the metadata, which `load` and `verify` compare.
 
     Examples
     --------
@@ -86,35 +86,37 @@ def save(path: PathLike, tree: object, metadata: Mapping[str, str] | None = None
 
 
 def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snapshot:
-    """Convert a tree to arrays that nobody changes: tensors are not copied, NumPy's arrays are."""
+    """Convert a tree to arrays that never change: NumPy arrays are copied, tensors are not."""
     names, leaves, structure = named_leaves(tree, operation)
     leaves = [_in_native_order(leaf) for leaf in leaves]
     values = values_of(operation, leaves, structure, lambda: "tree")
     for name, value in zip(names, values, strict=True):
         if isinstance(value, TracedValue):
             raise TracerError(
-                f"{operation}: {name!r} is traced, so it has no numbers to write. Return it from"
-                " the function that is transformed or jitted, and save what that returns."
+                f"{operation}: {name!r} is traced, so its value is not known yet. Return it from"
+                " the function that is transformed or jitted, and save the result."
             )
     pairs = [stored(value) for value in values]
     if not isinstance(metadata, Mapping):
         raise DtypeError(
-            f"{operation}: metadata is a dict of texts, got {type(metadata).__name__}."
+            f"{operation}: metadata has to be a dict of texts, got {type(metadata).__name__}."
         )
     for key, text in metadata.items():
         if type(key) is not str or type(text) is not str:
             raise DtypeError(
-                f"{operation}: metadata are texts under texts, got {key!r}: {text!r:.60}. Write"
+                f"{operation}: metadata maps texts to texts, got {key!r}: {text!r:.60}. Write"
                 " str(...) or json.dumps(...) around it."
             )
         try:
             f"{key}{text}".encode()
         except UnicodeEncodeError as error:
             raise DtypeError(
-                f"{operation}: metadata: {key!r} is no text that a file can hold: {error}."
+                f"{operation}: metadata: {key!r} cannot be written to a file: {error}."
             ) from None
         if key.startswith(RESERVED):
-            raise ArgumentError(f"{operation}: metadata: rename {key!r}; {RESERVED}... is taken.")
+            raise ArgumentError(
+                f"{operation}: metadata: {RESERVED}... is reserved: rename {key!r}."
+            )
     kinds = [(name, kind) for name, (_, kind) in zip(names, pairs, strict=True)]
     texts = {**metadata, TREE: tree_text(structure, kinds)}
     arrays = {name: array for name, (array, _) in zip(names, pairs, strict=True)}
@@ -133,7 +135,7 @@ def digest_of_texts(texts: Mapping[str, str]) -> str:
 
 
 def write_snapshot(path: Path, content: Snapshot, operation: str) -> None:
-    """Write arrays and texts to a file that appears when it is whole."""
+    """Write arrays and texts to a file, which appears when it is complete."""
     write = write_npz if path.suffix == ".npz" else write_safetensors
     with replacing(path, operation) as file:
         write(file, content.arrays, content.texts)

@@ -1,4 +1,4 @@
-"""Leaves as arrays of a file and back: little-endian, C-contiguous, complex128 as pairs of floats.
+"""Convert leaves to arrays of a file and back: little-endian, C-contiguous, complex128 as pairs.
 
 >>> array, kind = stored(2.5)
 >>> restored(array, kind)
@@ -29,13 +29,13 @@ DIGESTS: Final = "funcgrad.blake2b"
 """Keys of a file's metadata."""
 
 RESERVED: Final = "funcgrad."
-"""How the keys that users cannot take begin."""
+"""The prefix of keys that users cannot choose."""
 
 _NUMBERS: Final[Mapping[str, type[Any]]] = MappingProxyType(
     {kind.__name__: kind for kind in NUMBERS}
 )
 PAIRS: Final = frozenset({"complex", "complex128"})
-"""Kinds of leaves that are complex numbers, which may be stored as pairs of floats."""
+"""Kinds of complex leaves, which may be stored as pairs of floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class StoredTensor:
 
 
 def stored(value: Raw) -> tuple[Array, str]:
-    """Convert a raw value to an array for a file, and say what kind of leaf it was."""
+    """Convert a raw value to an array for a file; also return the kind of leaf."""
     kind = type(value).__name__ if type(value) in NUMBERS else ""
     array = np.asarray(value)
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
@@ -73,7 +73,7 @@ def as_pairs(array: Array) -> Array:
 
 
 def restored(array: Array, kind: str) -> Tensor | bool | int | float | complex:
-    """Make a leaf of an array: a tensor, or a Python number where the leaf was one."""
+    """Make a leaf from an array: a tensor, or a Python number if the leaf was one."""
     if kind in PAIRS and array.dtype == np.float64 and array.shape[-1:] == (2,):
         array = array.reshape(-1).view(np.complex128).reshape(array.shape[:-1])
     if kind in _NUMBERS and not array.ndim:
@@ -82,14 +82,14 @@ def restored(array: Array, kind: str) -> Tensor | bool | int | float | complex:
 
 
 def logical(tensor: StoredTensor, kind: str) -> StoredTensor:
-    """Describe a tensor as its leaf was: pairs of floats of a complex leaf as complex numbers."""
+    """Describe a tensor like its leaf: pairs of floats of a complex leaf as complex."""
     if kind in PAIRS and tensor.dtype == "float64" and tensor.shape[-1:] == (2,):
         return StoredTensor(tensor.name, "complex128", tensor.shape[:-1])
     return tensor
 
 
 def fits_memory(shape: Shape) -> bool:
-    """Whether NumPy can make arrays of a shape: an empty one must not be too large otherwise.
+    """Whether NumPy can make arrays of a shape; for empty arrays the other sizes count, too.
 
     >>> fits_memory((0, 3)), fits_memory((0, 2**62))
     (True, False)
@@ -101,7 +101,7 @@ def fits_memory(shape: Shape) -> bool:
 def native(array: Array) -> Array:
     """Convert an array of a file to the byte order of this machine, and to NumPy's own dtype.
 
-    A dtype that was given a byte order is another object, for which compiled code has no entry.
+    A dtype with an explicit byte order is another object, which compiled code does not know.
     """
     usual = array.dtype.type
     return array.view(usual) if sys.byteorder == "little" else array.astype(usual)
@@ -117,7 +117,7 @@ _OTHERS: Final = (
 
 
 def refused(path: Path, operation: str, start: bytes, reason: str) -> FileFormatError:
-    """The error for a file that is damaged or of another format, with what to do."""
+    """The error for a file that is damaged or of another format, with a remedy."""
     other = next((words for magic, words in _OTHERS if start.startswith(magic)), "")
     if other:
         return FileFormatError(
@@ -125,6 +125,6 @@ def refused(path: Path, operation: str, start: bytes, reason: str) -> FileFormat
             " safetensors' save_file or fg.io.save; .npz archives need that suffix."
         )
     return FileFormatError(
-        f"{operation}: {str(path)!r} is damaged, or no file of this format: {reason}. Fetch it"
+        f"{operation}: {str(path)!r} is damaged, or of another format: {reason}. Fetch it"
         " again, or load an earlier checkpoint."
     )

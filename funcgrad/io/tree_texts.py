@@ -1,9 +1,9 @@
 """Trees as JSON: containers, the names of leaves and static fields, and no code.
 
 A tree is written as a flat list in prefix order, so it may be as deep as memory allows. Tuples,
-lists and dicts come back as they were, an ``OrderedDict`` as a dict. Frozen dataclasses and named
-tuples come back as dicts of their fields, and other classes as lists of their children: a file
-names no class that would have to be imported.
+lists and dicts are restored, an ``OrderedDict`` as a dict. Frozen dataclasses and named tuples
+become dicts of their fields, and other classes lists of their children: files never name a class
+that would have to be imported.
 
 >>> from funcgrad import trees
 >>> text = tree_text(trees.structure({"a": (1.0, None)}), [("a.0", "float")])
@@ -26,7 +26,7 @@ from funcgrad.tree.path_texts import path_text, step_text
 
 Leaves: TypeAlias = list[tuple[str, str]]
 """For each leaf its name in the file and its kind: the name of a type of Python numbers,
-``"complex128"`` for pairs of floats, or nothing."""
+``"complex128"`` for pairs of floats, or the empty string."""
 
 VERSION: Final = 1
 _KEYS: Final = (str, int, float, bool, NoneType)
@@ -57,7 +57,7 @@ def _node(token: tuple[type[Any], int, Any]) -> list[Any]:
 
 
 def statics_of(structure: Structure) -> dict[str, str]:
-    """Describe the static parts of a structure by their paths, as texts that can be compared."""
+    """Describe the static parts of a structure, by path, as texts that can be compared."""
     statics = {}
     for token, path in zip(structure.tokens, walk(structure.tokens), strict=True):
         if token is None or token[2] is None or token[0] in (dict, OrderedDict):
@@ -72,7 +72,7 @@ def statics_of(structure: Structure) -> dict[str, str]:
 
 
 def _static_text(value: object) -> str:
-    """Describe a static value, the same in every process: without addresses, sets sorted."""
+    """Describe a static value equally in every process: without addresses, with sorted sets."""
     if isinstance(value, frozenset):
         return "{" + ", ".join(sorted(map(_static_text, value))) + "}"
     if type(value) is tuple:
@@ -84,7 +84,7 @@ def _static_text(value: object) -> str:
 
 
 def read_tree_text(text: str) -> tuple[Structure, Leaves]:
-    """Read what `tree_text` wrote: a structure of dicts, lists and tuples, and its leaves.
+    """Read the output of `tree_text`: a structure of dicts, lists and tuples, and its leaves.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def read_tree_text(text: str) -> tuple[Structure, Leaves]:
         raise ValueError(f"it is of version {content['version']}, later than {VERSION}")
     leaves = [(str(name), str(kind)) for name, kind in content["leaves"]]
     tokens = tuple(None if node is None else _token(node) for node in content["nodes"])
-    wanted = 1  # how many nodes are still to come
+    wanted = 1  # the number of nodes still expected
     for token in tokens:
         if wanted == 0:
             raise ValueError("it has too many nodes")
@@ -107,7 +107,7 @@ def read_tree_text(text: str) -> tuple[Structure, Leaves]:
 
 
 def read_statics(text: str) -> dict[str, str]:
-    """Read the static parts of what `tree_text` wrote."""
+    """Read the static parts from the output of `tree_text`."""
     return {str(name): str(value) for name, value in json.loads(text)["statics"].items()}
 
 
@@ -121,4 +121,4 @@ def _token(node: list[Any]) -> Token:
             return list, size, None
         case ["None"]:
             return NoneType, 0, None
-    raise ValueError(f"{node!r:.60} is no node")
+    raise ValueError(f"{node!r:.60} is not a node")

@@ -1,7 +1,7 @@
-"""Random numbers as functions of an explicit key: there is no hidden seed or state.
+"""Random numbers as functions of an explicit key, without a hidden seed or state.
 
 A key is an immutable value, a uint64 tensor of shape (2,). The same key always gives the same
-numbers, on every machine and in every version, so use each key once. Make more keys from it:
+samples, on every machine and in every version, so use each key once. Make more keys from it:
 
 >>> import funcgrad.random as random
 >>> key = random.key(0)
@@ -9,10 +9,10 @@ numbers, on every machine and in every version, so use each key once. Make more 
 >>> random.normal(subkey, (2,))
 Tensor([-0.88034723,  0.40492615])
 
-``split`` makes independent keys; ``fold_in`` makes a key for a number, such as the step of a
+``split`` makes independent keys; ``fold_in`` makes a key for an integer, such as the step of a
 training loop, and ``named`` one for a name. ``generator`` wraps a key and a count in a value with
-NumPy's methods. A key does not record its uses, so using it twice is not an error, as in the first
-line here; within ``with check_keys():`` it is.
+NumPy's methods. A key does not record its uses, so using it twice is an error only within ``with
+check_keys():``, and not in the first line here.
 
 >>> bool(random.uniform(key) == random.uniform(key))
 True
@@ -20,12 +20,13 @@ True
 >>> bool(random.uniform(first) == random.uniform(second))
 False
 
-Keys are arrays: ``fg.vmap`` over the rows of ``split(key, n)`` draws as a loop over them does.
-Distributions are differentiable in their parameters, and discrete ones have zero derivatives.
+Keys are arrays: ``fg.vmap`` over the rows of ``split(key, n)`` draws the same as a loop over them.
+Samples are differentiable with respect to parameters of continuous distributions; samples of
+discrete distributions have zero derivatives.
 
-The Philox cipher encrypts the numbers 0, 1, 2, ... under the key. The words of this stream, 64 bits
-each, become the elements in order: one word for each element (two for integers and complex
-numbers). A longer shape begins with the same numbers, and a lower precision has the same numbers,
+The Philox cipher encrypts the integers 0, 1, 2, ... under the key. The words of this stream, 64
+bits each, become the elements in order: one word for each element (two for integers and complex
+numbers). A longer shape begins with the same elements, and a lower precision has the same elements,
 rounded.
 """
 
@@ -108,6 +109,6 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers see the imports above
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

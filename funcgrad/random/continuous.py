@@ -1,4 +1,4 @@
-"""Continuous distributions, differentiable in their parameters.
+"""Continuous distributions, whose samples are differentiable with respect to parameters.
 
 >>> from funcgrad.random.keys import key
 >>> uniform(key(0), (2,))
@@ -34,7 +34,7 @@ from funcgrad.random.philox import (
 from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 _FAR: Final = -37.0
-"""Below this place the normal distribution function loses digits, and at -38.5 it is 0."""
+"""Below this value the normal distribution function loses digits; at -38.5 it underflows to 0."""
 
 
 @answering
@@ -52,11 +52,11 @@ def uniform(
     key : key
     shape : int or tuple of int
     dtype : dtype
-        One of float16, float32 and float64. The numbers of [0, 1) are multiples of 2**-11, 2**-24
-        and 2**-53.
+        One of float16, float32 and float64. Samples of [0, 1) are multiples of 2**-11, 2**-24 and
+        2**-53.
     minval, maxval : array_like
         Bounds, which broadcast to ``shape``. Unless they are the default, rounding may make a
-        number equal to ``maxval``.
+        sample equal to ``maxval``.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def normal(
 
     Notes
     -----
-    The numbers are computed by the inverse of the distribution function, AS241, in operations that
+    Samples are computed by the inverse of the distribution function, AS241, in operations that
     every machine rounds alike. All are within 8.3 standard deviations of the mean.
 
     Examples
@@ -132,14 +132,14 @@ def normal(
 def exponential(
     key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = np.float64, scale: ArrayLike = 1.0
 ) -> Tensor:
-    """Draw from the exponential distribution, of density ``exp(-x / scale) / scale`` for x > 0.
+    """Draw from the exponential distribution, with density ``exp(-x / scale) / scale`` for x > 0.
 
     Parameters
     ----------
     key : key
     shape : int or tuple of int
     dtype : dtype
-        A real one.
+        A real dtype.
     scale : array_like
         The mean; it broadcasts to ``shape``.
 
@@ -167,14 +167,14 @@ def gumbel(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from the Gumbel distribution, whose distribution function is ``exp(-exp(-x))``.
+    """Draw from the Gumbel distribution, with distribution function ``exp(-exp(-x))``.
 
     Parameters
     ----------
     key : key
     shape : int or tuple of int
     dtype : dtype
-        A real one.
+        A real dtype.
     loc, scale : array_like
         Mode and scale; they broadcast to ``shape``.
 
@@ -207,11 +207,11 @@ def truncated_normal(
     ----------
     key : key
     lower, upper : array_like
-        Bounds, which may be infinite; they broadcast to ``shape``. The numbers are differentiable
-        in them.
+        Bounds, which may be infinite; they broadcast to ``shape``. Samples are differentiable with
+        respect to them.
     shape : int or tuple of int
     dtype : dtype
-        A real one.
+        A real dtype.
 
     Returns
     -------
@@ -234,8 +234,8 @@ def truncated_normal(
     u = draw(bits_to_open_uniform, key, size, double, "truncated_normal")
     low = parameter(lower, double, "truncated_normal", "lower", u.shape)
     high = parameter(upper, double, "truncated_normal", "upper", u.shape)
-    # Probabilities of the left tail are small numbers with all their digits; those of the right
-    # tail are nearly 1 and have lost them. So what lies right of the centre is mirrored.
+    # Probabilities of the left tail are small and keep all digits; probabilities of the right tail
+    # are nearly 1 and lose them. So intervals right of the centre are mirrored.
     mirror = low > 0
     low, high = fnp.where(mirror, -high, low), fnp.where(mirror, -low, high)
     start, end = apply1(ndtr, low), apply1(ndtr, high)
@@ -248,14 +248,14 @@ def truncated_normal(
 
 
 def _in_tail(u: Tensor, near: Tensor, distant: Tensor) -> Tensor:
-    """The number z between two bounds above 37 that a share u of the probability is beyond.
+    """The z between two bounds above 37 that is exceeded with the conditional probability u.
 
-    The tail Q has ``log Q(z) = -z**2 / 2 - log(z) + g(1 / z**2)`` but for a constant, with the
-    series g. The bounds' tails may be too small for any number, but not their ratio. Newton's
-    method finds d in ``z = near (1 + d)``; it begins with the first term.
+    The tail Q has ``log Q(z) = -z**2 / 2 - log(z) + g(1 / z**2)`` up to a constant, with the series
+    g. The tails at the bounds may underflow, but their ratio does not. Newton's method finds d in
+    ``z = near (1 + d)``, starting with the first term.
     """
     square = 1 / near / near
-    width = fnp.minimum(distant - near, 1500 / near)  # beyond that there is nothing
+    width = fnp.minimum(distant - near, 1500 / near)  # the tail beyond that is 0
     ratio = 1 + width / near
     inner, outer = _tail_series(square), _tail_series(square / (ratio * ratio))
     drop = width * (near + width / 2) + apply1(portable_log, ratio)

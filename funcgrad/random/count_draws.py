@@ -1,10 +1,10 @@
-"""Counts: Poisson's, binomial, multinomial and geometric distributions; signs.
+"""Counts: Poisson, binomial, multinomial and geometric distributions; signs.
 
-Few counts come from one uniform number, by adding up probabilities; many by Hörmann's
+A small mean takes one uniform sample and a sum of probabilities; a large mean takes Hörmann's
 transformed rejection ("The transformed rejection method for generating Poisson random variables",
-1993; "The generation of binomial random variates", 1993). Logarithms of probabilities are
-deviances, as in Loader, "Fast and accurate computation of binomial probabilities", 2000, from which
-nothing is lost where counts are large.
+1993; "The generation of binomial random variates", 1993). Logarithms of probabilities are computed
+from deviances, as in Loader, "Fast and accurate computation of binomial probabilities", 2000, which
+keep all digits for large counts.
 
 >>> from funcgrad.random.keys import key
 >>> poisson(key(0), [0.5, 4.0, 1e6])
@@ -48,7 +48,7 @@ _SMALL: Final = (
     2.0268062840554952,
 )
 # fmt: on
-"""``log(k!) - k log(k) + k``, from 0 on."""
+"""Values of ``log(k!) - k log(k) + k`` for k = 0, 1, ..."""
 
 
 def _excess(k: Tensor) -> Tensor:
@@ -73,9 +73,9 @@ def _deviance(k: Tensor, mean: Tensor) -> Tensor:
 
 
 def _added_up(u: Tensor, first: Tensor, ratio: Callable[[Tensor], Tensor], few: Tensor) -> Tensor:
-    """The first count up to which the probabilities add up to more than u; 0 unless ``few``.
+    """The first count at which the sum of probabilities exceeds u; 0 unless ``few``.
 
-    Rounding may keep the sum below u. The limit is a count that nobody lives to see.
+    Rounding may keep the sum below u; the limit ends the loop then.
     """
 
     def beyond(state: tuple[Tensor, ...]) -> Tensor:
@@ -93,7 +93,7 @@ def _added_up(u: Tensor, first: Tensor, ratio: Callable[[Tensor], Tensor], few: 
 
 
 def _proposed(words: Tensor, a: Tensor, b: Tensor, centre: Tensor) -> tuple[Tensor, ...]:
-    """Hörmann's table mountain: a whole number, the level, the hat, the distance to the edge."""
+    """Hörmann's table mountain: an integer, the level, the hat, the distance to the edge."""
     u, level = open_uniform(words[..., 0]) - 0.5, open_uniform(words[..., 1])
     edge = fnp.maximum(0.5 - fnp.abs(u), 2.0**-54)
     k = fnp.floor((2 * a / edge + b) * u + centre)
@@ -140,7 +140,7 @@ def _binomial(inner: Tensor, n: Tensor, p: Tensor, shape: Shape) -> Tensor:
     quick, height = 0.92 - 4.2 / b, (2.83 + 5.1 / b) * deviation
 
     def log_probability(k: Tensor) -> Tensor:
-        """But for a constant."""
+        """Up to a constant."""
         missing = number - k
         deviances = _deviance(k, mean) + _deviance(missing, other)
         return -deviances - _excess(k) - _excess(missing)
@@ -160,7 +160,7 @@ def _binomial(inner: Tensor, n: Tensor, p: Tensor, shape: Shape) -> Tensor:
 
 
 def _whole(numbers: Tensor, valid: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """Counts in an integer dtype: not beyond its greatest number, and the least where not valid."""
+    """Convert counts to an integer dtype, clipped to its range; -1 (0 if unsigned) if invalid."""
     limits = np.iinfo(dtype)
     most = min(float(limits.max), np.nextafter(2.0**63, 0.0))
     return wrap(
@@ -175,7 +175,7 @@ def poisson(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Draw from Poisson's distribution: counts of events of a mean number.
+    """Draw from the Poisson distribution: counts of events with a given mean.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ def poisson(
     lam : array_like
         The mean, from 0 to 2**62.
     shape : int or tuple of int, optional
-        By default that of the parameters, which broadcast to it.
+        By default the shape of the parameters, which broadcast to it.
     dtype : dtype
-        An integer dtype. Counts beyond its range are its greatest number.
+        An integer dtype. Counts beyond its range become its maximum.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def binomial(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Draw from the binomial distribution: how many of ``n`` trials succeed.
+    """Draw from the binomial distribution: the number of successes in ``n`` trials.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def binomial(
     Raises
     ------
     ArgumentError
-        A parameter is out of range, see ``poisson``; or n is not a whole number.
+        A parameter is out of range, see ``poisson``; or n is not an integer.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def multinomial(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Draw from the multinomial distribution: how many of ``n`` trials end in each class.
+    """Draw from the multinomial distribution: the number of ``n`` trials that end in each class.
 
     Parameters
     ----------
@@ -286,8 +286,8 @@ def multinomial(
     p : array_like
         Weights of the classes along the last axis; the probabilities are proportional to them.
     shape : int or tuple of int, optional
-        The shape without the axis of the classes; by default that to which ``n`` and ``p`` without
-        its last axis broadcast.
+        The shape without the axis of the classes; by default the shape to which ``n`` and ``p``
+        without its last axis broadcast.
     dtype : dtype
         An integer dtype.
 
@@ -301,7 +301,7 @@ def multinomial(
     ArgumentError
         A weight is negative or not finite, or none is positive.
     ShapeError
-        There are no classes.
+        ``p`` has no classes.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def multinomial(
     weights = stop_gradient(parameter(p, DOUBLE, "multinomial", "p", lengths))
     size = _shape_of_counts(shape, n, lengths)
     trials = stop_gradient(parameter(n, DOUBLE, "multinomial", "n", size))
-    # What remains of the trials ends in a class with its share of the remaining weights.
+    # The remaining trials end in a class with probability weight / remaining weights.
     remaining = fnp.flip(fnp.cumsum(fnp.flip(weights, axis=-1), axis=-1), axis=-1)
     shares = fnp.where(remaining > 0, weights / fnp.where(remaining > 0, remaining, 1.0), 0.0)
     valid = _are_trials(trials) & fnp.isfinite(remaining[..., 0]) & fnp.all(weights >= 0, axis=-1)
@@ -355,7 +355,7 @@ def geometric(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Draw from the geometric distribution: how many trials it takes to succeed once, 1 or more.
+    """Draw from the geometric distribution: the number of trials up to the first success.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The direction numbers of Sobol's sequence: see Joe and Kuo, cited in ``low_discrepancy``.
+"""The direction numbers of the Sobol sequence: see Joe and Kuo, cited in ``low_discrepancy``.
 
 >>> direction_numbers(2, 3)[1] >> np.uint64(61)
 array([4, 6, 5], dtype=uint64)
@@ -50,8 +50,8 @@ _TABLE: Final = """
     625; 1441 1 3 5 9 1 23 29 47 345 595; 1479 1 3 7 7 5 49 29 155 323 589; 1509 1 3 3 7 5 41
     127 61 261 717
 """
-"""A primitive polynomial for each dimension from the second on, as a binary number, and the first
-numbers of its sequence, as many as its degree."""
+"""For each dimension from the second on, a primitive polynomial in binary, and the first terms of
+its sequence, as many as its degree."""
 
 LARGEST: Final = 128
 """The greatest dimension in the table."""

@@ -1,5 +1,5 @@
-"""Discrete distributions: integers, permutations, choices. Results are differentiable only in the
-arrays that elements are chosen from.
+"""Discrete distributions: integers, permutations, choices. Results are differentiable only with
+respect to the arrays from which elements are chosen.
 
 >>> from funcgrad.random.keys import key
 >>> permutation(key(0), 5)
@@ -43,7 +43,7 @@ _DOUBLE: Final = np.dtype(np.float64)
 
 @answering
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Tensor:
-    """Draw truth values that are true with given probabilities.
+    """Draw booleans that are true with given probabilities.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Draw integers from ``minval`` to ``maxval - 1``, all with the same probability.
+    """Draw integers from ``minval`` to ``maxval - 1`` with equal probability.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def randint(
     shape : int or tuple of int
     minval, maxval : array_like of int
         Bounds, which broadcast to ``shape``. ``maxval`` is exclusive, so it may be one more than
-        the greatest number of the dtype.
+        the maximum of the dtype.
     dtype : dtype
         An integer dtype, signed or not.
 
@@ -123,7 +123,7 @@ def randint(
     _check_bounds(low, high, wanted)
     start, end = _modulo(low), _modulo(high)
     pairs = random_words(key, (*size, 2), "randint")
-    # Python's integers and arrays of them: the difference of a full range is 2**64, that is 0.
+    # For Python integers and arrays: the difference of a full range is 2**64, which wraps to 0.
     span = _modulo(high - low) if type(low) is type(high) is int else end - start
     return apply(bits_to_integer, pairs[..., 0], pairs[..., 1], start, span, dtype=wanted)
 
@@ -190,8 +190,8 @@ def permutation(
 
     Notes
     -----
-    The order is that of random words of 64 bits, so two orders of n elements differ in probability
-    by about ``n**2 / 2**65``.
+    Elements are sorted by random words of 64 bits, so the probabilities of two orders of n elements
+    differ by about ``n**2 / 2**65``.
 
     Examples
     --------
@@ -231,22 +231,22 @@ def choice(
     replace : bool
         Whether an element may be chosen several times.
     p : array_like, optional
-        A weight for each element; the probabilities are proportional to them, and equal by default.
-        Without replacement they are those of the next choice among the remaining elements.
+        A weight for each element, to which its probability is proportional; by default all are
+        equal. Without replacement, each choice uses the weights of the remaining elements.
     axis : int
         The axis along which slices are chosen.
 
     Returns
     -------
     Tensor
-        The chosen elements, differentiable in ``a``.
+        The chosen elements, differentiable with respect to ``a``.
 
     Raises
     ------
     ArgumentError
         There are too few elements, a weight is negative or not finite, or none is positive.
     ShapeError
-        There is not one weight for each element.
+        The number of weights differs from the number of elements.
 
     Examples
     --------
@@ -291,8 +291,8 @@ def _positions(
         )
     if weights is None:
         return fnp.reshape(_order(key, (n,), "choice")[:count], size)
-    # A race of exponential clocks with the weights as rates: who rings first is chosen with a
-    # probability proportional to its weight, and the same holds for the rest that follow.
+    # A race of exponential clocks with the weights as rates: the first to ring is chosen with a
+    # probability proportional to its weight, and the remaining ones likewise.
     clocks = draw(bits_to_exponential, key, (n,), _DOUBLE, "choice")
     return fnp.reshape(fnp.argsort(-(weights / clocks), stable=True)[:count], size)
 
@@ -304,7 +304,7 @@ def categorical(
     axis: SupportsIndex = -1,
     shape: ShapeLike | None = None,
 ) -> Tensor:
-    """Draw class numbers with the probabilities ``softmax(logits)``.
+    """Draw class indices with the probabilities ``softmax(logits)``.
 
     Parameters
     ----------
@@ -323,9 +323,9 @@ def categorical(
     Raises
     ------
     ShapeError
-        There are no classes, or the shapes do not broadcast.
+        The axis of the classes is empty, or the shapes do not broadcast.
     ArgumentError
-        No class is possible: all logits are minus infinity, or one is NaN.
+        All logits are minus infinity, so no class is possible, or one is NaN.
 
     Examples
     --------
@@ -342,12 +342,12 @@ def categorical(
     if type(raw) in RAW and not np.all(np.max(raw, axis=-1) > -np.inf):
         raise ArgumentError(
             "categorical: logits are NaN, or minus infinity for all classes, so no class can be"
-            " drawn. Mask fewer classes, or find out where the NaN is from."
+            " drawn. Mask fewer classes, or find the origin of the NaN."
         )
     size = classes.shape[:-1] if shape is None else as_shape(shape, "categorical")
     check_broadcast(classes.shape[:-1], size, "categorical", "logits without the axis")
-    # The greatest of the logits after Gumbel noise: Gumbel, "Statistical theory of extreme values
-    # and some practical applications", 1954.
+    # The argmax of the logits plus Gumbel noise: Gumbel, "Statistical theory of extreme values and
+    # some practical applications", 1954.
     noise = draw(bits_to_gumbel, key, (*size, classes.shape[-1]), _DOUBLE, "categorical")
     return fnp.argmax(classes + noise, axis=-1)
 

@@ -1,15 +1,15 @@
-"""The gamma distribution and what is made of it: beta, Dirichlet, chi-square, Student's t.
+"""The gamma distribution and its relatives: beta, Dirichlet, chi-square, Student's t.
 
 >>> from funcgrad.random.keys import key
 >>> gamma(key(0), [0.5, 2.0, 50.0])
 Tensor([2.37867845e-04, 7.98365403e-01, 5.72755222e+01])
 
-Numbers are drawn as logarithms (Marsaglia, Tsang, "A simple method for generating gamma variables",
-ACM TOMS 26, 2000), so that those of small shapes do not underflow before quotients are formed.
+Samples are drawn as logarithms (Marsaglia, Tsang, "A simple method for generating gamma variables",
+ACM TOMS 26, 2000), so that small shapes do not underflow before quotients are formed.
 
-A number y accepted for the shape a keeps its probability F(a, y) where the shape changes, so that
-its derivative is ``-(dF/da) / (dF/dy)``: Figurnov, Mohamed, Mnih, "Implicit reparameterization
-gradients", NeurIPS 2018. Both are those of ``fg.scipy.special.gammainc``, and differentiate again.
+A sample y accepted for the shape a keeps its probability F(a, y) as the shape changes, so its
+derivative is ``-(dF/da) / (dF/dy)``: Figurnov, Mohamed, Mnih, "Implicit reparameterization
+gradients", NeurIPS 2018. F is ``fg.scipy.special.gammainc``, which can be differentiated again.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from funcgrad.random.rejection import DOUBLE, inner_keys, open_uniform, rejected
 from funcgrad.tensor.tensor import Tensor, apply, apply1, wrap
 
 _TINY: Final = -40.0
-"""Below this logarithm a number counts as nothing beside 1."""
+"""Below this logarithm, adding a number to 1 leaves 1."""
 
 _LARGE: Final = 1e10
-"""Above this shape the terms that are left out of an expansion are below rounding."""
+"""Above this shape the omitted terms of an expansion are below rounding."""
 
 _FARTHEST: Final = 9.0
-"""So many deviations from the mean no word of 64 bits is; what rounding says beyond is nothing."""
+"""A bound in standard deviations that no word of 64 bits exceeds, except by rounding errors."""
 
 _GREATEST: Final = float(np.finfo(np.float64).max)
-"""Stands for infinite derivatives, so that 0 times one is 0."""
+"""A finite replacement of infinite derivatives, so that 0 times one is 0."""
 
 _Pair: TypeAlias = tuple[Tensor, Tensor]
 
 
 @custom_jvp
 def _with_derivative(a: Tensor, y: Tensor) -> Tensor:
-    """A logarithm of a gamma variable, with its derivative in the shape."""
+    """The logarithm of a gamma variable, with its derivative with respect to the shape."""
     return y
 
 
@@ -76,9 +76,9 @@ def _derivative(primals: _Pair, tangents: _Pair) -> _Pair:
 
 @custom_jvp
 def _excess(a: Tensor, y: Tensor) -> Tensor:
-    """How much the logarithm of the shape is above that of the variable.
+    """The logarithm of the shape minus the logarithm of the variable.
 
-    Its derivative is computed at once, since those of the two may be infinite, or cancel.
+    Its derivative is computed directly, since both terms' derivatives may be infinite, or cancel.
     """
     return apply1(portable_log, a) - y
 
@@ -90,12 +90,12 @@ def _excess_derivative(primals: _Pair, tangents: _Pair) -> _Pair:
 
 
 def _slopes(a: Tensor, y: Tensor) -> _Pair:
-    """The derivatives in the shape a of the logarithm y, and of ``log(a) - y``.
+    """The derivatives of the logarithm y and of ``log(a) - y`` with respect to the shape a.
 
-    The shape times that of y is a ratio of the derivatives of the distribution function. Of tiny
-    numbers the probability is ``exp(a y) / gamma(a + 1)``. Those of large shapes are normal
-    variables z but for a skewness: ``exp(y) = a + z sqrt(a) + (z**2 - 1) / 3 + ...``, the expansion
-    of Cornish and Fisher. Where the shape is 0 or infinite, so is the number, at all levels.
+    The shape times dy/da is a ratio of derivatives of the distribution function. For tiny samples
+    the probability is ``exp(a y) / gamma(a + 1)``. For large shapes the Cornish-Fisher expansion is
+    used: ``exp(y) = a + z sqrt(a) + (z**2 - 1) / 3 + ...`` with a normal variable z. Shapes 0 and
+    infinity give constant samples 0 and infinity.
     """
     positive = (a > 0) & fnp.isfinite(a)
     large, tiny = positive & (a > _LARGE), positive & (y < _TINY)
@@ -120,12 +120,12 @@ def _slopes(a: Tensor, y: Tensor) -> _Pair:
 
 
 def _logarithms(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
-    """Draw logarithms of gamma variables, differentiable in ``a``."""
+    """Draw logarithms of gamma variables, differentiable with respect to ``a``."""
     return _with_derivative(a, _levels(inner, a, shape))
 
 
 def _levels(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
-    """Draw logarithms of gamma variables, which are constant."""
+    """Draw logarithms of gamma variables, without derivatives."""
     parameters = stop_gradient(a)
     usual = (parameters > 0) & fnp.isfinite(parameters)
     constant = fnp.maximum(fnp.where(usual, parameters, 1.0), 1e-300)
@@ -143,7 +143,7 @@ def _levels(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
         return apply1(portable_log, d * cube), outside | (level > bound)
 
     y = rejected(inner, shape, 2, attempt)
-    # A variable of the shape a is one of a + 1 times the power 1 / a of a uniform one.
+    # A variable of shape a is a variable of shape a + 1 times a uniform one to the power 1 / a.
     exponent = apply1(portable_log, open_uniform(words_of(inner, shape)))
     y = fnp.where(small, y + exponent / fnp.where(small, constant, 1.0), y)
     limit = fnp.where(parameters == 0, -math.inf, fnp.where(parameters > 0, math.inf, math.nan))
@@ -153,7 +153,7 @@ def _levels(inner: Tensor, a: Tensor, shape: Shape) -> Tensor:
 def _drawn(
     key: ArrayLike, a: ArrayLike, shape: ShapeLike | None, operation: str, **others: ArrayLike
 ) -> _Pair:
-    """Draw logarithms; also return the shapes that they belong to."""
+    """Draw logarithms; also return their shape parameters."""
     require(lambda a: a >= 0, operation, "a >= 0", a)
     size = drawn_shape(shape, operation, a=a, **others)
     (inner,) = inner_keys(key, 1, operation)
@@ -162,7 +162,7 @@ def _drawn(
 
 
 def _numbers(shapes: Tensor, logarithms: Tensor) -> Tensor:
-    """Gamma variables, from their logarithms; those of infinite shapes grow with these."""
+    """Gamma variables, from their logarithms; infinite shapes have the derivative 1."""
     endless = shapes == math.inf
     usual = exponential_of(fnp.where(endless, 0.0, logarithms))
     return fnp.where(endless, shapes, usual)
@@ -180,34 +180,34 @@ def gamma(
     dtype: DTypeLike = np.float64,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from the gamma distribution, of density ``x**(a - 1) * exp(-x) / gamma(a)`` for x > 0.
+    """Draw from the gamma distribution, with density ``x**(a - 1) * exp(-x) / gamma(a)`` for x > 0.
 
     Parameters
     ----------
     key : key
     a : array_like
-        The shape of the distribution. The numbers of the shape 0 are 0.
+        The shape parameter. Samples of shape 0 are 0.
     shape : int or tuple of int, optional
-        The shape of the result; by default that of the parameters, which broadcast to it.
+        The shape of the result; by default the shape of the parameters, which broadcast to it.
     dtype : dtype
-        A real one. Numbers are computed in float64, and rounded.
+        A real dtype. Samples are computed in float64, and rounded.
     scale : array_like
 
     Returns
     -------
     Tensor
-        Differentiable in ``a`` and ``scale``, at every order; derivatives in ``a`` need SciPy.
+        Differentiable to every order with respect to ``a`` (which needs SciPy) and ``scale``.
 
     Raises
     ------
     ArgumentError
-        A parameter is negative or NaN. Where it is traced, the number is NaN instead.
+        A parameter is negative or NaN. If it is traced, the sample is NaN instead.
     MissingPackageError
-        A derivative in ``a`` is computed, and SciPy is not installed.
+        A derivative with respect to ``a`` is computed, and SciPy is not installed.
 
     See Also
     --------
-    loggamma : logarithms, of small shapes where the numbers underflow.
+    loggamma : logarithms, for small shapes whose samples underflow.
 
     Examples
     --------
@@ -227,9 +227,9 @@ def loggamma(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw logarithms of gamma variables: ``log(gamma(key, a))``, also where that is -inf.
+    """Draw logarithms of gamma variables: ``log(gamma(key, a))``, without underflow.
 
-    Half of the variables of the shape 1e-3 are below 1e-300.
+    Half of the variables of shape 1e-3 are below 1e-300.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def loggamma(
     Returns
     -------
     Tensor
-        Differentiable in ``a``, see ``gamma``.
+        Differentiable with respect to ``a``, see ``gamma``.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def chisquare(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw from the chi-square distribution, that of a sum of ``df`` squares of normal variables.
+    """Draw from the chi-square distribution: a sum of ``df`` squares of normal variables.
 
     Parameters
     ----------
@@ -294,13 +294,13 @@ def t(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Student's distribution: a normal variable over the root of a gamma variable.
+    """Draw from Student's t-distribution: a normal variable over the root of a gamma variable.
 
     Parameters
     ----------
     key : key
     df : array_like
-        Degrees of freedom, above 0. Those of infinitely many are normal.
+        Degrees of freedom, above 0. With infinity the samples are normal.
     shape, dtype
         As for ``gamma``.
     loc, scale : array_like
@@ -308,7 +308,7 @@ def t(
     Returns
     -------
     Tensor
-        Differentiable in all parameters; in ``df`` along the gamma variable, see ``gamma``.
+        Differentiable with respect to all parameters; for ``df`` see ``gamma``.
 
     Examples
     --------
@@ -324,16 +324,16 @@ def t(
     freedom = parameter(df, DOUBLE, "t", "df", size)
     endless = freedom == math.inf
     half = fnp.where(endless, 1.0, freedom) / 2
-    half = fnp.where(half == 0, freedom, half)  # the least number has no half
+    half = fnp.where(half == 0, freedom, half)  # half of the smallest float is 0
     excess = _excess(half, _levels(second, half, size))
     root = exponential_of(fnp.where(endless, 0.0, excess / 2))
     return _rounded(scaled(normal * root, loc, scale, DOUBLE, "t"), wanted)
 
 
 def _shares(logarithms: Tensor) -> Tensor:
-    """The share of each number in the sum along the last axis, added in order on every machine.
+    """The share of each element in the sum along the last axis, in the same order on every machine.
 
-    The greatest is the measure, and so constant; of several infinite ones each is.
+    Elements are divided by the greatest first, which counts as constant, as do equal infinite ones.
     """
     place = fnp.argmax(logarithms, axis=-1, keepdims=True)
     greatest = fnp.take_along_axis(logarithms, place, axis=-1)
@@ -352,21 +352,21 @@ def beta(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw from the beta distribution, of density ``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``.
+    """Draw from the beta distribution, with density ``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``.
 
     Parameters
     ----------
     key : key
     a, b : array_like
-        Above 0; infinite ones are limits.
+        Above 0; infinite parameters give the limits.
     shape, dtype
         As for ``gamma``.
 
     Returns
     -------
     Tensor
-        Numbers from 0 to 1: those of small parameters round to 0 and 1. Differentiable in ``a`` and
-        ``b`` along the two gamma variables that a number is made of, see ``gamma``.
+        Samples from 0 to 1; small parameters give samples that round to 0 and 1. Differentiable
+        with respect to ``a`` and ``b`` through two gamma variables, see ``gamma``.
 
     Examples
     --------
@@ -391,7 +391,7 @@ def dirichlet(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw from Dirichlet's distribution: vectors of shares, which add up to 1.
+    """Draw from the Dirichlet distribution: vectors of shares, which add up to 1.
 
     Parameters
     ----------
@@ -399,15 +399,15 @@ def dirichlet(
     alpha : array_like
         Concentrations, above 0, along the last axis.
     shape : int or tuple of int, optional
-        The shape without the last axis; by default that of ``alpha``, which broadcasts to it.
+        The shape without the last axis; by default taken from ``alpha``, which broadcasts to it.
     dtype : dtype
         A real one.
 
     Returns
     -------
     Tensor
-        Differentiable in ``alpha``, see ``gamma``. The greatest of tiny concentrations' shares are
-        1, and none is NaN.
+        Differentiable with respect to ``alpha``, see ``gamma``. For tiny concentrations the
+        greatest share is 1, and no share is NaN.
 
     Raises
     ------

@@ -1,12 +1,12 @@
-"""An immutable generator: NumPy's methods, each of which returns the generator to go on with.
+"""An immutable generator with NumPy's methods; each also returns the next generator.
 
 >>> x, rng = generator(0).normal((3,))
 >>> y, rng = rng.integers(2, 0, 10)
 >>> rng
 Generator(key=u64[2], count=Tensor(2))
 
-The draw of number k has the key ``fold_in(key, k)``, so a generator is a key and a count: a pytree,
-which loops carry and files hold. Methods take the arguments of the function behind the key.
+Draw k has the key ``fold_in(key, k)``, so a generator is a key and a count: a pytree, which loops
+can carry and files can hold. Methods take the arguments of the function except the key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class _Method(Generic[P]):
-    """A function of a key as a method, which draws with the generator's next key."""
+    """Turn a function of a key into a method that draws with the generator's next key."""
 
     def __init__(self, function: Callable[Concatenate[ArrayLike, P], Tensor]) -> None:
         self._function = function
@@ -59,7 +59,7 @@ class _Method(Generic[P]):
 
 @pytree(slots=True)
 class Generator:
-    """A key and how many draws have been made with it: see ``generator``.
+    """A key and the number of draws made with it: see ``generator``.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Generator:
     categorical = _Method(discrete.categorical)
 
     def next_key(self) -> tuple[Tensor, Generator]:
-        """Take the key of the next draw, for functions that are no methods.
+        """Take the key of the next draw, for functions that are not methods.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class Generator:
         return _keys.fold_in(self.key, self.count), Generator(self.key, self.count + 1)
 
     def spawn(self, num: ShapeLike = 2) -> tuple[Tensor, Generator]:
-        """Make independent keys, each for a generator of its own, as by ``split``.
+        """Make independent keys for further generators, like ``split``.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class Generator:
 
 
 def generator(seed: ArrayLike) -> Generator:
-    """Make a generator, which is a value: its methods return a result and the next generator.
+    """Make an immutable generator: its methods return a result and the next generator.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def generator(seed: ArrayLike) -> Generator:
     Raises
     ------
     ArgumentError, DtypeError, ShapeError
-        It is neither.
+        ``seed`` is neither.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def generator(seed: ArrayLike) -> Generator:
     >>> bool((x == y).any())
     False
 
-    In a loop it is carried:
+    Loops carry the generator:
 
     >>> import funcgrad as fg
     >>> def step(rng, _):

@@ -1,4 +1,4 @@
-"""Find keys that random numbers are drawn from twice.
+"""Find keys that are used twice for random numbers.
 
 >>> from funcgrad.random.continuous import normal, uniform
 >>> from funcgrad.random.keys import key
@@ -22,7 +22,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 @contextmanager
 def check_keys() -> Iterator[None]:
-    """Within this context, raise where random numbers are drawn from one key twice.
+    """Within this context, raise an error when a key is used twice for random numbers.
 
     Yields
     ------
@@ -32,31 +32,30 @@ def check_keys() -> Iterator[None]:
     ------
     KeyReuseError
         A key is used twice in the same way: for words of its stream (``normal``, ``uniform``,
-        ``randint``, ``permutation``, dropout …), for words of draws by rejection (``gamma``,
-        ``poisson`` …), or by ``split``. These three have different numbers, so a key may be used
-        in each way once. The message has both lines.
+        ``randint``, ``permutation``, dropout …), for draws by rejection (``gamma``, ``poisson`` …),
+        or by ``split``. These three are independent, so a key may be used once in each way. The
+        message names both lines.
 
     See Also
     --------
-    again : a repetition that is wanted.
+    again : allow an intended repetition.
 
     Notes
     -----
-    Keys are told apart by their numbers, so it does not matter by which names, closures, examples
-    of ``vmap`` or jitted functions a key is reached. One key for all examples of a ``vmap`` is one
-    use. Jitted functions that draw run without being staged. ``fold_in``, ``named`` and the points
-    of ``sobol`` and ``halton`` are no uses: the same number, name or place gives the same result on
-    purpose.
+    Keys are compared by value, so it does not matter through which names, closures, examples of
+    ``vmap`` or jitted functions a key is reached. One key for all examples of a ``vmap`` is one
+    use. Jitted functions that draw run uncompiled. ``fold_in``, ``named``, ``sobol`` and ``halton``
+    do not count as uses: they repeat their results on purpose.
 
-    Another thread takes part if it is given the context, as ``asyncio.to_thread`` and the threads
-    of ``fg.parallel`` are: ``pool.submit(contextvars.copy_context().run, f, x)`` has ``f(x)``
-    checked in a thread of a pool. Python starts other threads in an empty context, where draws are
+    Other threads are checked if they run in a copy of the context, like ``asyncio.to_thread`` and
+    the threads of ``fg.parallel``: ``pool.submit(contextvars.copy_context().run, f, x)`` checks
+    ``f(x)`` in a thread of a pool. Python starts other threads in an empty context, where draws are
     **not checked**, unless it runs with ``-X thread_inherit_context=1`` (from Python 3.14 on).
 
-    Operations that are repeated for a derivative, by ``checkpoint`` or in a loop that is run
-    backwards, are no second use, nor are the evaluations of ``fg.testing.check_grads``. A program
-    that was staged before is not looked into when it is called; staging itself warns
-    (``KeyReuseWarning``) where a program draws from one variable twice.
+    Operations that are repeated for a derivative (by ``checkpoint``, in the backward pass of a
+    loop, by ``fg.testing.check_grads``) do not count as second uses. Programs that were compiled
+    before are not checked; compiling itself warns (``KeyReuseWarning``) if a program draws from one
+    variable twice.
 
     Examples
     --------
@@ -81,7 +80,7 @@ def check_keys() -> Iterator[None]:
 
 
 def again(key: ArrayLike) -> Tensor:
-    """Say that a key is used again on purpose, as for one noise in two places.
+    """Mark a key as used again on purpose, such as for equal noise in two places.
 
     Parameters
     ----------
@@ -90,13 +89,13 @@ def again(key: ArrayLike) -> Tensor:
     Returns
     -------
     Tensor of shape (2,), uint64
-        The same key. Within ``check_keys`` the uses that it had so far, and those of all keys that
-        were made from it, are forgotten; in a program it is a variable of its own.
+        The same key. ``check_keys`` forgets its uses so far, and the uses of all keys made from it;
+        in a program it is a new variable.
 
     Raises
     ------
     DtypeError, ShapeError
-        It is no key.
+        ``key`` is not a key.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
 
 @answering
 def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
-    """Make a new key from a key and a number, such as the number of a training step or a layer.
+    """Make a new key from a key and an integer, such as the index of a training step or a layer.
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
     Raises
     ------
     ArgumentError
-        The number is negative or too large.
+        The integer is negative or too large.
     DtypeError
-        The number is not an integer.
+        ``data`` is not an integer.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Tensor:
 
 @answering
 def named(key: ArrayLike, name: str) -> Tensor:
-    """Make a new key from a key and a name, such as that of a layer or a purpose.
+    """Make a new key from a key and a name, such as the name of a layer or a purpose.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def named(key: ArrayLike, name: str) -> Tensor:
     Raises
     ------
     ArgumentError
-        The name is no string.
+        The name is not a string.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def _integer(number: ArrayLike, operation: str, name: str, limit: int) -> Value:
     """Check an argument: a Python integer in a range, or a traced 0-d integer."""
     expected = f"{operation}: {name} has to be an integer from 0 to 2**{int(math.log2(limit))} - 1"
     if isinstance(number, (bool, np.bool_)):
-        raise DtypeError(f"{expected}, got the truth value {number}.")
+        raise DtypeError(f"{expected}, got the boolean {number}.")
     try:
         value = number if type(number) is int else operand(number, operation)
     except LeafError:

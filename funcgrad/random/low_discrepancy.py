@@ -1,11 +1,11 @@
-"""Points that fill a cube more evenly than random ones: Sobol's and Halton's sequences.
+"""Sobol and Halton sequences: points that fill a cube more evenly than random ones.
 
 >>> from funcgrad.random.keys import key
 >>> sobol(key(0), 4, 2).shape
 (4, 2)
 
-A point is a function of its number, so a sequence goes on from anywhere, and whatever is drawn
-together, a point is the same. All is exact arithmetic: the points are the same on every machine.
+A point is a function of its index, so a sequence can start anywhere, and a point does not depend on
+the points drawn with it. Arithmetic is exact: the points are the same on every machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from funcgrad.random.rejection import inner_keys, words_of
 from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 _DIGITS: Final = 53
-"""The binary digits of a coordinate, and of a point's number."""
+"""The binary digits of a coordinate, and of the index of a point."""
 
 _WORD: Final = np.dtype(np.uint64)
 _NO_KEY: Final = (np.uint64(0), np.uint64(0))
@@ -43,26 +43,25 @@ def sobol(
     start: ArrayLike = 0,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Sobol's sequence, scrambled: points of the unit cube, of which 2**k have one in every part.
+    """The scrambled Sobol sequence of points in the unit cube, for quasi-Monte Carlo integration.
 
     Parameters
     ----------
     key : key or None
-        For the scrambling; None for the sequence itself, whose first point is 0.
+        The key for scrambling; None for the sequence itself, whose first point is 0.
     n : int
         The number of points. A power of two fills the cube best.
     d : int
         The dimension of the cube, up to 128.
     start : int
-        The number of the first point: ``start=n`` goes on where n points have ended. It may be
-        traced.
+        The index of the first point: ``start=n`` continues after n points. It may be traced.
     dtype : dtype
         A real one.
 
     Returns
     -------
     Tensor of shape (n, d)
-        Points from 0 to below 1.
+        Points in [0, 1).
 
     Raises
     ------
@@ -71,9 +70,9 @@ def sobol(
 
     Notes
     -----
-    The direction numbers are the first of Joe and Kuo, "Constructing Sobol sequences with better
-    two-dimensional projections", SIAM J. Sci. Comput. 30, 2008; points are in the order of Gray's
-    code, as SciPy's. Scrambling is a random linear map of the digits and a shift: Matoušek, "On the
+    The direction numbers are from Joe and Kuo, "Constructing Sobol sequences with better
+    two-dimensional projections", SIAM J. Sci. Comput. 30, 2008; points are in Gray code order, as
+    in SciPy. Scrambling is a random linear map of the digits and a shift: Matoušek, "On the
     L2-discrepancy for anchored boxes", J. Complexity 14, 1998.
 
     Examples
@@ -101,7 +100,7 @@ def sobol(
 
 
 def _mapped(words: Tensor, directions: Tensor) -> Tensor:
-    """Multiply digits by a triangular matrix of random ones with ones on the diagonal, modulo 2."""
+    """Multiply digits by a random triangular matrix with ones on the diagonal, modulo 2."""
     mapped: Tensor = fnp.zeros_like(directions)
     for j in range(_DIGITS):
         digit = np.uint64(1 << (63 - j))
@@ -120,19 +119,19 @@ def halton(
     start: ArrayLike = 0,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Halton's sequence, scrambled: coordinate k has the digits of a point's number in a prime.
+    """The scrambled Halton sequence: coordinate k has the digits of the index in a prime base.
 
     Parameters
     ----------
     key, n, start, dtype
-        As for ``sobol``. The number of points need not be a power.
+        As for ``sobol``. The number of points need not be a power of two.
     d : int
-        The dimension of the cube, up to 1024; ``sobol`` is better in many.
+        The dimension of the cube, up to 1024; ``sobol`` is better in high dimensions.
 
     Returns
     -------
     Tensor of shape (n, d)
-        Points from 0 to below 1.
+        Points in [0, 1).
 
     Raises
     ------
@@ -155,7 +154,8 @@ def halton(
     dimension, numbers = _dimension(d, 1024, "halton"), _numbers(n, start, "halton")
     primes = _primes(dimension)
     bases = fnp.asarray(np.array(primes, np.uint64))
-    # Python rounds the quotient of integers once. Digits beyond those of float64 count as nothing.
+    # Python rounds the quotient of integers once. Digits beyond the precision of float64 are
+    # dropped.
     weights = np.array([[1 / b ** (j + 1) for b in primes] for j in range(_DIGITS)])
     weights[weights < 2.0**-_DIGITS] = 0.0
     factors = shifts = None
@@ -186,7 +186,7 @@ def _dimension(d: SupportsIndex, most: int, operation: str) -> int:
 
 
 def _numbers(n: SupportsIndex, start: ArrayLike, operation: str) -> Tensor:
-    """The numbers of the points."""
+    """The indices of the points."""
     (count,) = as_shape((n,), operation)
     value = operand(start, operation)
     if dtype_of(value).kind not in "iu" or shape_of(value):
@@ -197,8 +197,8 @@ def _numbers(n: SupportsIndex, start: ArrayLike, operation: str) -> Tensor:
     raw = concrete(value)
     if type(raw) in RAW and not 0 <= int(raw) <= 2**_DIGITS - count:
         raise ArgumentError(
-            f"{operation}: the numbers of points go from 0 to 2**53 - 1; start={raw} and n={count}"
-            " leave that range."
+            f"{operation}: indices of points have to be below 2**53, but start={raw} and n={count}"
+            " exceed it."
         )
     first: Tensor = wrap(cast(value, dtype=_WORD))
     return first + fnp.arange(count, dtype=np.uint64)

@@ -21,7 +21,7 @@ from funcgrad.random.philox import as_shape
 from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 _VANISHING: Final = -746.0
-"""Below this logarithm a float64 number is 0."""
+"""Below this logarithm a float64 value is 0."""
 
 
 def require(
@@ -51,7 +51,7 @@ def check_broadcast(parameter_shape: Shape, shape: Shape, operation: str, name: 
     Raises
     ------
     ShapeError
-        It does not broadcast.
+        The parameter does not broadcast.
     """
     if not broadcasts_to(parameter_shape, shape):
         raise ShapeError(
@@ -70,12 +70,12 @@ def parameter(
 
 
 def drawn_shape(shape: ShapeLike | None, operation: str, **parameters: ArrayLike) -> Shape:
-    """Find the shape of a result: by default that to which the parameters broadcast.
+    """Find the shape of a result: by default the shape to which the parameters broadcast.
 
     Raises
     ------
     ShapeError
-        A parameter does not broadcast to the shape, or the parameters do not to each other's.
+        A parameter does not broadcast to the shape, or the parameters do not broadcast together.
     """
     shapes = {name: shape_of(operand(x, operation)) for name, x in parameters.items()}
     if shape is not None:
@@ -93,18 +93,18 @@ def drawn_shape(shape: ShapeLike | None, operation: str, **parameters: ArrayLike
 
 
 def may_hold(mask: Tensor) -> bool:
-    """Whether a truth value holds somewhere, or is not known: what rarely happens is left out.
+    """Whether a mask may hold somewhere: false only if it is known to hold nowhere.
 
-    Formulas for extreme parameters would take 100 to 400 µs of each draw.
+    Skipping formulas for extreme parameters saves 100 to 400 µs of each draw.
     """
     raw = concrete(mask)
     return type(raw) not in RAW or bool(np.any(raw))
 
 
 def exponential_of(logarithms: Tensor) -> Tensor:
-    """Exponentials, every machine's; those that vanish are constant.
+    """Exponentials, equal on every machine; the ones that underflow to 0 are constant.
 
-    So an infinite derivative of their logarithm does not make NaN of a derivative that is 0.
+    So an infinite derivative of the logarithm times 0 is not NaN.
     """
     vanished = logarithms < _VANISHING
     numbers = apply1(portable_exp, fnp.where(vanished, 0.0, logarithms))
@@ -114,7 +114,7 @@ def exponential_of(logarithms: Tensor) -> Tensor:
 def scaled(
     numbers: Tensor, loc: ArrayLike, scale: ArrayLike, dtype: np.dtype[Any], operation: str
 ) -> Tensor:
-    """Stretch and move numbers of a standard distribution; the defaults, 1 and 0, cost nothing.
+    """Scale and shift samples of a standard distribution; the defaults, 1 and 0, cost nothing.
 
     Raises
     ------

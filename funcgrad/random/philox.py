@@ -1,7 +1,8 @@
 """Random numbers from keys, shared by ``funcgrad.random`` and ``funcgrad.nn``.
 
-The input is a key, a uint64 tensor of shape (2,), and a shape; the output are random words and the
-standard distributions. Keys and shapes are checked here; errors name the function that was called.
+The input is a key, a uint64 tensor of shape (2,), and a shape. The output is random words, or
+samples of standard distributions. Keys and shapes are checked here; errors name the function that
+was called.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> key = tensor([1, 2], dtype="uint64")
@@ -56,7 +57,7 @@ def as_key(key: ArrayLike, operation: str) -> Value:
     try:
         value = operand(key, operation)
     except LeafError:
-        raise DtypeError(f"{operation}: {key!r} is no key. {remedy}") from None
+        raise DtypeError(f"{operation}: {key!r} is not a key. {remedy}") from None
     if dtype_of(value) != np.uint64:
         raise DtypeError(
             f"{operation}: the key, the first argument, has to be a uint64 tensor of shape (2,),"
@@ -72,21 +73,21 @@ def as_key(key: ArrayLike, operation: str) -> Value:
 
 
 def as_shape(shape: ShapeLike, operation: str) -> Shape:
-    """Convert a shape to a tuple; a number stands for one axis.
+    """Convert a shape to a tuple; an integer means one axis.
 
     Raises
     ------
     ShapeError
-        The shape is not a number or a sequence of numbers, or a number is negative; or it is that
-        of more elements than processors have addresses for.
+        The shape is neither an integer nor a sequence of integers, or a size is negative, or the
+        elements would exceed the address space.
     """
     sizes = shape_argument(shape, operation)
     if any(size < 0 for size in sizes):
         raise ShapeError(
-            f"{operation}: a shape is a tuple of integers that are not negative, got {shape!r}."
+            f"{operation}: a shape is a tuple of non-negative integers, got {shape!r}."
         )
     if math.prod(size or 1 for size in sizes) > _MOST_ELEMENTS:
-        raise ShapeError(f"{operation}: an array of shape {sizes} is too big for any memory.")
+        raise ShapeError(f"{operation}: an array of shape {sizes} exceeds the address space.")
     return sizes
 
 
@@ -102,7 +103,7 @@ def as_dtype(dtype: DTypeLike, kinds: str, operation: str, key: ArrayLike) -> np
         wanted: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError):
         as_key(key, operation)
-        raise DtypeError(f"{operation}: {dtype!r} is no dtype.") from None
+        raise DtypeError(f"{operation}: {dtype!r} is not a dtype.") from None
     if wanted.kind not in kinds or wanted not in DTYPES:
         names = {
             "f": "float16, float32 or float64",
@@ -117,10 +118,10 @@ def as_dtype(dtype: DTypeLike, kinds: str, operation: str, key: ArrayLike) -> np
 def random_words(
     key: ArrayLike, shape: Shape, operation: str, stream: int = BITS, repeats: bool = False
 ) -> Tensor:
-    """Uniformly distributed uint64 numbers: the first of a stream of the key's, in any shape.
+    """Uniformly distributed uint64 words: the first of a stream of the key, in any shape.
 
-    This is a use of the key, which ``random.check_keys`` sees; but not one that ``repeats``, as
-    the points of one sequence do.
+    ``random.check_keys`` counts this as a use of the key, unless it ``repeats`` on purpose, as in
+    ``sobol``.
     """
     value = as_key(key, operation)
     if repeats:
@@ -132,7 +133,7 @@ def random_words(
 
 
 def folded_key(key: ArrayLike, number: Value, operation: str) -> Tensor:
-    """The key that is made of a key and a number."""
+    """Make a key from a key and an integer."""
     value = as_key(key, operation)
     folded: Tensor = apply(fold_key, value, number)
     if KEY_USES.get() is not None:
@@ -141,15 +142,14 @@ def folded_key(key: ArrayLike, number: Value, operation: str) -> Tensor:
 
 
 def apart(key: Value) -> Value:
-    """Copy a key: to a program it is another variable, whose draws count anew."""
+    """Copy a key: in a program the copy is another variable, whose draws are counted anew."""
     return bitwise_or(key, np.uint64(0))
 
 
 def numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
-    """The numbers of a vector, a row for each example of a batch that takes part.
+    """The values of a vector, a row for each active example of a batch.
 
-    None where they are not known, as while a program is staged, or where examples share what some
-    of them do not get to.
+    None while staging, or in a batch where some examples skip the draw.
     """
     if any(isinstance(trace, Stager) and not trace.has_numbers for trace in running_traces()):
         return None
@@ -166,7 +166,7 @@ def numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
 
 
 def _note(operation: str, key: Value, made: Tensor, stream: int | None = None) -> None:
-    """Note the use of a key in a stream, and the keys that were made from it."""
+    """Record the use of a key in a stream, and the keys made from it."""
     uses = current_uses()
     if uses is None:
         testify()
@@ -186,7 +186,7 @@ def _note(operation: str, key: Value, made: Tensor, stream: int | None = None) -
 def draw(
     quantile: Primitive, key: ArrayLike, shape: Shape, dtype: np.dtype[Any], operation: str
 ) -> Tensor:
-    """Draw from a distribution, by the ``bits_to_...`` primitive that is its quantile function."""
+    """Draw from a distribution by its quantile function, a ``bits_to_...`` primitive."""
     return apply(quantile, random_words(key, shape, operation), dtype=dtype)
 
 

@@ -1,4 +1,4 @@
-"""Distributions with quantiles in closed form: one random word makes one number.
+"""Distributions with quantiles in closed form: one random word makes one sample.
 
 >>> from funcgrad.random.keys import key
 >>> cauchy(key(0), 2)
@@ -40,7 +40,7 @@ def laplace(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Laplace's distribution, of density ``exp(-abs(x - loc) / scale) / (2 scale)``.
+    """Draw from the Laplace distribution, with density ``exp(-abs(x - loc) / scale) / (2 scale)``.
 
     Parameters
     ----------
@@ -48,9 +48,10 @@ def laplace(
     shape : int or tuple of int, optional
         By default the shape to which ``loc`` and ``scale`` broadcast.
     dtype : dtype
-        A real one.
+        A real dtype.
     loc, scale : array_like
-        Mean and scale, in which the numbers are differentiable; they broadcast to ``shape``.
+        Mean and scale, which broadcast to ``shape``; samples are differentiable with respect to
+        both.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def logistic(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from the logistic distribution, whose distribution function is the sigmoid.
+    """Draw from the logistic distribution, with the sigmoid as distribution function.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def cauchy(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Cauchy's distribution, of density ``1 / (pi (1 + x**2))``.
+    """Draw from the Cauchy distribution, with density ``1 / (pi (1 + x**2))``.
 
     Parameters
     ----------
@@ -155,7 +156,8 @@ def lognormal(
     key, shape, dtype
         As for ``laplace``.
     loc, scale : array_like
-        Mean and standard deviation of the logarithm, in which the numbers are differentiable.
+        Mean and standard deviation of the logarithm; samples are differentiable with respect to
+        both.
 
     Returns
     -------
@@ -182,13 +184,13 @@ def weibull(
     dtype: DTypeLike = np.float64,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Weibull's distribution: exponential variables to the power ``1 / a``.
+    """Draw from the Weibull distribution: exponential variables to the power ``1 / a``.
 
     Parameters
     ----------
     key : key
     a : array_like
-        Above 0; the numbers are differentiable in it.
+        Above 0; samples are differentiable with respect to ``a``.
     shape, dtype
         As for ``laplace``; by default the shape to which the parameters broadcast.
     scale : array_like
@@ -223,17 +225,17 @@ def pareto(
     dtype: DTypeLike = np.float64,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Pareto's distribution, of density ``b / x**(b + 1)`` for x > 1.
+    """Draw from the Pareto distribution, with density ``b / x**(b + 1)`` for x > 1.
 
     Parameters
     ----------
     key : key
     b : array_like
-        Above 0; the numbers are differentiable in it. NumPy's generators subtract 1.
+        Above 0; samples are differentiable with respect to ``b``. NumPy's generators subtract 1.
     shape, dtype
         As for ``laplace``; by default the shape to which the parameters broadcast.
     scale : array_like
-        The least number.
+        The least possible sample.
 
     Returns
     -------
@@ -264,14 +266,15 @@ def rayleigh(
     dtype: DTypeLike = np.float64,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Rayleigh's distribution: lengths of vectors of two normal variables.
+    """Draw from the Rayleigh distribution: lengths of vectors of two normal variables.
 
     Parameters
     ----------
     key, shape, dtype
         As for ``laplace``.
     scale : array_like
-        The deviation of the normal variables; the numbers are differentiable in it.
+        The standard deviation of the normal variables; samples are differentiable with respect to
+        it.
 
     Returns
     -------
@@ -295,7 +298,7 @@ def _from_waiting(
     scale: ArrayLike,
     **positive: ArrayLike,
 ) -> Tensor:
-    """Draw exponential variables, make numbers of them by parameters above 0, and stretch these."""
+    """Draw exponential variables, transform them with positive parameters, and scale the result."""
     wanted = as_dtype(dtype, "f", operation, key)
     for name, value in positive.items():
         require(lambda x: x > 0, operation, f"{name} > 0", value)

@@ -1,8 +1,8 @@
-"""Numbers by rejection: proposals are drawn in rounds, until every element has accepted one.
+"""Rejection sampling: proposals are drawn in rounds, until every element has accepted one.
 
-Round k of a draw has a key of its own, and an element reads its own words of each round, so its
-number depends on the key, on its place and its parameters alone: not on how many elements, or
-keys, are drawn together.
+Each round of a draw has its own key, and an element reads its own words of each round. So its value
+depends only on the key, its position and its parameters, and not on the other elements or keys that
+are drawn with it.
 
 >>> from funcgrad.random.keys import key
 >>> (inner,) = inner_keys(key(0), 1, "example")
@@ -37,11 +37,11 @@ from funcgrad.tensor.tensor import Tensor, apply
 DOUBLE: Final = np.dtype(np.float64)
 
 Attempt = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From words to proposals, and whether each is refused. A NaN refuses nothing."""
+"""A function from words to proposals, and whether each is rejected. NaN rejects nothing."""
 
 
 def inner_keys(key: ArrayLike, count: int, operation: str, repeats: bool = False) -> Tensor:
-    """Make keys that no split and no number folded in makes, for the parts of one draw."""
+    """Make keys for the parts of a draw, different from all keys of ``split`` and ``fold_in``."""
     return random_words(key, (count, 2), operation, ATTEMPTS, repeats)
 
 
@@ -51,12 +51,12 @@ def words_of(inner: Tensor, shape: Shape) -> Tensor:
 
 
 def open_uniform(words: Tensor) -> Tensor:
-    """Numbers between 0 and 1, neither of the two, in float64."""
+    """Uniform float64 samples of the open interval (0, 1)."""
     return apply(bits_to_open_uniform, words, dtype=DOUBLE)
 
 
 def rejected(inner: Tensor, shape: Shape, width: int, attempt: Attempt) -> Tensor:
-    """Draw float64 numbers by rejection, of ``width`` words for each element and round."""
+    """Draw float64 samples by rejection, with ``width`` words for each element and round."""
 
     def draw_again(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         number, values, waiting = state

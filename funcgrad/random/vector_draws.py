@@ -1,7 +1,7 @@
-"""Vectors of normal variables that depend on each other, and random orthogonal matrices.
+"""Vectors of correlated normal variables, and random orthogonal matrices.
 
-These are products of matrices, which machines round in different ways; all other distributions
-are the same to the last bit everywhere.
+These are matrix products, whose rounding depends on the machine; all other distributions are the
+same to the last bit everywhere.
 
 >>> from funcgrad.random.keys import key
 >>> multivariate_normal(key(0), [0.0, 1.0], [[2.0, 1.0], [1.0, 1.0]])
@@ -41,22 +41,23 @@ def multivariate_normal(
     mean : array_like
         A vector of length n, or several.
     cov : array_like
-        A positive definite covariance matrix, n × n, or several. Its symmetric part counts.
+        A positive definite covariance matrix, n × n, or several. Only its symmetric part is used.
     shape : int or tuple of int, optional
-        The shape without the axis of the vectors; by default that to which the parameters
+        The shape without the axis of the vectors; by default the shape to which the parameters
         broadcast.
     dtype : dtype
-        A real one.
+        A real dtype.
 
     Returns
     -------
     Tensor
-        ``mean + L @ z`` with Cholesky's factor L: differentiable in ``mean`` and ``cov``.
+        ``mean + L @ z`` with the Cholesky factor L; differentiable with respect to ``mean`` and
+        ``cov``.
 
     Raises
     ------
     ShapeError
-        The shapes are not those of vectors and matrices of one size.
+        The shapes do not belong to vectors and matrices of one size.
     numpy.linalg.LinAlgError
         A covariance is not positive definite.
 
@@ -104,7 +105,7 @@ def _batch(shape: ShapeLike | None, vectors: Shape, matrices: Shape) -> Shape:
 def orthogonal(
     key: ArrayLike, n: int, shape: ShapeLike = (), dtype: DTypeLike = np.float64
 ) -> Tensor:
-    """Draw orthogonal matrices, all with the same probability (of Haar's measure).
+    """Draw orthogonal matrices, uniformly distributed (by the Haar measure).
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def orthogonal(
     n : int
         Rows and columns.
     shape : int or tuple of int
-        How many matrices: the shape of the result without its last two axes.
+        The shape of the stack of matrices: the result without its last two axes.
     dtype : dtype
         A real or complex dtype. Complex matrices are unitary.
 
@@ -122,9 +123,9 @@ def orthogonal(
 
     Notes
     -----
-    By the factor Q of a matrix of normal variables, with a diagonal of R that is positive:
-    Mezzadri, "How to generate random matrices from the classical compact groups", Notices of the
-    AMS 54, 2007.
+    The result is Q of the QR decomposition of a normal matrix, with signs that make the diagonal of
+    R positive: Mezzadri, "How to generate random matrices from the classical compact groups",
+    Notices of the AMS 54, 2007.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Functions of pytrees: nested containers of arrays as lists of leaves, as vectors, and in parts.
+"""Functions of pytrees: flatten, map, partition and change nested containers of arrays.
 
-``fg.pytree`` explains pytrees, and makes one of a class. A leaf is named by its path as text, in
-PyTorch's spelling, and patterns choose leaves by their paths:
+``fg.pytree`` explains pytrees, and turns a class into one. A leaf is named by its path, spelled as
+in PyTorch, and patterns select leaves by their paths:
 
 >>> import funcgrad as fg
 >>> from funcgrad import tree
@@ -16,7 +16,7 @@ PyTorch's spelling, and patterns choose leaves by their paths:
 >>> tree.at(params).layers[-1].w.set(0.0)
 {'layers': [{'b': 3.0, 'w': 0.0}], 'scale': 4.0}
 
-``ravel`` puts the numbers of all leaves into one vector, for methods that accept only vectors.
+``ravel`` concatenates the elements of all leaves into one vector, for methods that need vectors.
 """
 
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     _Tree = _TypeVar("_Tree", bound=_Any)
 
-    class _Map(_Protocol):  # a function of leaves to tensors leaves the type of the tree
+    class _Map(_Protocol):  # a function from leaves to tensors keeps the type of the tree
         @_overload
         def __call__(
             self, f: _Callable[..., _Tensor], tree: _Tree, *others: _Any, is_leaf: _IsLeaf = None
@@ -91,6 +91,6 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers see the imports above
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -1,4 +1,4 @@
-"""Trees as numbers: sums over all leaves, new axes, other dtypes.
+"""Functions of all leaves: sums, stacking, casting.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> norm({"a": tensor([3.0, 0.0]), "b": 4.0}), count({"a": tensor([3.0, 0.0]), "b": 4.0})
@@ -43,7 +43,7 @@ def stack(trees: Sequence[Pytree]) -> Pytree:
     Parameters
     ----------
     trees : sequence of pytrees
-        At least one; leaves at one place have one shape.
+        At least one; corresponding leaves have equal shapes.
 
     Returns
     -------
@@ -52,9 +52,9 @@ def stack(trees: Sequence[Pytree]) -> Pytree:
     Raises
     ------
     TreeError
-        There is no tree, or the structures differ.
+        ``trees`` is empty, or the structures differ.
     ShapeError
-        The shapes of two leaves at one place differ.
+        The shapes of two corresponding leaves differ.
 
     Examples
     --------
@@ -121,9 +121,9 @@ def unstack(tree: Pytree) -> list[Pytree]:
 
 
 def norm(tree: Pytree) -> Tensor:
-    """The root of the sum of all squared absolute values, without overflow on the way.
+    """The Euclidean norm of all elements of a tree, without intermediate overflow.
 
-    Its derivative is the direction of the tree as a vector, and 0 at the origin.
+    Its gradient is the tree divided by the norm, and 0 at the origin.
 
     Parameters
     ----------
@@ -163,17 +163,17 @@ def _length(value: Value) -> Value:
 
 
 def vdot(x: Pytree, y: Pytree) -> Tensor:
-    """The scalar product of two trees as vectors; the first is conjugated.
+    """The scalar product of two trees as vectors; the first tree is conjugated.
 
     Parameters
     ----------
     x, y : pytree
-        Trees of one structure, with leaves of one shape.
+        Trees of one structure; corresponding leaves have equal shapes.
 
     Returns
     -------
     Tensor
-        A number, of the dtype to which the leaves promote each other.
+        A scalar, in the dtype to which the leaves are promoted.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def vdot(x: Pytree, y: Pytree) -> Tensor:
 
 
 def count(tree: Pytree) -> int:
-    """The number of numbers in a tree.
+    """Count the elements of all leaves of a tree.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def cast(tree: Pytree, dtype: DTypeLike) -> Pytree:
     tree : pytree
     dtype : dtype
         A floating dtype. Complex leaves get the complex dtype of its precision, or complex64;
-        integers and booleans stay as they are.
+        integers and booleans are unchanged.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Paths in a tree as text, in PyTorch's spelling, and patterns that choose some of them.
+"""Paths in a tree as text, spelled as in PyTorch, and patterns that select paths.
 
 >>> path_text(("['layers']", "[0]", ".weight"))
 'layers.0.weight'
@@ -28,20 +28,20 @@ def path_text(path: KeyPath) -> str:
 
 
 def step_text(step: str) -> str:
-    """Write one step of a path, which is an attribute or a key in brackets."""
+    """Write one step of a path: an attribute, or a key in brackets."""
     if step.startswith("."):
         return step[1:]
     try:
         return str(literal_eval(step[1:-1]))
-    except (SyntaxError, ValueError):  # the key is an object that is not written as a literal
+    except (SyntaxError, ValueError):  # the key is not a literal
         return step[1:-1]
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Make a function that says whether a pattern matches a path, or what stands above it.
+    """Make a function that tests whether a pattern matches a path or one of its ancestors.
 
-    ``*`` stands for any text, dots included, ``?`` for one character and ``[0-2]`` for one of some,
-    as in file names.
+    As in file names, ``*`` matches any text, dots included, ``?`` one character, and ``[0-2]`` one
+    of several characters.
 
     >>> [matcher("encoder")(path) for path in ("encoder.0.weight", "encoders")]
     [True, False]
@@ -52,18 +52,18 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def no_such_path(operation: str, wanted: str, paths: Iterable[str]) -> TreeError:
-    """The error for a path or a pattern that names nothing; it shows the nearest paths."""
+    """The error for a path or a pattern that matches nothing; it shows similar paths."""
     known = list(dict.fromkeys(path for path in paths if path))
     nearness = {path: _nearness(wanted, path) for path in known}
     near = [path for path in known if nearness[path] >= 0.5]
     nearest = sorted(near, key=lambda path: (nearness[path], path), reverse=True)[:3] or known[:3]
     if not nearest:
-        return TreeError(f"{operation}: {wanted!r} names nothing: the tree is one leaf or empty.")
-    return TreeError(f"{operation}: {wanted!r} names nothing. Near it are {', '.join(nearest)}.")
+        return TreeError(f"{operation}: {wanted!r} matches nothing: the tree is one leaf or empty.")
+    return TreeError(f"{operation}: {wanted!r} matches nothing. Similar: {', '.join(nearest)}.")
 
 
 def _nearness(wanted: str, path: str) -> float:
-    """How alike two paths are, from 0 to 1: as a whole, or, counted a little less, at their end."""
+    """The similarity of two paths, from 0 to 1; similar ends count a little less."""
     ends = wanted.rpartition(".")[2], path.rpartition(".")[2]
     whole, end = [SequenceMatcher(None, *pair).ratio() for pair in ((wanted, path), ends)]
     return max(whole, 0.95 * end)

@@ -1,4 +1,4 @@
-"""Choose leaves of a tree by their paths: partition, combine, select.
+"""Select leaves of a tree by their paths: partition, combine, select.
 
 >>> chosen, others = partition({"w": 1.0, "b": 2.0}, "w")
 >>> chosen, others
@@ -23,18 +23,18 @@ Pytree: TypeAlias = Any
 """A nested container of arrays."""
 
 Where: TypeAlias = str | Callable[[str, Any], bool] | Pytree
-"""A choice of leaves: a pattern, a predicate, or a tree of booleans."""
+"""A selection of leaves: a pattern, a predicate, or a tree of booleans."""
 
 
 def chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
-    """For each leaf of a tree, whether it is chosen.
+    """List for each leaf of a tree whether it is selected.
 
     Raises
     ------
     TreeError
         A pattern matches no leaf, or a tree of booleans has another structure.
     DtypeError
-        The answer for a leaf is neither True nor False.
+        The predicate or the tree gives neither True nor False for a leaf.
     """
     leaves, structure = flatten(tree)
     paths = [path_text(path) for path in structure.key_paths()]
@@ -44,7 +44,7 @@ def chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
         if not any(flags):
             raise no_such_path(operation, where, paths)
         return flags
-    if callable(where) and is_one_leaf(where):  # a model of booleans can be called too
+    if callable(where) and is_one_leaf(where):  # a model of booleans may be callable, too
         flags = [where(path, leaf) for path, leaf in zip(paths, leaves, strict=True)]
     else:
         flags = broadcast_prefix(where, structure, f"{operation}: where")
@@ -58,34 +58,33 @@ def chosen_leaves(tree: Pytree, where: Where, operation: str) -> list[bool]:
 
 
 def partition(tree: Pytree, where: Where) -> tuple[Pytree, Pytree]:
-    """Split a tree into two: the leaves that are chosen, and all others.
+    """Split a tree into two: one with the selected leaves, and one with all others.
 
     Parameters
     ----------
     tree : pytree
     where : str, callable, or pytree of bool
         A pattern on paths, such as ``"encoder.*"``, ``"*.bias"`` or ``"layers.[0-2].weight"``,
-        which also takes what stands below a path that it matches; a predicate of
-        ``(path, leaf)``, the path as text; or booleans in a tree like ``tree``, or in a prefix of
-        it.
+        which also selects all leaves below a matching path; a predicate of ``(path, leaf)``, the
+        path as text; or booleans in a tree like ``tree``, or in a prefix of it.
 
     Returns
     -------
     chosen, others : pytree
-        Trees like ``tree`` with None in the place of each leaf that is in the other. None has no
-        leaves, so ``grad``, ``optimizer.init`` and ``jit`` take either as they take ``tree``, and
-        do nothing for what is not there.
+        Trees like ``tree`` with None instead of each leaf that is in the other. None has no leaves,
+        so ``grad``, ``optimizer.init`` and ``jit`` accept either tree, and do nothing for the
+        missing leaves.
 
     Raises
     ------
     TreeError
         A pattern matches no leaf, or a tree of booleans has another structure.
     DtypeError
-        The answer for a leaf is neither True nor False.
+        The predicate or the tree gives neither True nor False for a leaf.
 
     Examples
     --------
-    Only the head is trained, and nothing is computed for the gradient of the body:
+    Train only the head; the gradient of the body is not computed:
 
     >>> import funcgrad as fg
     >>> params = {"body": {"w": fg.tensor(2.0)}, "head": {"w": fg.tensor(3.0)}}
@@ -104,7 +103,7 @@ def partition(tree: Pytree, where: Where) -> tuple[Pytree, Pytree]:
 
 
 def combine(*trees: Pytree) -> Pytree:
-    """Put trees together that ``partition`` split: each leaf is taken from the tree that has it.
+    """Merge trees that ``partition`` split: take each leaf from the tree that has it.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ def combine(*trees: Pytree) -> Pytree:
     Raises
     ------
     TreeError
-        The structures differ, or two trees have one leaf.
+        The structures differ, or two trees have the same leaf.
 
     Examples
     --------
@@ -141,14 +140,14 @@ def _only(path: str, leaves: Sequence[object]) -> object:
     if len(present) > 1:
         first, second, *_ = present
         raise TreeError(
-            f"combine: two trees have a leaf at one place, trees[{first}]{path} and"
-            f" trees[{second}]{path}. Put None in its place in one of them."
+            f"combine: two trees have the same leaf, trees[{first}]{path} and"
+            f" trees[{second}]{path}. Replace it by None in one of them."
         )
     return leaves[present[0]] if present else None
 
 
 def is_one_leaf(tree: Pytree) -> bool:
-    """Whether a tree is a leaf itself, and no container."""
+    """Whether a tree is a leaf, not a container."""
     return flatten(tree, is_leaf=lambda value: value is not tree)[1].tokens == (None,)
 
 
@@ -168,7 +167,7 @@ def nodes(tree: Pytree) -> Iterator[tuple[str, Any]]:
 
 
 def children_of(node: Pytree) -> tuple[list[str], list[Any], Callable[[list[Any]], Any]]:
-    """The steps to the children of a container, the children, and what rebuilds it of others.
+    """The steps to the children of a container, the children, and a function that rebuilds it.
 
     A leaf has none.
     """
@@ -180,7 +179,7 @@ def children_of(node: Pytree) -> tuple[list[str], list[Any], Callable[[list[Any]
 
 
 def select(tree: Pytree, pattern: str, kind: type[Any] | None = None) -> dict[str, Any]:
-    """List what a pattern matches.
+    """List the leaves or subtrees that match a pattern.
 
     Parameters
     ----------
@@ -188,12 +187,12 @@ def select(tree: Pytree, pattern: str, kind: type[Any] | None = None) -> dict[st
     pattern : str
         See ``partition``.
     kind : type, optional
-        List the subtrees of this class, and no leaves below them.
+        List subtrees of this class instead of leaves.
 
     Returns
     -------
     dict
-        From paths to leaves, or to subtrees.
+        Maps paths to leaves or subtrees.
 
     Raises
     ------
@@ -224,18 +223,18 @@ def select(tree: Pytree, pattern: str, kind: type[Any] | None = None) -> dict[st
         if kind is not None and any(matches(path) for path, _ in nodes(tree)):
             places = ", ".join([path or "the root" for path in values][:3])
             raise TreeError(
-                f"select: {pattern!r} names no {kind.__name__}."
-                + (f" In the tree they are at {places}." if values else " The tree has none.")
+                f"select: {pattern!r} matches no {kind.__name__}."
+                + (f" The tree has them at {places}." if values else " The tree has none.")
             )
         raise no_such_path("select", pattern, [path for path, _ in nodes(tree)])
     return selected
 
 
 def check_shared(tree: Pytree) -> None:
-    """Check that no tensor object stands at two leaves.
+    """Check that no tensor object is used for two leaves.
 
-    An optimizer moves each leaf by itself, so tied weights would part at the first step. Keep such
-    a tensor once, and pass it to both places where the tree is used.
+    An optimizer updates each leaf separately, so tied weights would differ after the first step.
+    Store such a tensor once, and use it in both places.
 
     Parameters
     ----------
@@ -244,7 +243,7 @@ def check_shared(tree: Pytree) -> None:
     Raises
     ------
     TreeError
-        One object stands at two leaves; the message names both paths.
+        One object is used for two leaves; the message names both paths.
 
     Examples
     --------
@@ -252,7 +251,7 @@ def check_shared(tree: Pytree) -> None:
     >>> table = fg.tensor([1.0, 2.0])
     >>> check_shared({"embedding": table, "head": table})
     Traceback (most recent call last):
-    funcgrad.errors.TreeError: check_shared: one tensor stands at embedding and at head. ...
+    funcgrad.errors.TreeError: check_shared: embedding and head are the same tensor. ...
     """
     leaves, structure = flatten(tree)
     seen: dict[int, str] = {}
@@ -261,7 +260,7 @@ def check_shared(tree: Pytree) -> None:
             text = path_text(path)
             if id(leaf) in seen:
                 raise TreeError(
-                    f"check_shared: one tensor stands at {seen[id(leaf)]} and at {text}. Each leaf"
-                    " is moved by itself: keep the tensor once, and use it in both places."
+                    f"check_shared: {seen[id(leaf)]} and {text} are the same tensor. Each leaf"
+                    " is updated separately: store the tensor once, and use it in both places."
                 )
             seen[id(leaf)] = text

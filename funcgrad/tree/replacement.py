@@ -1,4 +1,4 @@
-"""Trees with one place changed: ``at(tree).layers[-1].weight.set(w)``.
+"""Copies of trees with one place changed: ``at(tree).layers[-1].weight.set(w)``.
 
 >>> at({"layers": [{"w": 1.0}, {"w": 2.0}]}).layers[-1].w.set(5.0)
 {'layers': [{'w': 1.0}, {'w': 5.0}]}
@@ -22,18 +22,18 @@ Step: TypeAlias = Any
 
 
 def at(tree: Pytree) -> TreePlace:
-    """Name a place in a tree, to have the tree with another value there.
+    """Select a place in a tree, to build a new tree with another value there.
 
     Parameters
     ----------
     tree : pytree
-        Of dicts, tuples, lists, named tuples, dataclasses.
+        Nested dicts, tuples, lists, named tuples and dataclasses.
 
     Returns
     -------
     TreePlace
-        Its attributes and items are places below it. Names of fields and of keys may be written
-        as attributes; one that is the name of a method is written in brackets.
+        Its attributes and items are places below it. Fields and keys can be written as attributes;
+        a name that is also a method has to be written in brackets.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def at(tree: Pytree) -> TreePlace:
     3.0
     >>> at(params).layer[0].b.set(0.0)
     Traceback (most recent call last):
-    funcgrad.errors.TreeError: at: 'layer' names nothing. Near it are layers...
+    funcgrad.errors.TreeError: at: 'layer' matches nothing. Similar: layers...
     """
     return TreePlace(tree, ())
 
@@ -53,7 +53,7 @@ def at(tree: Pytree) -> TreePlace:
 class TreePlace:
     """A place in a tree: the tree, and the names, keys and positions that lead to the place."""
 
-    __slots__ = ("__steps", "__tree")  # no name of a user's field
+    __slots__ = ("__steps", "__tree")  # mangled, to avoid clashes with fields
 
     __steps: tuple[Step, ...]
     __tree: Pytree
@@ -77,19 +77,19 @@ class TreePlace:
         raise _assigned(f"[{key!r}]")
 
     def __iter__(self) -> NoReturn:
-        raise TreeError("at: a place is not a sequence. Its value is at(tree)....get().")
+        raise TreeError("at: a place is not a sequence; at(tree)....get() is its value.")
 
     def __repr__(self) -> str:
         steps = [f".{step}" if type(step) is str else f"[{step!r}]" for step in self.__steps]
         return f"at({type(self.__tree).__name__}){''.join(steps)}"
 
     def get(self) -> Pytree:
-        """The value at the place.
+        """Return the value at the place.
 
         Raises
         ------
         TreeError
-            There is no such place.
+            The place does not exist.
         """
         node = self.__tree
         for length in range(len(self.__steps)):
@@ -98,12 +98,12 @@ class TreePlace:
         return node
 
     def set(self, value: Pytree) -> Pytree:
-        """The tree with another value at the place.
+        """Return the tree with another value at the place.
 
         Raises
         ------
         TreeError
-            There is no such place.
+            The place does not exist.
         """
         node = self.__tree
         rebuilders: list[tuple[list[Any], int, Callable[[list[Any]], Any]]] = []
@@ -117,36 +117,36 @@ class TreePlace:
         return value
 
     def apply(self, function: Callable[[Pytree], Pytree]) -> Pytree:
-        """The tree with a function's result for the value at the place.
+        """Return the tree with a function applied to the value at the place.
 
         Raises
         ------
         FunctionError
             The argument cannot be called.
         TreeError
-            There is no such place.
+            The place does not exist.
         """
         if not callable(function):
             raise FunctionError(f"at: apply expects a function, got {function!r}.")
         return self.set(function(self.get()))
 
     def add(self, value: ArrayLike | Pytree) -> Pytree:
-        """The tree with a value added to each leaf at the place: a number, or a tree like it.
+        """Return the tree with a value added to each leaf at the place: a number, or a tree.
 
         Raises
         ------
         TreeError
-            There is no such place, or the value has another structure.
+            The place does not exist, or the value has another structure.
         """
         return self._with_each(lambda leaf, number: leaf + number, value, "add")
 
     def multiply(self, value: ArrayLike | Pytree) -> Pytree:
-        """The tree with each leaf at the place multiplied by a number, or by a tree like it.
+        """Return the tree with each leaf at the place multiplied by a number or a tree.
 
         Raises
         ------
         TreeError
-            There is no such place, or the value has another structure.
+            The place does not exist, or the value has another structure.
         """
         return self._with_each(lambda leaf, number: leaf * number, value, "multiply")
 
@@ -159,7 +159,7 @@ class TreePlace:
         return self.set(unflatten(form, list(map(combined, leaves, values))))
 
     def _position(self, node: Pytree, steps: list[str], length: int) -> int:
-        """The position, among the steps to the children of a node, of the step after some."""
+        """The index of the next step among the steps to the children of a node."""
         step = self.__steps[length]
         texts = [step_text(known) for known in steps]
         for spelled, spellings in ((f".{step}", steps), (f"[{step!r}]", steps), (str(step), texts)):
@@ -171,7 +171,7 @@ class TreePlace:
         wanted = ".".join(str(step) for step in self.__steps[: length + 1])
         if isinstance(step, str) and step in getattr(node, "__dataclass_fields__", ()):
             raise TreeError(
-                f"at: {wanted!r} is static, a part of the structure and no leaf. Apply"
+                f"at: {wanted!r} is static, part of the structure, and not a leaf. Apply"
                 f" lambda node: dataclasses.replace(node, {step}=...) to the place above it."
             )
         raise no_such_path("at", wanted, [path for path, _ in nodes(self.__tree)])
@@ -179,5 +179,5 @@ class TreePlace:
 
 def _assigned(step: str) -> ImmutableError:
     return ImmutableError(
-        f"at: trees do not change. at(tree)...{step}.set(value) is a tree with another value."
+        f"at: trees are immutable. at(tree)...{step}.set(value) returns a changed copy."
     )

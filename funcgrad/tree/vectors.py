@@ -1,4 +1,4 @@
-"""One vector of the numbers of all leaves, and back.
+"""Convert the leaves of a tree to one vector, and back.
 
 >>> import funcgrad as fg
 >>> vector, unravel = ravel({"w": fg.tensor([1.0, 2.0]), "b": 3.0})
@@ -31,12 +31,12 @@ from funcgrad.tree.pieces import Pytree
 
 
 def ravel(tree: Pytree) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
-    """Put all numbers of a pytree into one vector; also return the inverse function.
+    """Flatten a pytree into one vector; also return the inverse function.
 
     Parameters
     ----------
     tree : pytree
-        A tree of arrays, tensors or numbers, of any shapes and dtypes.
+        A tree of arrays, tensors or scalars, of any shapes and dtypes.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def ravel(tree: Pytree) -> tuple[Tensor, Callable[[ArrayLike], Any]]:
         counts as float64, int64, bool or complex128. A tree without leaves gives an empty float64
         vector.
     unravel : callable
-        From a vector of shape ``(n,)`` to a tree of tensors with the leaves' shapes and dtypes. If
-        necessary, it converts as ``astype`` does: for an integer leaf fractions are cut off, and
-        for a real leaf the real part is taken.
+        Converts a vector of shape ``(n,)`` to a tree of tensors with the leaves' shapes and dtypes.
+        If necessary, it casts like ``astype``: integer leaves lose fractions, and real leaves lose
+        imaginary parts.
 
     Both functions are linear and work under every transformation.
 
@@ -102,23 +102,23 @@ def _checked(vector: ArrayLike, size: int, dtype: np.dtype[Any]) -> Value:
     value = concrete(operand(vector, "unravel"))
     if shape_of(value) != (size,):
         raise ShapeError(
-            f"unravel: expected a vector of shape ({size},), as the raveled tree's, got an array of"
+            f"unravel: expected a vector of shape ({size},), like the raveled tree, got an array of"
             f" shape {shape_of(value)}."
         )
     if not np.can_cast(dtype_of(value), dtype, "same_kind"):
         raise DtypeError(
-            f"unravel: expected a vector of dtype {dtype}, as the raveled tree's, got"
-            f" {dtype_of(value)}, which would lose a part of every number. Convert it with .real"
+            f"unravel: expected a vector of dtype {dtype}, like the raveled tree, got"
+            f" {dtype_of(value)}, which would lose information. Convert it with .real"
             f" or .astype({str(dtype)!r})."
         )
     return value
 
 
 def _cut(vector: Value, sizes: Sequence[int]) -> list[Value]:
-    """Cut a vector into sections, by halving it again and again.
+    """Split a vector into sections by repeated halving.
 
-    The cotangent of a section is as long as the vector that it was cut from, so in reverse mode n
-    sections of one vector take n times its length; with halving they take log n times.
+    The cotangent of a section is as long as the vector it was taken from. So in reverse mode n
+    sections of one vector cost n times its length; with halving they cost log n times.
     """
     if len(sizes) <= 1:
         return [vector][: len(sizes)]

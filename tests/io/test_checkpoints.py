@@ -130,7 +130,7 @@ def test_files_with_damaged_numbers_count_for_nothing(
     assert checkpoints.steps() == tuple(sorted({1, 5, 6, *whole}))
     checkpoints.save(8, state(8), metrics={"loss": 8}, wait=True)
     damage(step_file(tmp_path, 8))
-    with pytest.warns(UserWarning, match="passed over"):
+    with pytest.warns(UserWarning, match="skipped a step"):
         latest = io.Checkpoints(tmp_path).latest(STATE)
     assert latest is not None
     assert latest[0] == (2 if keep == 1 else 7)
@@ -182,7 +182,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     step_file(tmp_path, 3).write_bytes(whole[:-1] + b"!")
     step_file(tmp_path, 4).write_bytes(whole[:-1])
     step_file(tmp_path, 5).write_bytes(b"")
-    with pytest.warns(UserWarning, match="passed over a step") as warnings:
+    with pytest.warns(UserWarning, match="skipped a step") as warnings:
         latest = checkpoints.latest(STATE)
     assert latest is not None
     assert latest[0] == 2
@@ -223,12 +223,12 @@ def test_bad_options_are_refused(tmp_path: Path, keep: Any) -> None:
         io.Checkpoints(tmp_path, best="loss")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="best has to be"):
         io.Checkpoints(tmp_path, best=("loss", -1))
-    with pytest.raises(ArgumentError, match="directory has to be a text"):
+    with pytest.raises(ArgumentError, match="directory has to be a str"):
         io.Checkpoints(None)  # type: ignore[arg-type]
     for step in (-1, 1.5):
         with pytest.raises(ArgumentError, match="step has to be an integer, at least 0"):
             io.Checkpoints(tmp_path).save(step, STATE)  # type: ignore[arg-type]
-    with pytest.raises(DtypeError, match="metrics are numbers under texts"):
+    with pytest.raises(DtypeError, match="metrics map names to numbers"):
         io.Checkpoints(tmp_path).save(1, STATE, metrics={"loss": "low"})  # type: ignore[dict-item]
 
 
@@ -288,7 +288,7 @@ def test_a_limit_of_the_size_of_files_is_an_error(tmp_path: Path) -> None:
     )
     first, second, last = done.stdout.splitlines()
     assert first == second
-    assert "File too large. There is no room for the file" in first
+    assert "File too large. The file does not fit" in first
     assert last == "(1,)"
     assert names(tmp_path) == [step_file(tmp_path, 1).name]
 

@@ -96,7 +96,7 @@ def test_masks_are_patterns_too():
 
 
 def test_bad_changes():
-    with pytest.raises(TreeError, match=r"'laers' names nothing. Near it are layers\.0"):
+    with pytest.raises(TreeError, match=r"'laers' matches nothing. Similar: layers\.0"):
         optim.freeze("laers").init(PARAMS)
     with pytest.raises(ArgumentError, match="per is 'tree', 'leaf' or 'unit', got 'row'"):
         optim.clip_by_norm(1.0, per="row")

@@ -101,7 +101,7 @@ def test_one_key_is_one_run():
     assert_allclose(fg.vmap(trained)(keys)[1], trained(keys[1]), rtol=1e-12)
     with fg.random.check_keys():
         trained(keys[0])
-    with pytest.raises(DtypeError, match=r"noise: 7 is no key.*fg\.random\.key|noise: the key"):
+    with pytest.raises(DtypeError, match=r"noise: 7 is not a key.*fg\.random\.key|noise: the key"):
         optim.noise(0.1, 0.5, 7)
 
 

@@ -120,7 +120,7 @@ def test_bad_wrappers():
         optim.partition({})
     with pytest.raises(TreeError, match=r"no pattern matches head\. Put"):
         optim.partition({"body": sgd}).init(PARAMS)
-    with pytest.raises(TreeError, match=r"'boby' names nothing\. Near it are body"):
+    with pytest.raises(TreeError, match=r"'boby' matches nothing\. Similar: body"):
         optim.partition({"boby": sgd, "*": sgd}).init({"body": PARAMS["head"]})
     with pytest.raises(TreeError, match=r"the label of head is 'c'; the optimizers are a"):
         optim.partition({"a": sgd}, {"body": "a", "head": "c"}).init(PARAMS)

@@ -73,7 +73,7 @@ def test_array_of_seeds_names_vmap():
     [
         (0, DtypeError, r"Make a key with fg.random.key\(seed\)"),
         (np.zeros(2), DtypeError, "uint64 tensor of shape"),
-        ("key", DtypeError, "is no key"),
+        ("key", DtypeError, "is not a key"),
         (np.zeros(3, np.uint64), ShapeError, r"shape \(2,\), got \(3,\)"),
         (np.zeros((5, 2), np.uint64), ShapeError, "fg.vmap"),
     ],
