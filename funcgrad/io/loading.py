@@ -227,7 +227,7 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
         if strict and unlike:
             raise TreeError(
                 f"load: {str(path)!r} does not fit like=.\n{unlike}\nCorrect like=, or"
-                " load what fits with strict=False."
+                " load the leaves that fit with strict=False."
                 f"{'' if content.tree else _OF_TORCH}"
             )
         names, leaves, structure = named_leaves(like, "load")
@@ -395,7 +395,7 @@ def verify(path: PathLike) -> None:
     >>> io.verify(damaged)
     Traceback (most recent call last):
         ...
-    funcgrad.errors.FileFormatError: verify: '...' is damaged... weight have changed (BLAKE2 differs)...
+    funcgrad.errors.FileFormatError: verify: '...' is damaged... weight have changed...
     """
     with _opened(path, "verify") as content:
         if content.tree is None:

@@ -212,7 +212,8 @@ def histogramdd(
         The points.
     bins : int, or sequence of d int or array_like
         For each dimension the number of bins, or their bounds, ascending.
-    range : sequence of d pairs or None, optional density : bool, optional
+    range : sequence of d pairs or None, optional
+    density : bool, optional
         Whether to divide by the volumes of cells and by the sum.
     weights : array_like, shape (n,), optional
         Real.

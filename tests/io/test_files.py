@@ -257,7 +257,7 @@ def test_one_error_lists_all_that_differs(path: Path) -> None:
         "different (3): encoder.bias: float64[1] in the file, float32[1] in like;"
         " head: float64[3] in the file, float64[4] in like;"
         " n: float64[] in the file, a Python int in like",
-        "Correct like=, or load what fits with strict=False.",
+        "Correct like=, or load the leaves that fit with strict=False.",
     ]
     unlike = io.differences(path, like)
     assert unlike.missing == ("encoder.weights",)

@@ -343,9 +343,7 @@ def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named_with_its_neighbours(path: Path) -> None:
     io.save(path, 1.0)
-    with pytest.raises(
-        MissingFileError, match=r"tree.safetensor' does not exist. Similar names: tree.safetensors"
-    ):
+    with pytest.raises(MissingFileError, match="Similar names: tree"):
         io.load(path.with_suffix(".safetensor"))
     with pytest.raises(FileNotFoundError):
         io.describe(path.parent / "nowhere" / "x")
