@@ -244,7 +244,10 @@ def test_what_other_libraries_have_says_what_to_write(use: Any, words: str) -> N
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ({"requires_grad": True}, r"no option requires_grad: nothing is marked: fg\.grad\(f"),
+        (
+            {"requires_grad": True},
+            r"requires_grad: tensors have no such mark: fg\.grad\(f",
+        ),
         ({"device": "cuda"}, "no option device: tensors are in main memory"),
         ({"copy": True}, "no option copy: .* leave it out"),
         ({"ndmin": 2}, r"no option ndmin: fnp\.array\(x, ndmin"),

@@ -290,7 +290,7 @@ def test_an_index_has_to_be_an_integer() -> None:
     with pytest.raises(DtypeError, match="Only integer tensors can be indices, not float64"):
         operator.index(fg.tensor(1.0))
     for axes in ([1, 2], [1], [[1]], []):
-        with pytest.raises(ScalarError, match=r"one integer, .* of the shape \(.*Write t\[0\]"):
+        with pytest.raises(ScalarError, match=r"one integer, .* has the shape \(.*Write t\[0\]"):
             operator.index(fg.tensor(np.array(axes, int)))
 
 

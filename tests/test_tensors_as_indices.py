@@ -112,7 +112,7 @@ def test_a_staged_index_of_one_element_keeps_its_axes(key: str) -> None:
         expected = TABLE[index], TABLE[:, index], TABLE[[index, index]], TABLE[index]
         for one, other in zip(staged(index), expected, strict=True):
             np.testing.assert_array_equal(one, other)
-    with pytest.raises(ScalarError, match="Python wants one integer"):
+    with pytest.raises(ScalarError, match="Python needs one integer"):
         fg.jit(lambda k: NAMES[k])(KEYS[key])
 
 

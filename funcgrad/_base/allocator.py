@@ -11,18 +11,18 @@ from typing import Final
 import numpy as np
 
 _LARGEST_OF_HEAP: Final = 2**25 - 2**13
-"""Bytes, with room for what an allocator adds: glibc takes larger blocks for large for ever."""
+"""Size in bytes: glibc's largest mmap threshold (32 MB) minus the allocator's overhead."""
 
 
 def keep_freed_memory() -> None:
     """Let glibc's allocator keep freed memory for the next array, up to 64 MB of it.
 
-    At first it gives all above 128 KiB back to the system, which hands it out again page by page,
-    each filled with zeros. These limits grow with the blocks that are freed: when one of 32 MB, the
-    largest that counts, has been freed, blocks up to this size are kept (mallopt(3), on
-    ``M_MMAP_THRESHOLD``). This one is never written, so it takes no memory. Without a jit, steps
-    of a transformer take 0.6 to 0.75 of the time, gradients of a million elements 0.8. Who has
-    set limits keeps them, and other allocators have other rules.
+    At first glibc returns blocks above 128 KiB to the system, which hands them out again page by
+    page, filled with zeros. This limit grows with the freed blocks: after freeing a block of 32 MB,
+    the maximum, blocks up to this size are kept (mallopt(3), on ``M_MMAP_THRESHOLD``). The block is
+    never written, so it takes no memory. Without a jit, steps of a transformer take 0.6 to 0.75 of
+    the time, gradients of a million elements 0.8. Limits set by the user stay in effect, and other
+    allocators have other rules.
     """
-    with suppress(MemoryError):  # little is allowed, and so little is freed
+    with suppress(MemoryError):  # memory is limited, so nothing is gained
         np.empty(_LARGEST_OF_HEAP, np.uint8)

@@ -1,4 +1,4 @@
-"""A decorator ``dataclass`` that makes classes in a quarter of the standard library's time.
+"""A decorator ``dataclass`` that takes a quarter of the standard library's time.
 
 The standard library compiles six methods of a frozen class one by one, which took a third of the
 time to import funcgrad. Here the methods that run often are compiled together, and all classes
@@ -21,7 +21,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 _UNSET: Final = object()
-"""The default of an argument of ``__init__`` for which a factory makes a new value each time."""
+"""The default of an argument of ``__init__`` whose field has a default factory."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -37,7 +37,7 @@ else:
         Parameters
         ----------
         slots : True
-            Said at each class, for type checkers.
+            Written at each class for type checkers.
         frozen : bool, optional
             Whether assigning to a field raises `dataclasses.FrozenInstanceError`.
         eq : bool, optional
@@ -47,8 +47,8 @@ else:
         """
 
         def make(cls: type[Any]) -> type[Any]:
-            # The standard library would compile the methods that refuse assignments. It insists on
-            # them where the class that is inherited from has them.
+            # The standard library would compile the methods that forbid assignments. It needs them
+            # if the base class has them.
             inherits = any(dataclasses.is_dataclass(base) for base in cls.__bases__)
             cls = dataclasses.dataclass(
                 init=False, repr=False, eq=False, slots=slots, frozen=frozen and inherits
@@ -96,7 +96,7 @@ _METHODS: Final = ("__init__", "__eq__", "__hash__")
 def _init_text(cls: type[Any], fields: Iterable[Field[Any]], names: dict[str, Any]) -> str:
     """Write the text of ``__init__``; the objects that it reads are added to ``names``.
 
-    It sets each field through its slot, which does not call `__setattr__`.
+    It sets each field through its slot, without calling `__setattr__`.
     """
     parameters = ["self"]
     by_keyword = ["*"]
@@ -146,21 +146,21 @@ def _repr(self: DataclassInstance) -> str:
 
 
 def set_attribute(self: DataclassInstance, name: str, value: object) -> None:
-    """Refuse an assignment to a frozen dataclass; the method that its class has."""
+    """Forbid assignments; the `__setattr__` of frozen dataclasses."""
     if _is_fixed(type(self), name):
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     object.__setattr__(self, name, value)
 
 
 def delete_attribute(self: DataclassInstance, name: str) -> None:
-    """Refuse a deletion; the method that a frozen dataclass has."""
+    """Forbid deletions; the `__delattr__` of frozen dataclasses."""
     if _is_fixed(type(self), name):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
     object.__delattr__(self, name)
 
 
 def _is_fixed(kind: type[Any], name: str) -> bool:
-    """Whether an attribute cannot be set; a class that only inherits may have others."""
+    """Whether an attribute cannot be set; subclasses may have further attributes."""
     return "__dataclass_params__" in vars(kind) or name in kind.__dataclass_fields__
 
 

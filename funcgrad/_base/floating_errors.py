@@ -1,8 +1,8 @@
 """Read and change how NumPy treats floating-point errors, ten times as fast as ``np.errstate``.
 
-``np.errstate`` with a look at the user's choice takes 3 µs, longer than many programs run. NumPy
-stores the choice in a context variable. It is found without a private name: in an empty context,
-it is the variable that ``np.errstate`` sets. Setting it directly takes 0.2 µs.
+``np.errstate`` and reading the user's choice take 3 µs, longer than many programs run. NumPy stores
+the choice in a context variable. It is found without a private name: it is the variable that
+``np.errstate`` sets in an empty context. Setting it directly takes 0.2 µs.
 
 >>> import numpy as np
 >>> with quiet():
@@ -36,10 +36,10 @@ class ErrorState:
     read, choose, restore : callable
         The methods ``get``, ``set`` and ``reset`` of the context variable.
     usual, silent : object
-        The values of the variable if the user has chosen nothing, and inside of ``quiet`` then.
+        The values of the variable by default, and inside ``quiet`` by default.
     looking : object
-        Means what ``usual`` does, and is another object: machine code of jitted functions reads the
-        variable, and looks at its results where it has this value.
+        Equivalent to ``usual``, but another object: if the variable has this value, machine code of
+        jitted functions tests its results.
     """
 
     read: Callable[[], Any]
@@ -51,7 +51,7 @@ class ErrorState:
 
 
 def _told(kind: str, flag: int) -> None:
-    """Do nothing; NumPy would call this if the user asked it to call something."""
+    """Do nothing; NumPy calls this only in the mode "call"."""
 
 
 def _error_state() -> ErrorState | None:
@@ -72,11 +72,11 @@ def _error_state() -> ErrorState | None:
 
 
 ERROR_STATE: Final = Context().run(_error_state)
-"""None if NumPy does not store its error state in a context variable."""
+"""Access to NumPy's error state; None if NumPy does not use a context variable."""
 
 
 class _Silence:
-    """The context manager of ``quiet`` if the user has chosen nothing."""
+    """The context manager of ``quiet`` for the default error state."""
 
     __slots__ = ("_state",)
 
@@ -93,7 +93,8 @@ class _Silence:
 def quiet() -> AbstractContextManager[Any]:
     """Switch floating-point warnings off, unless the user has chosen how to treat them.
 
-    NumPy warns by default, but not of underflow. So who is warned of that has asked for warnings.
+    NumPy warns by default, but not about underflow. So a user who gets underflow warnings has
+    chosen.
     """
     if ERROR_STATE is not None:
         state = ERROR_STATE.read()
@@ -111,8 +112,8 @@ def quiet() -> AbstractContextManager[Any]:
 def ignoring() -> AbstractContextManager[Any]:
     """Ignore floating-point errors, whatever the user has chosen.
 
-    This is for errors of intermediate results that say nothing about the result, such as an
-    overflow on the way to a finite number.
+    Use it where errors of intermediate results do not affect the result, such as an overflow on the
+    way to a finite value.
 
     >>> with np.errstate(over="raise"), ignoring():
     ...     np.float64(1e200) * np.float64(1e200)

@@ -19,18 +19,18 @@ from typing import Any, Final
 import numpy as np
 
 _MOST: Final = 10
-"""The most rows and columns that are shown; of longer axes, the first and the last."""
+"""The maximum number of rows and columns; longer axes show the first and the last."""
 
 _FEW: Final = 50
-"""Arrays of fewer elements are text."""
+"""Arrays with fewer elements are shown as text."""
 
 _MOST_LETTERS: Final = 2000
 
 _MOST_LINES: Final = 200
-"""The most lines of a program that are shown."""
+"""The maximum number of lines of a program."""
 
 _MOST_PARTS: Final = 50
-"""The most arrays and options of a model that are shown."""
+"""The maximum number of arrays and options of a model."""
 
 
 def array_html(array: np.ndarray[Any, Any], name: str, text: str) -> str:
@@ -124,7 +124,7 @@ def record_table(record: object) -> str:
 
 
 def _parts(path: str, value: object) -> Iterator[tuple[str, Any]]:
-    """The arrays and options in a tree of records, mappings and sequences, after their paths."""
+    """The arrays and options in a tree of records, mappings and sequences, with their paths."""
     if is_dataclass(value):
         children = {f".{field.name}": getattr(value, field.name) for field in fields(value)}
     elif isinstance(value, dict):
@@ -162,11 +162,11 @@ def text_table(caption: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def function_table(function: Callable[..., object], kind: str) -> str:
-    """A table about a wrapped function: its name, its arguments, and what it does."""
+    """A table about a wrapped function: its name, its arguments, and its summary."""
     name = getattr(function, "__name__", repr(function))
     try:
         arguments = str(signature(function))
-    except (TypeError, ValueError):  # not every function says what it takes
+    except (TypeError, ValueError):  # not every function has a signature
         arguments = "(...)"
     summary = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
     rows = (("function", f"{name}{arguments}"), ("does", summary))

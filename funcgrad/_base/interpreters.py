@@ -1,17 +1,16 @@
-"""Read byte code, and say on which interpreters that was tried.
+"""Read byte code, and list the interpreters on which this was tested.
 
-Byte code means something else in each version, so its instructions are read here and nowhere else.
-On an interpreter that is not in ``PROVED`` the standard library's ``dis`` says which name an
-instruction has, and a name whose instruction is not known counts as one that is read in every way:
-``jit`` then watches more than it has to, never less, and its warnings about that say why.
+Byte code differs between versions, so only this module reads instructions. On an interpreter that
+is not in ``PROVED``, the standard library's ``dis`` tells the name of an instruction, and an
+unknown instruction counts as every kind of read. So ``jit`` watches more names than necessary,
+never fewer, and its warnings say why.
 
-Others read what does not depend on the version:
+Other modules read only objects that do not depend on the version:
 
 - frames and functions (``users_line``, ``programs.origins``, ``debug``, ``staging.capture``), by
   attributes that Python documents, and hooks of ``sys.setprofile``;
-- objects in memory (``backends.native.cpython``), whose layout is checked on objects of known
-  contents before any machine code runs; where it is another one, NumPy runs the programs and a
-  warning says so.
+- objects in memory (``backends.native.cpython``): their layout is checked on known objects before
+  machine code runs; if it differs, NumPy runs the programs, with a warning.
 
 >>> names_read((lambda trainer: trainer.rate * SCALE).__code__)
 [('LOAD_ATTR', 'rate'), ('LOAD_GLOBAL', 'SCALE')]
@@ -52,7 +51,7 @@ _SHIFTS: Final[Mapping[int, int]] = MappingProxyType(
         if sys.version_info >= first and kind in dis.opmap
     }
 )
-"""How many low bits of an instruction's argument are flags; the other bits are a name's index."""
+"""The number of low bits of an argument that are flags; the other bits are a name's index."""
 
 
 def is_proved() -> bool:
@@ -61,14 +60,14 @@ def is_proved() -> bool:
 
 
 def doubt() -> str:
-    """Text that warnings about names end with where more names may count than the code reads."""
+    """The end of warnings about names, on interpreters where too many may be watched."""
     if is_proved():
         return ""
     return f" (This library does not know Python {sys.version.split()[0]}: more names may count.)"
 
 
 def names_read(code: CodeType) -> list[tuple[str, str]]:
-    """The names that code reads, without the functions inside it, each with its instruction.
+    """The names that code reads, with their instructions, without inner functions.
 
     A class pattern reads ``__match_args__``.
     """
@@ -91,7 +90,7 @@ def _by_bytes(code: CodeType) -> list[tuple[str, str]]:
 
 
 def _by_dis(code: CodeType) -> list[tuple[str, str]]:
-    """Have ``dis`` read the instructions; names with unknown ones count as imports and globals."""
+    """Read instructions by ``dis``; unknown instructions count as imports and globals."""
     reads: list[tuple[str, str]] = []
     known, unknown = set[str](), set[str]()
     for instruction in dis.get_instructions(code):

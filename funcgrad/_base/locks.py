@@ -1,12 +1,12 @@
-"""Locks, threads and cached properties that an interrupt, or a fork, leaves in order.
+"""Locks, threads and cached properties that survive interrupts and forks.
 
-An interrupt, as by Control-C, raises an exception between any two steps of the main thread: also
-after ``with lock:`` has taken a lock and before the block begins that would let go of it (from
-Python 3.14 on), and before a first step of Python code that lets go. Then other threads would wait
-for ever, or the next call. And a thread of a process may fork while another one holds a lock; the
-child has no such thread. So most of the data that threads share are published by one assignment or
-one method of a dict, and a property is computed without a lock. For the rest there is a lock; and
-other libraries' locks, as ``Thread.start`` takes some, are left to threads, which have no signals.
+An interrupt (Control-C) raises an exception between any two steps of the main thread. This may be
+after ``with lock:`` has taken a lock and before its block begins (from Python 3.14 on), or before
+the first step of Python code that releases it. Then other threads, or the next call, would wait for
+ever. A thread may also fork while another thread holds a lock, and the child process lacks that
+thread. So most shared data are published by one assignment or one method of a dict, and properties
+are computed without a lock. ``ProcessLock`` serves the rest. Locks of other libraries, such as
+those in ``Thread.start``, are taken in threads, which receive no signals.
 
 >>> lock = ProcessLock()
 >>> lock.run(lambda: "nobody else is here")
@@ -27,16 +27,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 T = TypeVar("T")
 _PAUSE: Final = 1e-4
-"""Seconds between two looks at whether the lock is free."""
+"""Seconds between two tests whether the lock is free."""
 
 if TYPE_CHECKING:
     from functools import cached_property as cached_property
 else:
 
     class _LocklessProperty:
-        """A property that is computed once; or several times at once, by threads that meet.
+        """A property that is computed once, or several times by concurrent threads.
 
-        The standard library's has a lock before Python 3.12, one for all instances.
+        Before Python 3.12 the standard library's has a lock, one for all instances.
         """
 
         def __init__(self, compute: Callable[..., Any]) -> None:
@@ -54,23 +54,23 @@ else:
 
 
 class ProcessLock:
-    """A lock, another one in each process. A thread that has it may take it again.
+    """A reentrant lock, separate in each process.
 
-    Those who want it stand in a row, and it is the first one's. One enters the row within the
-    ``try`` whose end leaves it again, and leaves it by one call of C: interpreters look for signals
-    after such a call, not between the end of a block and it. So an interrupt meets nobody who is
-    in the row and does not leave it.
+    Threads that want the lock are in a queue, and the first one has it. A thread enters the queue
+    inside the ``try`` whose ``finally`` leaves it by one C call. Interpreters handle signals after
+    such a call, not between the end of a block and the call. So a thread always leaves the queue,
+    whenever an interrupt arrives.
 
-    The work may be interrupted anywhere: it should publish its result by one step.
+    The work may be interrupted anywhere, so it should publish its result in one step.
     """
 
     __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self._rows: dict[int, dict[object, int]] = {}  # of threads, by their claims, by process
+        self._rows: dict[int, dict[object, int]] = {}  # threads by claim, by process
 
     def run(self, work: Callable[[], T]) -> T:
-        """Do some work, alone in this process."""
+        """Run ``work`` while no other thread of this process holds the lock."""
         row, claim, thread = self._rows.setdefault(os.getpid(), {}), object(), get_ident()
         try:
             row[claim] = thread
@@ -82,9 +82,9 @@ class ProcessLock:
 
 
 def uninterrupted(work: Callable[[], T]) -> T:
-    """Do some work where no signal is handled: in another thread, unless this is not the main one.
+    """Run ``work`` where no signal is handled: in another thread if this is the main thread.
 
-    An interrupt ends the wait for the work, which goes on.
+    An interrupt ends the wait, while ``work`` continues.
     """
     if get_ident() != main_thread().ident:
         return work()
@@ -101,7 +101,7 @@ def uninterrupted(work: Callable[[], T]) -> T:
     ended.acquire()
     try:
         start_new_thread(copy_context().run, (run,))
-    except RuntimeError:  # no thread begins any more when Python ends
+    except RuntimeError:  # no thread can start while Python exits
         return work()
     ended.acquire()
     if errors:
@@ -112,12 +112,12 @@ def uninterrupted(work: Callable[[], T]) -> T:
 def begin_thread(
     work: Callable[[], object], name: str | None = None, daemon: bool = False
 ) -> Thread:
-    """Begin a thread, as ``Thread.start`` does: an interrupt there would have it wait for ever.
+    """Start a thread. In ``Thread.start`` an interrupt could make it wait for ever.
 
     Raises
     ------
     RuntimeError
-        Python ends, or the system has no more threads.
+        Python exits, or the system has no more threads.
     """
     thread = Thread(target=work, name=name, daemon=daemon)
     uninterrupted(thread.start)

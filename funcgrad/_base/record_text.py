@@ -26,16 +26,16 @@ _INDENT: Final = "  "
 
 
 Parts: TypeAlias = "tuple[str, list[tuple[str, object]], str]"
-"""The opening text, the values, each with its label, and the closing text."""
+"""The opening text, the values with their labels, and the closing text."""
 
 
 def record_text(record: object) -> str:
-    """A record with its fields, on one line if they fit, else on a line each."""
+    """A record with its fields, on one line if they fit, else one field a line."""
     return _wrapped(_record(record), "", "")
 
 
 def call_text(name: str, arguments: Sequence[tuple[str, object]]) -> str:
-    """A call with its arguments; those without a name are given by position."""
+    """A call with its arguments; arguments without a name are positional."""
     return _wrapped(_call(name, arguments), "", "")
 
 
@@ -84,7 +84,7 @@ def _on_a_line(parts: Parts | str) -> str:
 
 
 def _wrapped(parts: Parts | str, before: str, indent: str) -> str:
-    """A value that stands behind some text on its line."""
+    """A value that follows some text on its line."""
     line = _on_a_line(parts)
     if isinstance(parts, str) or (len(before + indent + line) <= _WIDTH and "\n" not in line):
         return line

@@ -18,11 +18,15 @@ _ROOM: Final = dirname(__file__)
 LIBRARIES: Final = tuple(
     dict.fromkeys(
         place + os.sep
-        for file in (_ROOM, os.__file__, dirname(numpy.__file__))  # beside NumPy lie the others
+        for file in (
+            _ROOM,
+            os.__file__,
+            dirname(numpy.__file__),
+        )  # beside other packages
         for place in (dirname(file), dirname(os.path.realpath(file)))
     )
 )
-"""Folders of code that is not the user's."""
+"""Folders of code that does not belong to the user."""
 
 _HOME: Final = dirname(_ROOM) + os.sep
 
@@ -33,10 +37,10 @@ def is_users(frame: FrameType) -> bool:
 
 
 def users_line() -> str:
-    """File and line of the innermost frame of the user's code; empty if there is none.
+    """File and line of the innermost frame of the user's code; empty without one.
 
-    This library, the standard library and installed packages are not the user's code: between the
-    user's function and this library there may be ``np.vectorize`` or SciPy.
+    This library, the standard library and installed packages do not count as the user's code:
+    ``np.vectorize`` or SciPy may be between the user's function and this library.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame):
@@ -50,9 +54,9 @@ def line_of_frame(frame: FrameType | None) -> str:
 
 
 def shorten(error: BaseException) -> None:
-    """Leave this library's frames out of a traceback, but for the first and the last.
+    """Remove this library's frames from a traceback, except for the first and the last.
 
-    Between them stay those of the user and of other libraries. ``FUNCGRAD_TRACEBACKS=full`` in the
+    The frames of the user and of other libraries stay. ``FUNCGRAD_TRACEBACKS=full`` in the
     environment keeps all.
     """
     trace = error.__traceback__
@@ -66,7 +70,7 @@ def shorten(error: BaseException) -> None:
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith((_HOME, "funcgrad "))  # also of code that is generated
+    return file.startswith((_HOME, "funcgrad "))  # also generated code
 
 
 def warn_user(text: str, category: type[Warning]) -> None:

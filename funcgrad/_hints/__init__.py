@@ -1,1 +1,1 @@
-"""Hints for names and options of other libraries, loaded when the first mistake is made."""
+"""Hints for names and options of other libraries, loaded at the first mistake."""

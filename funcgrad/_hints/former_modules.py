@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:  # which is slow to load, and not needed
+if TYPE_CHECKING:  # slow to import, and not needed at run time
     from importlib.abc import Loader as _Loader
 else:
     _Loader = object
@@ -83,7 +83,7 @@ _MOVED: Final = MappingProxyType(
         "users_values": "_core.users_values",
     }
 )
-"""Modules that have moved out of their packages, or have another name there."""
+"""Modules that have moved to other packages, or have been renamed."""
 
 
 class _Alias(_Loader):
@@ -101,7 +101,7 @@ class _Alias(_Loader):
 
 
 class FormerModules:
-    """Finds modules of funcgrad by the names that they had in earlier versions."""
+    """A finder of funcgrad's modules by their names in earlier versions."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -111,7 +111,7 @@ class FormerModules:
         if root != "funcgrad":
             return None
         package, _, inner = place.partition(".")
-        if place in _PACKAGES:  # without a path, so that its modules are looked for here
+        if place in _PACKAGES:  # without a path, so that this finder gets its modules, too
             return ModuleSpec(name, None, is_package=True)
         if package in _PACKAGES:
             place = _MOVED.get(place, f"{_PACKAGES[package]}.{inner}")

@@ -1,9 +1,9 @@
 """Public names of a package that are loaded when they are first used.
 
-A script uses a few of hundreds of functions, and each imports the operations that it needs. A
-package lists where its names are defined; its ``__getattr__`` (PEP 562) loads a name and stores it
-in the package, so that this happens once. The package imports the same names for type checkers and
-for the linter of layers; a test compares the two.
+A script uses only a few of hundreds of functions. So a package lists the modules that define its
+names; its ``__getattr__`` (PEP 562) loads a name on first use and stores it in the package. The
+package imports the same names for type checkers and for the linter of layers; a test compares the
+two.
 
 >>> names = LateNames("funcgrad", {"": "nn", "_control.choices": "cond switch"})
 >>> "cond" in names
@@ -25,19 +25,19 @@ from typing import Any, Final
 from funcgrad._hints.lookup import missing_name
 
 BEGAN: Final = time()
-"""When the package was imported. Files that are newer may differ from what is loaded."""
+"""The time of import. Newer files may differ from the loaded modules."""
 
 
 class LateNames:
-    """Names of a package and where each is defined.
+    """The names of a package, and the modules that define them.
 
     Parameters
     ----------
     package : str
         The package's ``__name__``.
     modules : mapping from str to str
-        From a module of the package, such as ``"_control.choices"``, to its public names, separated
-        by spaces; ``public=inner`` means that the module calls the name ``inner``. The key ``""``
+        Maps a module of the package, such as ``"_control.choices"``, to its public names, separated
+        by spaces; ``public=inner`` means that the name is ``inner`` in the module. The key ``""``
         lists the package's public modules.
     listed : sequence of str, optional
         All public names, module by module; ``modules`` then says only the first name of each.

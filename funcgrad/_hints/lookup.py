@@ -1,7 +1,7 @@
 """Errors for names and options of other libraries, which say what to write instead.
 
-Modules use ``missing_from`` for missing names, and functions ``answering`` for calls that Python
-refuses. The answers are rows of ``answers`` and ``option_answers``.
+Modules use ``missing_from`` for missing names, and functions ``answering`` for calls that do not
+fit their signature. The hints are rows of ``other_libraries`` and ``other_options``.
 
 >>> import funcgrad as fg
 >>> fg.random.PRNGKey(0)
@@ -9,7 +9,7 @@ Traceback (most recent call last):
 funcgrad.errors.MissingAttributeError: fg.random has no PRNGKey: fg.random.key(seed).
 >>> fg.optim.adam(lr=0.1)
 Traceback (most recent call last):
-funcgrad.errors.MissingOptionError: adam: there is no option lr: learning_rate=.
+funcgrad.errors.MissingOptionError: adam has no option lr: learning_rate=.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def missing_from(module: str) -> Callable[[str], NoReturn]:
-    """Make the ``__getattr__`` of a module: it raises, and says what to write if that is known.
+    """Make the ``__getattr__`` of a module: it raises an error, with a replacement if one is known.
 
-    Put it behind ``if not TYPE_CHECKING``: type checkers accept any name of a module that has one.
+    Put it behind ``if not TYPE_CHECKING``: type checkers accept any name of a module with
+    ``__getattr__``.
     """
 
     def missing(name: str) -> NoReturn:
@@ -40,9 +41,9 @@ def missing_from(module: str) -> Callable[[str], NoReturn]:
 
 
 def missing_name(module: str, name: str) -> Exception:
-    """The error for a name that a module lacks: an ``ImportError`` for a statement of import.
+    """The error for a name that a module lacks: ``ImportError`` in an import statement.
 
-    Python would turn an ``AttributeError`` into one without the advice.
+    Python would turn an ``AttributeError`` into an ``ImportError`` without the advice.
     """
     from funcgrad._hints.other_libraries import advice_of_name, as_written, nearest
 
@@ -57,13 +58,13 @@ def missing_name(module: str, name: str) -> Exception:
     if close and _is_imported():
         words = f"cannot import name {name!r} from {module!r}. Did you mean {close!r}?"
         return ImportError(words, name=name)
-    if close:  # better than Python's own: neighbours that are exchanged count as one mistake
+    if close:  # better than Python's guess: swapped neighbours count as one mistake
         return AttributeError(f"{words}. Did you mean {close!r}?", name=name)
     return AttributeError(words, name=name)
 
 
 def _is_imported() -> bool:
-    """Whether ``from module import name`` asks for the name."""
+    """Whether ``from module import name`` looks up the name."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_FRAMES):
         if frame is None:
@@ -75,11 +76,11 @@ def _is_imported() -> bool:
 
 
 _FRAMES: Final = 4
-"""How many calls there may be from the statement to the error: those of a ``__getattr__``."""
+"""The greatest number of calls from the statement to the error, through ``__getattr__``."""
 
 
 def missing_method(kind: str, instance: object, name: str) -> AttributeError:
-    """The error for a name that objects of a kind lack."""
+    """The error for an attribute that objects of a kind lack."""
     from funcgrad._hints.other_libraries import NAMES, advice_in
 
     advice = advice_in(NAMES, kind, name)
@@ -91,7 +92,7 @@ def missing_method(kind: str, instance: object, name: str) -> AttributeError:
 
 
 def answering(function: F, name: str = "") -> F:
-    """Wrap a function so that a call that Python refuses raises an error with advice.
+    """Wrap a function so that a call with wrong arguments raises an error with advice.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def answering(function: F, name: str = "") -> F:
             return function(*args, **kwargs)
         except TypeError as error:
             behind = error.__traceback__
-            if behind is not None and behind.tb_next is None:  # nothing of the function has run
+            if behind is not None and behind.tb_next is None:  # the function has not started
                 from funcgrad._hints.other_options import refusal
 
                 raise refusal(function, name, args, kwargs, error) from None

@@ -1,7 +1,7 @@
 """Names of other libraries, each with the replacement in funcgrad: rows that errors look up.
 
-They are names of JAX, optax, PyTorch, autograd, equinox and SciPy that their users try first. This
-file is loaded only after such a mistake.
+They are names of JAX, optax, PyTorch, autograd, equinox and SciPy that users try first. This file
+is loaded only after such a mistake.
 
 >>> [advice for home, names, advice in NAMES if home == "fg.random" and "PRNGKey" in names.split()]
 ['fg.random.key(seed)']
@@ -17,12 +17,12 @@ from typing import Final
 from funcgrad._hints.training_names import KEYS, LOSS, TRAINING_NAMES, Row
 
 _UNRECORDED: Final = (
-    "nothing is recorded outside of fg.grad, fg.vjp and their kin; inside, fg.stop_gradient(x) is a"
-    " constant"
+    "operations are recorded only inside fg.grad, fg.vjp and others; there, fg.stop_gradient(x)"
+    " is a constant"
 )
-_ONE_DEVICE: Final = "there is one device, main memory, where every tensor is; leave it out"
+_ONE_DEVICE: Final = "all tensors are in main memory, the only device; leave it out"
 _ROOT: Final = (
-    "fg.implicit.root(f, solver) gives what any solver finds its derivatives, also SciPy's own"
+    "fg.implicit.root(f, solver) adds derivatives to the result of any solver, also of SciPy's"
 )
 
 NAMES: Final[tuple[Row, ...]] = (
@@ -35,20 +35,19 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg", "remat", "fg.checkpoint(f)"),
     ("fg", "make_jaxpr", "fg.program(f)(*args) is the program, and prints"),
-    ("fg", "eval_shape", "fg.program(f)(*args) says the shapes and dtypes of the results"),
+    ("fg", "eval_shape", "fg.program(f)(*args) prints the shapes and dtypes of the results"),
     ("fg", "custom_gradient", "fg.custom_vjp, with f.defvjp(forward, backward)"),
     ("fg", "pure_callback", "fg.extend declares an operation, with any function to evaluate it"),
-    ("fg", "pmap shard_map", "there is one device, main memory: fg.vmap(f)"),
+    ("fg", "pmap shard_map", "main memory is the only device: fg.vmap(f)"),
     ("fg", "devices device_count device_put device_get cuda", _ONE_DEVICE),
     (
         "fg",
         "config enable_x64",
-        "nothing is configured: numbers are float64, as NumPy's, and fg.tensor(x, dtype='float32')"
-        " is of another dtype",
+        "the default dtype is float64, as in NumPy; fg.tensor(x, dtype='float32') chooses another",
     ),
-    ("fg", "block_until_ready", "a result is there when its operation returns; leave it out"),
+    ("fg", "block_until_ready", "operations return when their result is complete; leave it out"),
     ("fg", "Array ndarray", "the class of arrays is fg.Tensor"),
-    ("fg", "jacobian", "fg.jacrev(f), or fg.jacfwd(f) for a function of few numbers"),
+    ("fg", "jacobian", "fg.jacrev(f), or fg.jacfwd(f) for a function of few inputs"),
     ("fg", "hessian_vector_product make_hvp", "fg.hvp(f, (x,), (v,))"),
     ("fg", "make_vjp vector_jacobian_product", "out, pullback = fg.vjp(f, *args)"),
     ("fg", "make_jvp", "out, tangent = fg.jvp(f, primals, tangents)"),
@@ -61,23 +60,23 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.custom_vjp and fg.custom_jvp give a function a rule, fg.extend declares operations",
     ),
     ("fg", "no_grad enable_grad set_grad_enabled inference_mode", _UNRECORDED),
-    ("fg", "autograd backward GradientTape", f"there is no graph to run backwards: {LOSS}"),
-    ("fg", "Variable Parameter", f"a parameter is an fg.tensor(values) like others: {LOSS}"),
+    ("fg", "autograd backward GradientTape", f"tensors record no graph: {LOSS}"),
+    ("fg", "Variable Parameter", f"a parameter is an ordinary fg.tensor(values): {LOSS}"),
     ("fg", "function compile", "fg.jit(f)"),
     (
         "fg",
         "func",
-        "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and their kin",
+        "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and others",
     ),
-    ("fg", "filter_jit", "fg.jit(f); what is no number is an fg.static_field() of its class"),
-    ("fg", "filter_grad", "fg.grad(f); what is no number is an fg.static_field() of its class"),
+    ("fg", "filter_jit", "fg.jit(f); declare fields that are not arrays by fg.static_field()"),
+    ("fg", "filter_grad", "fg.grad(f); declare fields that are not arrays by fg.static_field()"),
     ("fg", "filter_value_and_grad", "fg.value_and_grad(f)"),
     ("fg", "filter_vmap", "fg.vmap(f)"),
     (
         "fg",
         "Module field",
-        "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, but for"
-        " those that are an fg.static_field()",
+        "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, except"
+        " for fields declared by fg.static_field()",
     ),
     ("fg", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
     ("fg fnp", "dynamic_slice", "x[fnp.arange(size) + start], where only start may be traced"),
@@ -108,7 +107,7 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg",
         "experimental",
-        "nothing is experimental: loops, fg.odeint, fg.debug.check and fg.extend are here",
+        "use the public names: loops, fg.odeint, fg.debug.check and fg.extend",
     ),
     (
         "fg",
@@ -121,8 +120,12 @@ NAMES: Final[tuple[Row, ...]] = (
         "callback",
         "fg.debug.print prints in programs, and fg.extend declares operations of any function",
     ),
-    ("fg.debug", "breakpoint", "Python's own stops in a function that is called without fg.jit"),
-    ("fg", "clear_caches", "fg.jit(f) keeps its programs as long as it lives; make another one"),
+    (
+        "fg.debug",
+        "breakpoint",
+        "Python's breakpoint() works in functions called without fg.jit",
+    ),
+    ("fg", "clear_caches", "programs live as long as their fg.jit(f); call fg.jit(f) again"),
     # Arrays and trees.
     ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
     ("fg", "cat", "fnp.concatenate(tensors, axis)"),
@@ -158,7 +161,7 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.scipy",
         "integrate",
-        "fg.odeint solves differential equations, fnp.trapezoid integrates what is sampled",
+        "fg.odeint solves differential equations, fnp.trapezoid integrates samples",
     ),
     ("fg.scipy", "interpolate", "fnp.interp(x, xs, ys) interpolates linearly"),
     ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
@@ -169,7 +172,7 @@ NAMES: Final[tuple[Row, ...]] = (
         " derivatives here",
     ),
     ("fg.scipy", "spatial", "fnp.linalg.norm(x[:, None] - y, axis=-1) is all distances"),
-    ("fg.scipy", "constants", "they are numbers: import scipy.constants"),
+    ("fg.scipy", "constants", "they are Python floats: import scipy.constants"),
     ("fg.scipy.optimize", "root root_scalar fsolve newton brentq bisect", _ROOT),
     ("fg.scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
     ("fg.scipy.optimize", "curve_fit", "fg.scipy.optimize.least_squares(residuals, x0)"),
@@ -179,7 +182,7 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.scipy.sparse",
         "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array eye diags BCOO",
-        "there are no sparse matrices: fg.scipy.sparse.linalg takes linear functions",
+        "sparse matrices are not supported: fg.scipy.sparse.linalg takes linear functions",
     ),
     (
         "fg fg.scipy.sparse fg.scipy.sparse.linalg",
@@ -246,7 +249,7 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fnp", "grad value_and_grad jit vmap vjp jvp scan cond", "fg.{name}"),
 )
-"""Rows of a module, names that it lacks, and what to write instead."""
+"""Rows of a module, names that it lacks, and a replacement."""
 
 CALLERS: Final[tuple[Row, ...]] = (
     (
@@ -279,7 +282,7 @@ CALLERS: Final[tuple[Row, ...]] = (
         "for a constant matrix A = scipy.sparse.coo_array(A), A @ x is"
         " fnp.zeros(A.shape[0]).at[A.row].add(A.data * x[A.col]); or A.toarray() @ x",
     ),
-    ("pandas", "", "df.to_numpy() @ x: a DataFrame holds arrays alone"),
+    ("pandas", "", "df.to_numpy() @ x: a DataFrame cannot hold tensors"),
     ("scipy.optimize", "minimize minimize_scalar", "fg.implicit.minimize(f, solver)"),
     ("scipy.optimize", "least_squares curve_fit", "fg.implicit.least_squares(f, solver)"),
     (
@@ -297,11 +300,11 @@ CALLERS: Final[tuple[Row, ...]] = (
     ("scipy.special", "", "fg.scipy.special has functions of the same names, with derivatives"),
     ("scipy.fft", "", "fg.scipy.fft has functions of the same names, with derivatives"),
 )
-"""Rows of a package, its functions that accept only arrays (none: all), and what to write."""
+"""Rows of a package, its functions that accept only arrays (empty: all), and a replacement."""
 
 
 def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
-    """Find what to write in place of a name; empty if there is no row for it.
+    """Find the replacement of a name; empty without a row for it.
 
     >>> advice_in(NAMES, "fnp", "relu")
     'fg.nn.relu(x)'
@@ -313,9 +316,9 @@ def advice_in(rows: tuple[Row, ...], place: str, name: str) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Find the name that differs least from a misspelled one; empty if all differ much.
+    """Find the name most similar to a misspelled one; empty if all differ much.
 
-    Counted are letters that are missing, too many, wrong or exchanged with a neighbour.
+    The distance counts letters that are missing, extra, wrong or swapped with a neighbour.
 
     >>> nearest("vmpa", ["map", "vmap", "jvp"]), nearest("nothing", ["vmap"])
     ('vmap', '')
@@ -327,7 +330,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _edits(one: str, other: str) -> int:
-    """The distance of Damerau and Levenshtein."""
+    """The Damerau-Levenshtein distance."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, start=1):
@@ -340,7 +343,7 @@ def _edits(one: str, other: str) -> int:
 
 
 def advice_of_name(module: str, name: str) -> str:
-    """Find what to write in place of a name that a module lacks; empty if that is not known."""
+    """Find the replacement of a name that a module lacks; empty if unknown."""
     advice = advice_in(NAMES, as_written(module), name)
     if advice or name.startswith("_"):
         return advice
@@ -373,11 +376,11 @@ def _of_a_submodule(module: str, name: str) -> str:
 
 
 def _of_the_original(module: str, name: str) -> str:
-    """Advice about a missing name in a module that mirrors one of NumPy's or SciPy's."""
+    """Advice about a missing name in a module that mirrors a module of NumPy or SciPy."""
     if module.startswith("funcgrad.compat.autograd."):
         return (
-            "autograd's interior is another one here; rules of derivatives are declared by"
-            " funcgrad.compat.autograd.extend, as there, or by fg.custom_vjp and fg.custom_jvp"
+            "autograd's internals are not available; rules of derivatives are declared by"
+            " funcgrad.compat.autograd.extend, or by fg.custom_vjp and fg.custom_jvp"
         )
     theirs = module.removeprefix("funcgrad.")
     if not theirs.startswith(("numpy.", "scipy.")):
@@ -388,20 +391,20 @@ def _of_the_original(module: str, name: str) -> str:
     close = "" if original else nearest(name, dir(sys.modules[module]))
     guess = f"did you mean {close!r}? Else, " if close else ""
     return (
-        f"{guess}if {theirs} has it, that takes concrete tensors, without derivatives; fg.extend"
+        f"{guess}if {theirs} has it, call it on concrete tensors, without derivatives; fg.extend"
         " declares operations that any function may evaluate"
     )
 
 
 def advice_of_call(module: str, qualified: str) -> str:
-    """Find what to write in place of a function of another library; empty if there is no row.
+    """Find the replacement of a function of another library; empty without a row.
 
     >>> advice_of_call("scipy.optimize._zeros_py", "brentq")
-    'scipy.optimize.brentq takes numbers and arrays alone: fg.implicit.root(f, solver).'
+    'scipy.optimize.brentq accepts only arrays: fg.implicit.root(f, solver).'
     """
     name = qualified.partition(".")[0]
     for package, names, advice in CALLERS:
         if f"{module}.".startswith(f"{package}.") and (not names or name in names.split()):
             path = f"{package}.{name}" if name in names.split() else package
-            return f"{path} takes numbers and arrays alone: {advice}."
+            return f"{path} accepts only arrays: {advice}."
     return ""

@@ -1,4 +1,4 @@
-"""Answers to calls that Python refuses: other libraries' options, and missing arguments.
+"""Hints for calls with wrong arguments: other libraries' options, and missing arguments.
 
 This file is loaded only after such a mistake.
 
@@ -18,7 +18,7 @@ from funcgrad._hints.training_names import ONLY_OPTIMIZERS, Row
 from funcgrad.errors import MissingOptionError
 
 _NEEDLESS: Final = "leave it out"
-_UNMARKED: Final = "nothing is marked: fg.grad(f, argnums=...)(x) says with respect to what"
+_UNMARKED: Final = "tensors have no such mark: fg.grad(f, argnums=...)(x) selects the arguments"
 
 OPTIONS: Final[tuple[Row, ...]] = (
     # Transformations.
@@ -27,34 +27,34 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "allow_int",
         "integers have no derivative: x.astype(float)",
     ),
-    ("grad value_and_grad jacfwd jacrev hessian", "argnum wrt", "argnums= says the positions"),
-    ("grad value_and_grad", "argnames", "argnums= says the positions; give arguments by position"),
+    ("grad value_and_grad jacfwd jacrev hessian", "argnum wrt", "argnums= takes the positions"),
+    ("grad value_and_grad", "argnames", "argnums= takes the positions; give arguments by position"),
     (
         "grad value_and_grad vjp jvp jacfwd jacrev hessian hvp",
         "create_graph retain_graph",
         "every derivative can be differentiated again; leave it out",
     ),
     ("jvp vjp hvp", "holomorphic", "a tangent is any direction in the complex plane; leave it out"),
-    ("grad value_and_grad", "reduce_axes", "there are no named axes; leave it out"),
+    ("grad value_and_grad", "reduce_axes", "named axes are not supported; leave it out"),
     ("jacfwd jacrev hessian", "vectorize strategy chunk_size", _NEEDLESS),
     ("vmap", "in_dims", "in_axes="),
     ("vmap", "out_dims", "out_axes="),
     (
         "vmap",
         "randomness",
-        "every example gets a key of its own: fg.vmap(f)(fg.random.split(key, n))",
+        "give each example its own key: fg.vmap(f)(fg.random.split(key, n))",
     ),
     (
         "vmap",
         "axis_name spmd_axis_name",
-        "there are no named axes: sum over the batch outside, of what fg.vmap(f) returns",
+        "named axes are not supported: sum the result of fg.vmap(f) over the batch",
     ),
-    ("vmap", "chunk_size", "fg.map(f, xs, batch_size=...) goes through a batch in pieces"),
+    ("vmap", "chunk_size", "fg.map(f, xs, batch_size=...) processes a batch in pieces"),
     ("jit", "donate_argnums donate_argnames", "memory is used again without it; leave it out"),
     ("jit", "device inline keep_unused fullgraph dynamic mode", _NEEDLESS),
     ("jit", "nopython cache nogil", _NEEDLESS),
     ("jit", "parallel", _NEEDLESS),
-    ("jit", "fastmath", "relaxed=True allows what changes the last digits"),
+    ("jit", "fastmath", "relaxed=True allows rewrites that change the last digits"),
     (
         "checkpoint",
         "policy prevent_cse concrete static_argnums use_reentrant",
@@ -75,22 +75,26 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("while_loop", "cond", "cond_fun="),
     ("while_loop fori_loop", "body", "body_fun="),
     ("while_loop fori_loop", "init val", "init_val="),
-    ("while_loop fori_loop", "unroll", "a loop of one step at a time is as quick; leave it out"),
+    ("while_loop fori_loop", "unroll", "unrolling makes loops no faster; leave it out"),
     (
         "while_loop",
         "max_steps",
         "checkpoints= bounds the memory; the steps are not bounded",
     ),
     # Differential equations.
-    ("odeint", "t_eval t t_span", "ts= says the times, the first of which is that of y0"),
+    ("odeint", "t_eval t t_span", "ts= takes the times, beginning with the time of y0"),
     ("odeint", "args", "by position: fg.odeint(func, y0, ts, *args)"),
     ("odeint", "mxstep", "max_steps="),
     ("odeint", "max_step", "hmax="),
-    ("odeint", "hmin h0 first_step method solver options", "there is one method; leave it out"),
+    ("odeint", "hmin h0 first_step method solver options", "the method is fixed; leave it out"),
     ("odeint", "tfirst", "func is called as func(y, t, *args); leave it out"),
     ("odeint", "fun f", "func="),
-    ("odeint", "full_output dense_output", "ts= says all times at which y is wanted; leave it out"),
-    ("odeint", "events", "fg.while_loop takes steps of your own until a condition holds"),
+    (
+        "odeint",
+        "full_output dense_output",
+        "ts= takes all times of results; leave it out",
+    ),
+    ("odeint", "events", "write fg.while_loop with your own steps and condition"),
     ("odeint", "jac Dfun", "the method needs no Jacobian; leave it out"),
     # Optimizers.
     (
@@ -113,8 +117,8 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("sam", "opaque_mode reset_state", "a step is one call with objective=; leave it out"),
     ("apply_if_finite", "inner", "optimizer="),
     ("reduce_on_plateau", "threshold", "rtol= or atol="),
-    ("reduce_on_plateau", "mode", "what falls is better: pass value=-score"),
-    ("reduce_on_plateau", "min_lr", "min_scale=, a share of the learning rate"),
+    ("reduce_on_plateau", "mode", "smaller values are better: pass value=-score"),
+    ("reduce_on_plateau", "min_lr", "min_scale=, a fraction of the learning rate"),
     ("noise", "seed", "key=fg.random.key(seed)"),
     ("adam adamw", "betas", "b1= and b2="),
     ("adam adamw", "beta1 beta_1", "b1="),
@@ -151,7 +155,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("conv", "lhs_dilation input_dilation", "fg.nn.conv_transpose(x, kernel, stride=...)"),
     ("conv conv_transpose", "feature_group_count", "groups="),
     ("conv conv_transpose", "weight filters", "kernel="),
-    ("conv conv_transpose", "kernel_size", "the kernel is an array, whose shape says it"),
+    ("conv conv_transpose", "kernel_size", "the shape of the kernel array determines it"),
     (
         "conv conv_transpose",
         "data_format dimension_numbers",
@@ -180,7 +184,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
         " squared_error huber_loss log_cosh kl_divergence cosine_similarity triplet_margin_loss"
         " dice_loss ctc_loss ntxent",
         "reduction",
-        "there is one number for each example: .mean(), or .mean(where=mask)",
+        "the loss is returned per example: .mean(), or .mean(where=mask)",
     ),
     ("sigmoid_binary_cross_entropy sigmoid_focal_loss", "targets", "labels="),
     ("squared_error huber_loss log_cosh dice_loss", "input", "predictions="),
@@ -197,7 +201,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("ctc_loss", "blank", "blank_id="),
     ("ctc_loss", "zero_infinity", "fnp.where(loss < fnp.inf, loss, 0)"),
     ("ctc_loss", "log_epsilon", _NEEDLESS),
-    ("dice_loss", "apply_softmax", "predictions are probabilities, as of fg.nn.softmax(logits)"),
+    ("dice_loss", "apply_softmax", "predictions are probabilities, such as fg.nn.softmax(logits)"),
     ("leaky_relu", "alpha slope", "negative_slope="),
     # Functions of arrays.
     ("var std", "unbiased", "ddof=1 divides by n - 1, and ddof=0, the default, by n"),
@@ -239,16 +243,16 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "requires_grad",
         _UNMARKED,
     ),
-    ("tensor", "device pin_memory", "tensors are in main memory, as NumPy's arrays; leave it out"),
+    ("tensor", "device pin_memory", "tensors are in main memory, like NumPy arrays; leave it out"),
     (
         "tensor",
         "copy",
-        "what somebody could write to is copied, all else is shared; leave it out",
+        "writable memory is copied, read-only memory is shared; leave it out",
     ),
-    ("tensor", "order", "NumPy takes any layout; leave it out"),
+    ("tensor", "order", "NumPy accepts any layout; leave it out"),
     ("tensor", "ndmin", "fnp.array(x, ndmin=...)"),
 )
-"""Rows of functions, options that they lack, and what to write instead."""
+"""Rows of functions, options that they lack, and replacements."""
 
 MISSING: Final[tuple[Row, ...]] = (
     (
@@ -261,7 +265,7 @@ MISSING: Final[tuple[Row, ...]] = (
         "update",
         "params",
         "updates, state = optimizer.update(grads, state, params): decay, and the dtypes of the"
-        " updates, are the parameters'",
+        " updates, depend on the parameters",
     ),
     (
         "bernoulli categorical choice exponential gumbel normal permutation randint uniform"
@@ -272,27 +276,27 @@ MISSING: Final[tuple[Row, ...]] = (
     (
         "step",
         "params",
-        "params, state = optimizer.step(grads, state, params) returns the moved parameters",
+        "params, state = optimizer.step(grads, state, params) returns the new parameters",
     ),
-    ("adam adamw sgd", "learning_rate", "there is no default that fits every problem, as 1e-3"),
+    ("adam adamw sgd", "learning_rate", "no default fits every problem; try 1e-3"),
 )
-"""Rows of functions, an argument that they need, and what to write."""
+"""Rows of functions, an argument that they need, and advice."""
 
 
 _SYNONYMS: Final = MappingProxyType(
     {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "axes": "axis", "axis": "axes"}
 )
-"""Names that PyTorch's users give to options that many functions have."""
+"""PyTorch's names of options that many functions have."""
 
 
 def missing_option(function: str, options: Sequence[str], option: str) -> TypeError:
-    """The error for an option that a function lacks, given the options that it has."""
+    """The error for an option that a function lacks, given its options."""
     advice = advice_in(OPTIONS, function.rpartition(".")[2], option)
     if not advice:
         synonym = _SYNONYMS.get(option, "")
         close = synonym if synonym in options else nearest(option, options)
         advice = f"{close}= is one" if close else f"the arguments are {', '.join(options)}"
-    return MissingOptionError(f"{function}: there is no option {option}: {advice}.")
+    return MissingOptionError(f"{function} has no option {option}: {advice}.")
 
 
 def _shown(value: object) -> str:
@@ -310,7 +314,7 @@ def refusal(
     """The error for a call that does not fit a function's parameters."""
     parameters = dict(signature(function).parameters)
     if parameters.pop("self", None):
-        if function.__name__ == "__init__":  # of a class derived from the one that defines it
+        if function.__name__ == "__init__":  # inherited by a subclass
             name = type(args[0]).__name__
         args = args[1:]
     if parameters.pop("cls", None):

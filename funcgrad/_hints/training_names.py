@@ -15,24 +15,24 @@ LOSS: Final = (
     " fg.value_and_grad(loss)(params), is the gradient"
 )
 KEYS: Final = (
-    "no state is hidden: fg.random.key(seed) makes a key, fg.random.split(key) makes more of it,"
-    " and every function takes one"
+    "random functions take a key: fg.random.key(seed) makes one, fg.random.split(key) makes"
+    " more of it"
 )
 _LAYERS: Final = (
-    "a layer is an @fg.pytree class of arrays, as fg.nn.Linear, and a model a pytree of layers, as"
-    " fg.nn.Sequential(*layers)"
+    "a layer is an @fg.pytree class of arrays, such as fg.nn.Linear, and a model a pytree of"
+    " layers, such as fg.nn.Sequential(*layers)"
 )
 ONLY_OPTIMIZERS: Final = (
-    "dir(fg.optim) lists the optimizers, as fg.optim.adam, and fg.optim.chain puts them one after"
-    " another; one of your own is fg.optim.Optimizer(init, update), a pair of functions"
+    "dir(fg.optim) lists the optimizers, such as fg.optim.adam, and fg.optim.chain combines"
+    " them; your own is fg.optim.Optimizer(init, update), a pair of functions"
 )
 _SCHEDULE: Final = (
-    "dir(fg.optim.schedules) lists the schedules, as fg.optim.schedules.cosine(start, end, steps);"
-    " one of your own is a function of the number of steps before"
+    "dir(fg.optim.schedules) lists the schedules, such as fg.optim.schedules.cosine(start, end,"
+    " steps); your own is a function of the number of previous steps"
 )
 _CLIP: Final = (
     "fg.optim.chain(fg.optim.clip_by_norm(most), fg.optim.adam(0.1)); with per='unit' the norm is"
-    " counted in those of the parameters"
+    " relative to the norms of the parameters"
 )
 
 TRAINING_NAMES: Final[tuple[Row, ...]] = (
@@ -106,7 +106,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.optim fg.optim.schedules",
         "LambdaLR LearningRateScheduler",
-        "a function of the number of steps before is a schedule: fg.optim.adam(lambda count: ...)",
+        "a schedule is a function of the number of steps: fg.optim.adam(lambda count: ...)",
     ),
     (
         "fg.optim fg.optim.schedules",
@@ -150,7 +150,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "fg.nn.cross_entropy(logits, labels)",
     ),
     ("fg.optim", "l2_loss", "fg.nn.squared_error(predictions, targets) / 2"),
-    ("fg.optim", "losses", "they are in fg.nn, as fg.nn.huber_loss(predictions, targets)"),
+    ("fg.optim", "losses", "they are in fg.nn, such as fg.nn.huber_loss(predictions, targets)"),
     *tuple(
         ("fg.optim.projections", f"projection_{name}", f"fg.optim.projections.{name}(tree)")
         for name in "hypercube l1_ball l1_sphere l2_ball l2_sphere linf_ball non_negative"
@@ -216,7 +216,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.nn",
         "inference_mode",
-        "layers drop nothing without a key, and use statistics unless train is called",
+        "layers use dropout only with a key, and running statistics unless train is called",
     ),
     ("fg.nn", "Shared", "pass one layer to both places where it is called"),
     (
@@ -233,7 +233,11 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.nn", "hardtanh", "fg.nn.hard_tanh(x)"),
     ("fg.nn", "soft_sign", "fg.nn.softsign(x)"),
     ("fg.nn", "Flatten", "x.reshape(len(x), -1)"),
-    ("fg.nn", "functional", "its functions are here, as fg.nn.relu(x) and fg.nn.softmax(x)"),
+    (
+        "fg.nn",
+        "functional",
+        "its functions are in fg.nn: fg.nn.relu(x), fg.nn.softmax(x)",
+    ),
     (
         "fg.nn",
         "init xavier_uniform xavier_uniform_ xavier_normal kaiming_uniform"
@@ -279,8 +283,8 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "Distributions",
         "rvs",
-        "fg.random has normal, uniform and others, with a key; where there is a ppf, that of"
-        " fg.random.uniform(key, shape) is distributed so",
+        "fg.random has normal, uniform and others, with a key; a distribution with a ppf is"
+        " sampled by ppf(fg.random.uniform(key, shape))",
     ),
     (
         "Distributions",
@@ -320,4 +324,4 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "a key is a uint64 tensor of shape (2,)",
     ),
 )
-"""Rows of a module, names that it lacks, and what to write instead."""
+"""Rows of a module, names that it lacks, and a replacement."""

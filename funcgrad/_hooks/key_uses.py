@@ -1,8 +1,8 @@
-"""Uses of keys of random numbers, noted by value while ``random.check_keys`` is in effect.
+"""Uses of random keys, recorded by value while ``random.check_keys`` is in effect.
 
-The record is in a context variable, which is None elsewhere: then a draw, of 13 µs or more,
-reads it in 27 ns. Machine code of a jitted function that draws reads it too: 40 ns of the 310
-that the shortest call takes. Other functions never look.
+The record is in a context variable, which is None elsewhere: a draw takes 13 µs or more, and reads
+it in 27 ns. Machine code of a jitted function that draws reads it, too: 40 ns of the 310 ns of the
+shortest call. Other functions never read it.
 
 >>> uses = KeyUses()
 >>> uses.draw("normal", 0, [b"key"])
@@ -25,7 +25,7 @@ from funcgrad.errors import KeyReuseError
 
 
 class KeyUses:
-    """The keys that were used so far, by their bytes; many threads may note uses at once.
+    """The keys used so far, by their bytes; threads may record uses concurrently.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class KeyUses:
         self._made: dict[bytes, set[bytes]] = {}
 
     def draw(self, operation: str, kind: int, keys: Sequence[bytes]) -> None:
-        """Note that an operation uses keys.
+        """Record that an operation uses keys.
 
         Raises
         ------
         KeyReuseError
-            One of them was used in this way before, or is there twice, as in two rows of ``vmap``.
+            A key was used in this way before, or occurs twice, as in two rows of ``vmap``.
         """
         line = users_line()
         for key in keys:
@@ -56,7 +56,7 @@ class KeyUses:
                 raise _reused(operation, line, *first)
 
     def derive(self, key: bytes, made: Sequence[bytes]) -> None:
-        """Note that keys were made from a key."""
+        """Record that keys were made from a key."""
         known: set[bytes] | None = None
         while self._made.get(key) is not known or known is None:  # it was forgotten meanwhile
             known = self._made.setdefault(key, set())
@@ -72,7 +72,7 @@ class KeyUses:
 
 
 class DrawWitness:
-    """Sees whether keys are used while a function is staged, also keys that it closes over."""
+    """Detects uses of keys while a function is staged, also of keys that it closes over."""
 
     __slots__ = ("drew",)
 
@@ -87,7 +87,7 @@ KEY_USES: Final[ContextVar[KeyUses | DrawWitness | None]] = ContextVar(
 
 
 def current_uses() -> KeyUses | None:
-    """The record of this context, if it is open; a closed one is dropped."""
+    """The record of this context, or None; a closed record is dropped."""
     uses = KEY_USES.get()
     if not isinstance(uses, KeyUses):
         return None
@@ -98,7 +98,7 @@ def current_uses() -> KeyUses | None:
 
 
 def testify() -> None:
-    """Tell the witness, if there is one, that a key was used."""
+    """Tell the witness, if any, that a key was used."""
     witness = KEY_USES.get()
     if isinstance(witness, DrawWitness):
         witness.drew = True
@@ -106,7 +106,7 @@ def testify() -> None:
 
 @contextmanager
 def witnessed() -> Iterator[DrawWitness]:
-    """Within this context a witness sees whether keys are used."""
+    """Within this context, a witness detects uses of keys."""
     witness = DrawWitness()
     token = KEY_USES.set(witness)
     try:
@@ -117,7 +117,7 @@ def witnessed() -> Iterator[DrawWitness]:
 
 @contextmanager
 def repetition() -> Iterator[None]:
-    """Within this context a function is run that runs elsewhere too: its keys count anew."""
+    """Within this context, a function is run again: uses of its keys are counted separately."""
     if current_uses() is None:
         yield
         return
@@ -131,7 +131,7 @@ def repetition() -> Iterator[None]:
 def _reused(operation: str, line: str, before: str, earlier: str) -> KeyReuseError:
     return KeyReuseError(
         f"{operation}: the key was used before, by {before} at {earlier or 'an unknown line'}, and"
-        f" is used again at {line or 'an unknown line'}: the same random numbers, or keys, come"
-        " twice. Make a key for each use, by fg.random.split or fold_in; where the repetition is"
-        " meant, pass fg.random.again(key)."
+        f" is used again at {line or 'an unknown line'}: this gives the same random numbers, or"
+        " keys, twice. Make a key for each use, by fg.random.split or fold_in; for an intended"
+        " repetition pass fg.random.again(key)."
     )

@@ -1,9 +1,9 @@
-"""Who looks at the results of transformed functions: ``fg.debug``, where it is in effect.
+"""The hook by which ``fg.debug`` watches the results of transformed functions.
 
-The watch is in a context variable, which is None elsewhere. Reading it takes 30 to 70 ns, so
-nobody reads it before somebody has looked for the first time (``WATCHING``). Machine code of jitted
-functions reads NumPy's error state anyway, and ``fg.debug`` chooses another: it looks at its
-results itself, and leaves those that are not finite to the watch.
+The watch is in a context variable, which is None elsewhere. Reading it takes 30 to 70 ns, so it is
+read only after the first use of a watch in the process (``WATCHING``). Machine code of jitted
+functions reads NumPy's error state anyway, so ``fg.debug`` sets a special one: then machine code
+tests its results, and calls the watch if they are not finite.
 
 >>> class Loud(ResultWatch):
 ...     def called(self, operation, call, args, kwargs):
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class ResultWatch:
-    """Meets the calls of transformed functions."""
+    """Intercepts the calls of transformed functions."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class ResultWatch:
         operation : str
             The transformation, such as ``"grad"``.
         call : callable
-            The function itself, whose call is not met again.
+            The function itself, whose call is not intercepted again.
         args, kwargs
         """
         raise NotImplementedError
@@ -62,20 +62,20 @@ class ResultWatch:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Make a call of a jitted function; ``function`` is the user's own."""
+        """Make a call of a jitted function; ``function`` is the user's function."""
         return self.called("jit", call, args, kwargs)
 
     def steps(self) -> tuple[tuple[str, int], ...]:
-        """The loops that run, with the numbers of their steps, for what runs again later."""
+        """The running loops and their current steps, for computations that run again later."""
         return ()
 
 
 WATCH: Final[ContextVar[ResultWatch | None]] = ContextVar("funcgrad_result_watch", default=None)
-"""The watch of this context; None where nobody looks."""
+"""The watch of this context, or None."""
 
 
 class Watching:
-    """Whether any context of this process has had a watch; once it has, that stays so.
+    """Whether any context of this process has ever had a watch.
 
     Attributes
     ----------
@@ -89,12 +89,12 @@ class Watching:
 
 
 WATCHING: Final = Watching()
-"""Read before ``WATCH``, since it is ten times as quick to read."""
+"""Read before ``WATCH``, since reading it is ten times as fast."""
 
 
 @contextmanager
 def watched_by(watch: ResultWatch | None) -> Iterator[None]:
-    """Within this context, let a watch meet calls, or none."""
+    """Within this context, let a watch (or None) intercept calls."""
     WATCHING.begun = True
     token = WATCH.set(watch)
     try:
@@ -104,15 +104,15 @@ def watched_by(watch: ResultWatch | None) -> Iterator[None]:
 
 
 def unwatched() -> Any:
-    """Within this context calls are not met: they are inside of one that was."""
+    """Within this context, calls are not intercepted, since they are inside an intercepted call."""
     return watched_by(None)
 
 
 def watched(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the watch, where there is one, meet the calls of a function."""
+    """Let the watch, if any, intercept the calls of a function."""
     name = function.__name__
 
-    @wraps(getattr(function, "__wrapped__", function))  # a function with answers to wrong names
+    @wraps(getattr(function, "__wrapped__", function))  # beneath the wrapper for hints
     def met(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if not WATCHING.begun or (watch := WATCH.get()) is None:

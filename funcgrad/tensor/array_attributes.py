@@ -1,8 +1,8 @@
-"""Attributes that other libraries' arrays have and tensors lack, each with what to write instead.
+"""Attributes of other libraries' arrays that tensors lack, each with a replacement.
 
-There are three kinds. Reading an attribute that only other libraries' tensors have is an
-``AttributeError``, so that ``hasattr`` and ``getattr`` with a default work; a method that would
-write to the tensor exists and raises; so does assignment to attributes that are writable in NumPy.
+There are three kinds. Attributes that only other libraries' tensors have raise ``AttributeError``,
+so that ``hasattr`` and ``getattr`` with a default work. Methods that would write to the tensor
+exist, and raise an error. So does assignment to attributes that are writable in NumPy.
 
 >>> from funcgrad import tensor
 >>> t = tensor([1.0, 2.0])
@@ -27,27 +27,27 @@ from funcgrad.errors import (
 )
 
 _NO_GRAPH: Final = (
-    "there is no graph to run backwards. Write the loss as a function of its parameters, and"
+    "tensors record no graph. Write the loss as a function of its parameters, and"
     " fg.grad(loss)(params), or fg.value_and_grad(loss)(params), is the gradient"
 )
-_CPU: Final = "tensors are in main memory, as NumPy's arrays; leave it out, or t.astype(dtype)"
+_CPU: Final = "tensors are in main memory, like NumPy arrays; leave it out, or t.astype(dtype)"
 
 _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        # PyTorch's and TensorFlow's: state that a tensor would carry.
+        # PyTorch and TensorFlow: state in tensors.
         "backward": _NO_GRAPH,
         "grad": f"nothing accumulates in a tensor, and {_NO_GRAPH}",
         "grad_fn": _NO_GRAPH,
         "is_leaf": _NO_GRAPH,
         "zero_grad": f"nothing accumulates in a tensor, and {_NO_GRAPH}",
         "retain_grad": 'fg.probe(t, "name") marks a value whose gradient fg.grad returns too',
-        "requires_grad": "nothing is marked; fg.grad(f, argnums=...) says with respect to what",
-        "requires_grad_": "nothing is marked; fg.grad(f, argnums=...) says with respect to what",
+        "requires_grad": "not needed; fg.grad(f, argnums=...) selects the arguments",
+        "requires_grad_": "not needed; fg.grad(f, argnums=...) selects the arguments",
         "detach": "fg.stop_gradient(t) is t without its derivative",
         "detach_": "fg.stop_gradient(t) is t without its derivative",
-        "clone": "what never changes needs no copy; leave it out",
-        "contiguous": "leave it out; NumPy takes any layout",
-        # Where it is, and of what type.
+        "clone": "tensors never change, so they need no copy; leave it out",
+        "contiguous": "leave it out; NumPy accepts any layout",
+        # Device and dtype.
         "numpy": "np.asarray(t) is a read-only view of it as an array, np.array(t) a copy",
         "cpu": _CPU,
         "cuda": _CPU,
@@ -59,7 +59,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "int": "t.astype(fnp.int32)",
         "long": "t.astype(fnp.int64)",
         "bool": "t.astype(bool)",
-        "block_until_ready": "a result is there when its operation returns; leave it out",
+        "block_until_ready": "operations return when their result is complete; leave it out",
         # Shapes under other names.
         "dim": "t.ndim",
         "numel": "t.size",
@@ -75,7 +75,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "matmul": "a @ b",
         "bmm": "a @ b",
         "norm": "fnp.sqrt(fnp.sum(t * t))",
-        # NumPy's, of memory.
+        # NumPy: memory.
         "base": "np.asarray(t).base",
         "choose": "fnp.choose(t, choices)",
         "compress": "fnp.compress(condition, t, axis)",
@@ -88,7 +88,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
         "tostring": "t.tobytes()",
     }
 )
-"""Attributes that tensors do not have, and an expression to write instead of each."""
+"""Attributes that tensors lack, each with an expression to write instead."""
 
 _WRITERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,7 +126,7 @@ _ASSIGNED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class _Absent:
-    """A descriptor of a missing attribute: reading it raises, with advice."""
+    """A descriptor of a missing attribute: reading it raises an error with advice."""
 
     __slots__ = ("_advice", "_name")
 
@@ -139,7 +139,7 @@ class _Absent:
 
 
 def _refusing(name: str, advice: str) -> Callable[..., NoReturn]:
-    """Make a method that raises, with advice, in place of one that would write."""
+    """Make a method that raises an error with advice instead of writing."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise ImmutableError(f"t.{name}() would write to t, and tensors never change: {advice}.")
@@ -150,7 +150,7 @@ def _refusing(name: str, advice: str) -> Callable[..., NoReturn]:
 
 
 def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
-    """Make the setter of an attribute, which raises, with advice."""
+    """Make a setter that raises an error with advice."""
     advice = f"Write {_ASSIGNED[name]}" if name in _ASSIGNED else "Make another one"
 
     def assign(self: TracedValue, value: object) -> NoReturn:
@@ -160,12 +160,12 @@ def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
 
 
 class ForeignAttributes(TracedValue):
-    """Attributes that raise with advice. (Type checkers do not see them.)"""
+    """Attributes that raise errors with advice. (Type checkers do not see them.)"""
 
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        """Make assignment to any property of a class of tensors an error that says why."""
+        """Make assignment to any property of a class of tensors an error with advice."""
         for name, value in tuple(vars(cls).items()):
             if isinstance(value, property) and value.fset is None:
                 setattr(cls, name, value.setter(_fixed(name)))

@@ -1,7 +1,7 @@
 """Convert tensors to Python numbers, NumPy arrays and text.
 
-Every conversion calls ``_reveal``. A tracer refuses there if its number would lose a derivative, or
-if it stands for a whole batch of numbers.
+Every conversion calls ``_reveal``. A tracer raises an error there if its value would lose a
+derivative, or if it stands for a whole batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from funcgrad.tensor.array_attributes import ForeignAttributes
 
 
 class Conversions(ForeignAttributes):
-    """The conversions of a tensor to something else."""
+    """The conversions of a tensor to other types."""
 
     __slots__ = ()
 
@@ -59,14 +59,14 @@ class Conversions(ForeignAttributes):
     _value: Any
 
     def _reveal(self, use: str, exact: bool) -> Raw:
-        """The raw value, for a use outside of tensors; tracers refuse if that loses a derivative.
+        """The raw value, for a use outside tensors; tracers raise if that loses a derivative.
 
         Parameters
         ----------
         use : str
             The user's expression, such as ``float(t)``, for the error message.
         exact : bool
-            Whether the use needs the number itself, rather than an integer or a truth value, whose
+            Whether the use needs the exact value, rather than an integer or a boolean, whose
             derivative is zero anyway.
         """
         raise NotImplementedError
@@ -88,13 +88,13 @@ class Conversions(ForeignAttributes):
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
             raise DtypeError(
-                f"Only integer tensors can be indices, not {self.dtype}. Where Python wants one of"
-                " its own numbers, write float(t), or int(t)."
+                f"Only integer tensors can be indices, not {self.dtype}. Where Python needs a"
+                " Python number, write float(t), or int(t)."
             )
-        if self.shape:  # NumPy asks for a number first, and takes an array where there is none
+        if self.shape:  # NumPy tries an integer first, and then an array
             raise ScalarError(
-                "t as an index: Python wants one integer, and a tensor with axes, here of the shape"
-                f" {self.shape}, is none, as in NumPy. Write t[0], or int(t) of a single element."
+                "t as an index: Python needs one integer, but the tensor has the shape"
+                f" {self.shape}, as in NumPy. Write t[0], or int(t) for a single element."
             )
         return int(self._scalar("t as an index", exact=False))
 
@@ -114,12 +114,12 @@ class Conversions(ForeignAttributes):
 
     def __hash__(self) -> int:
         raise TracerError(
-            "A tensor is unhashable, as an array is: it cannot be a key of a dict nor a member of a"
-            " set. Its numbers can, as t.item() or tuple(t.tolist()) outside of transformations."
+            "Tensors are unhashable, like arrays: they cannot be keys of a dict or members of a"
+            " set. Use t.item() or tuple(t.tolist()), outside of transformations."
         )
 
     def as_integer_ratio(self) -> NoReturn:
-        """Refuse to be a fraction, as which ``statistics`` takes numbers."""
+        """Raise an error: ``statistics`` would convert tensors to fractions."""
         raise TracerError(
             "t.as_integer_ratio(): a tensor cannot be a fraction. Instead of the module"
             " statistics, write fnp.mean(x), fnp.median(x), fnp.var(x, ddof=1), fnp.std(x, ddof=1);"
@@ -127,7 +127,7 @@ class Conversions(ForeignAttributes):
         )
 
     def item(self, *args: SupportsIndex) -> Any:
-        """One element as a Python number, chosen as by ``ndarray.item``."""
+        """One element as a Python number; the arguments are as for ``ndarray.item``."""
         return np.asarray(self._reveal("t.item()", exact=True)).item(*args)
 
     def tolist(self) -> Any:
@@ -154,20 +154,20 @@ class Conversions(ForeignAttributes):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """Export a copy to another library, since some write to read-only memory.
+        """Export a copy to another library, since some libraries write to read-only memory.
 
         PyTorch has no read-only arrays, and ignores DLPack's flag for them.
         """
         array = np.array(self._reveal("DLPack's export of t", exact=True))
         if copy is False:
             raise DlpackError(
-                "DLPack hands out a copy of a tensor, which never changes: libraries write to what"
-                " they get, also where DLPack says that it is read-only. Leave copy=False out, or"
-                " take np.asarray(t), a read-only view."
+                "DLPack exports a copy of a tensor, which never changes: some libraries write to"
+                " imported arrays even if they are read-only. Leave out copy=False, or use"
+                " np.asarray(t), a read-only view."
             )
         if dl_device not in (None, self.__dlpack_device__()):
             raise DlpackError(f"DLPack: tensors are in main memory, not on the device {dl_device}.")
-        known = not np.__version__.startswith("2.0.")  # that NumPy writes capsules of no version
+        known = not np.__version__.startswith("2.0.")  # NumPy 2.0 writes capsules without a version
         asked: dict[str, Any] = {"max_version": max_version} if known else {}
         try:
             return array.__dlpack__(stream=stream, **asked)
@@ -180,15 +180,15 @@ class Conversions(ForeignAttributes):
 
     @property
     def __pandas_priority__(self) -> int:
-        """The priority by which pandas leaves operators to tracers, which it cannot hold."""
+        """The priority that makes pandas leave operators to tracers, which it cannot hold."""
         return 0 if self._trace is None else 5000
 
     def __bytes__(self) -> bytes:
-        """The bytes of the memory, as of an array; by default Python would iterate over numbers."""
+        """The bytes of the memory, as for an array; Python's default iterates over elements."""
         return bytes(np.asarray(self._reveal("bytes(t)", exact=True)))
 
     def tobytes(self, order: Any = "C") -> bytes:
-        """The numbers of the elements as bytes."""
+        """The elements as bytes."""
         return np.asarray(self._reveal("t.tobytes()", exact=True)).tobytes(order)
 
     def byteswap(self, inplace: bool = False) -> np.ndarray[Any, Any]:
@@ -219,7 +219,7 @@ class Conversions(ForeignAttributes):
             raise held_by_an_array(error) from None
         kind = array.dtype if dtype is None else np.dtype(dtype)
         if not np.can_cast(array.dtype, kind, "same_kind"):
-            kind = array.dtype  # NumPy casts: np.asarray(t, int) does, but an index is refused
+            kind = array.dtype  # NumPy casts in np.asarray(t, int), but not for an index
         if copy or kind != array.dtype:
             if copy is False:
                 raise ValueError("A tensor of another dtype cannot be viewed without a copy.")
@@ -243,7 +243,7 @@ class Conversions(ForeignAttributes):
     def __format__(self, spec: str) -> str:
         """Format as a float if there is a format, else as ``str``.
 
-        With a format a tracer may refuse, as for ``float(t)``.
+        With a format, a tracer may raise an error as for ``float(t)``.
         """
         if not spec:
             return str(self)
@@ -258,14 +258,14 @@ class Conversions(ForeignAttributes):
 def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:
     """``Tensor._reveal`` for a value that is being differentiated.
 
-    Its truth values and integers are piecewise constant, so control flow may depend on them; a
-    floating-point number that left the trace would silently lose its derivative.
+    Booleans and integers are piecewise constant, so control flow may depend on them. A
+    floating-point value that left the trace would silently lose its derivative.
     """
     if exact:
         raise TracerError(
-            f"{use}: the tensor is being differentiated, and its number on its own would lose the"
-            " derivative. Use the functions of funcgrad.numpy (or NumPy's, which reach them), or"
-            " fg.stop_gradient(t) where a constant is meant."
+            f"{use}: the tensor is being differentiated, and this conversion would lose the"
+            " derivative. Use the functions of funcgrad.numpy (or NumPy's, which call them), or"
+            " fg.stop_gradient(t) for an intended constant."
         )
     return primal._reveal(use, exact) if isinstance(primal, Conversions) else primal
 
@@ -282,8 +282,8 @@ def _shown(array: np.ndarray[Any, Any], name: str = "Tensor", more: str = "") ->
 
 
 def _traced(tracer: Conversions) -> str:
-    """The text of a tracer: its transformations, from the inside outwards, and its numbers where
-    they are the function's own. Those of a batch, or of a value that is being staged, are not."""
+    """The text of a tracer: its transformations, from the inside outwards, and its value, unless it
+    stands for a batch or is being staged."""
     more, has_numbers = "", True
     value: Any = tracer
     while isinstance(value, TracedValue):

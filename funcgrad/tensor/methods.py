@@ -1,7 +1,7 @@
-"""The methods of tensors: NumPy's methods, each a call of the function of the same name.
+"""The methods of tensors: NumPy's methods, each calls the function of the same name.
 
 They reach ``funcgrad.numpy``, many layers above, through ``__array_namespace__``, which imports it
-when it is first called.
+on the first call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from funcgrad.tensor.array_attributes import ForeignAttributes
 
 
 class ArrayMethods(ForeignAttributes):
-    """The methods that a tensor shares with ``ndarray``; see the functions for the details."""
+    """The methods that tensors share with ``ndarray``; see the functions for details."""
 
     __slots__ = ()
 
@@ -136,13 +136,13 @@ class ArrayMethods(ForeignAttributes):
     def any(
         self, axis: AxisLike = None, *, keepdims: bool = False, where: ArrayLike | None = None
     ) -> Self:
-        """Whether any element over axes is true."""
+        """Test whether any element over axes is true."""
         return self._call("any", axis, keepdims=keepdims, where=where)
 
     def all(
         self, axis: AxisLike = None, *, keepdims: bool = False, where: ArrayLike | None = None
     ) -> Self:
-        """Whether all elements over axes are true."""
+        """Test whether all elements over axes are true."""
         return self._call("all", axis, keepdims=keepdims, where=where)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
@@ -154,29 +154,29 @@ class ArrayMethods(ForeignAttributes):
         return self._call("argmin", axis=axis, keepdims=keepdims)
 
     def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Self:
-        """The running sum."""
+        """The cumulative sum."""
         return self._call("cumsum", axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: DTypeLike | None = None) -> Self:
-        """The running product."""
+        """The cumulative product."""
         return self._call("cumprod", axis, dtype)
 
     def argsort(
         self, axis: int | None = -1, kind: str | None = None, *, stable: bool = True
     ) -> Self:
-        """The positions that sort along an axis."""
+        """The positions that would sort along an axis."""
         return self._call("argsort", axis, kind, stable=stable)
 
     def argpartition(
         self, kth: SupportsIndex | Sequence[SupportsIndex], axis: int | None = -1
     ) -> Self:
-        """The positions that put the elements at ``kth`` in their sorted places."""
+        """The positions that would partition along an axis; see ``fnp.partition``."""
         return self._call("argpartition", kth, axis)
 
     def searchsorted(
         self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
     ) -> Self:
-        """Where to insert elements so that the tensor stays sorted."""
+        """The positions at which to insert values into a sorted tensor to keep it sorted."""
         return self._call("searchsorted", v, side, sorter)
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike = None) -> Self:

@@ -1,16 +1,16 @@
 """NumPy's and SciPy's own functions on tensors: ``np.sum(t)`` becomes ``fnp.sum(t)``.
 
-NumPy asks the arguments' class how to evaluate a ufunc (``__array_ufunc__``) or another function
-(``__array_function__``); tensors pass the question to this module. Its rule:
+NumPy asks the arguments' class to evaluate a ufunc (``__array_ufunc__``) or another function
+(``__array_function__``); tensors pass the call to this module. Its rules:
 
-1. If ``funcgrad.numpy`` has a function under the name that NumPy has it under, ours is called;
-   likewise for ``scipy.special`` and ``funcgrad.scipy.special``. Functions are compared by
-   identity, not by ``__name__``: another library's ``sign`` is not NumPy's, and
-   ``np.linalg.trace`` is ``fnp.linalg.trace``, never ``fnp.trace``.
+1. If ``funcgrad.numpy`` has a function under the same name as NumPy, ours is called; likewise for
+   ``scipy.special`` and ``funcgrad.scipy.special``. Functions are compared by identity, not by
+   ``__name__``: another library's ``sign`` is not NumPy's, and ``np.linalg.trace`` is
+   ``fnp.linalg.trace``, never ``fnp.trace``.
 2. In any other case (we lack the function, the ufunc's method or the parameter; objects that are
    not numbers; other libraries' ufuncs) the library's own function is called on concrete tensors:
    it gets arrays, and its arrays become tensors.
-3. With a traced value, case 2 is an error, which says what to do.
+3. With a traced value, case 2 is an error with advice.
 4. Functions that convert anything to arrays (``np.atleast_1d``, ``2d`` and ``3d``) convert concrete
    tensors to writable arrays, as ``np.array`` does: SciPy's solvers pass them to compiled code.
    Traced values stay traced, and ``fnp.atleast_1d`` makes tensors.
@@ -117,7 +117,7 @@ def dispatch_ufunc(
     if method == "__call__":
         if "where" in options:
             raise ArgumentError(
-                f"{_path(ufunc)}: where= leaves the other elements undefined, where no array is"
+                f"{_path(ufunc)}: where= leaves the other elements undefined unless an array is"
                 " given as out=. Write fnp.where(mask, f(t), t), with the ufunc as f."
             )
         counterpart = _counterpart_of_ufunc(ufunc)
@@ -165,7 +165,7 @@ def dispatch_function(
         options = {key: value for key, value in kwargs.items() if key != "out"}
         try:
             return counterpart(*args, **options)
-        except LeafError as error:  # None, text and other objects, of which NumPy makes arrays
+        except LeafError as error:  # None, text and other objects that NumPy converts to arrays
             refused = error
             return _foreign(function, args, kwargs, lambda: refused)
         except TypeError:
@@ -186,7 +186,7 @@ def dispatch_function(
 
 
 def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., Any]) -> Any:
-    """Our function under the name that NumPy has a function under; None if there is none."""
+    """Our function with the same name as a function of NumPy, or None."""
     name = function.__name__
     if getattr(theirs, name, None) is function:
         return getattr(ours, name, None)
@@ -194,9 +194,9 @@ def _counterpart(ours: ModuleType, theirs: ModuleType, function: Callable[..., A
 
 
 def _counterpart_of_ufunc(ufunc: np.ufunc) -> Any:
-    """Our function for a ufunc of NumPy or SciPy; None if there is none."""
+    """Our function for a ufunc of NumPy or SciPy, or None."""
     counterpart = _counterpart(fnp, np, ufunc)
-    special = sys.modules.get("scipy.special")  # there, if somebody has a ufunc of it in hand
+    special = sys.modules.get("scipy.special")  # loaded, if one of its ufuncs is called
     if counterpart is not None or getattr(special, ufunc.__name__, None) is not ufunc:
         return counterpart
     import funcgrad.scipy.special as ours  # which a script without SciPy need not load
@@ -258,10 +258,10 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 def _by_name(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]] | None:
-    """The arguments by NumPy's parameter names, without those that equal the default.
+    """The arguments by NumPy's parameter names, without arguments that equal the default.
 
-    For NumPy's functions with more positional parameters than ours: ``np.sum(t, 0, None, None,
-    True)``. None if names do not help.
+    This serves NumPy's functions with more positional parameters than ours: ``np.sum(t, 0, None,
+    None, True)``. None if names do not help.
     """
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
@@ -279,7 +279,7 @@ def _by_name(
     return positional, named
 
 
-# ------------------------------------------------------------------------------- what is not ours
+# ------------------------------------------------------------------ functions of other libraries
 
 
 def _foreign(
@@ -288,13 +288,12 @@ def _foreign(
     kwargs: Mapping[str, Any],
     error: Callable[[], Exception],
 ) -> Any:
-    """Call a function of another library, with arrays in place of concrete tensors.
+    """Call a function of another library, with arrays instead of concrete tensors.
 
     Parameters
     ----------
     error : callable
-        Makes the error to raise if a tensor is traced, or is hidden where it cannot be replaced by
-        its array.
+        Makes the error to raise if a tensor is traced, or cannot be replaced by its array.
     """
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
@@ -309,7 +308,7 @@ def _unknown(function: Callable[..., Any], method: str, reason: str) -> UnknownF
         f"{_path(function, method)} is not available for traced tensors"
         + (f" with these arguments: {reason}." if reason else ".")
         + " Compose it from funcgrad.numpy's functions, give it a rule with fg.custom_jvp or"
-        " fg.custom_vjp, or apply it to fg.stop_gradient(t) where no derivative is wanted."
+        " fg.custom_vjp, or apply it to fg.stop_gradient(t) if no derivative is needed."
     )
 
 
@@ -333,13 +332,13 @@ def _as_tensor(x: Any) -> Any:
     return tensor(x) if ours and x.dtype in DTYPES else x
 
 
-# ----------------------------------------------------------------------------------- what writes
+# ----------------------------------------------------------------------- functions that write
 
 
 def _written_by_ufunc(
     ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Call a ufunc whose ``out`` is an array of the user's, or a tensor, which is an error."""
+    """Call a ufunc whose ``out`` is a user's array; a tensor is an error."""
     path = _path(ufunc, method)
     targets = inputs[:1] if method == "at" else kwargs["out"]
     advice = "The result is a new tensor: use it."
@@ -361,7 +360,7 @@ def _written(
     advice: str = "Use the result; or write w = fnp.asarray(w).at[i].set(t), fnp.where(mask, t, w),"
     " or fnp.full(shape, t) for np.full, which make new tensors.",
 ) -> Any:
-    """Call a function that writes into an argument, with arrays in place of the other tensors.
+    """Call a function that writes into an argument, with arrays instead of the other tensors.
 
     Raises
     ------
@@ -379,7 +378,7 @@ def _written(
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     if any(map(_is_traced, leaves)):
         raise TracerError(
-            f"{path}: writes into a NumPy array, and an array cannot hold a traced value. {advice}"
+            f"{path}: writes into a NumPy array, which cannot hold a traced value. {advice}"
         )
     positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
     return function(*positional, **named)

@@ -1,7 +1,7 @@
 """``Tensor``: an immutable array value with Python's operators.
 
-A tensor holds a raw value: an ``ndarray`` that nobody else can write to, or a NumPy scalar, which
-is three times as fast as a 0-d array. Tracers are tensors too, also for ``isinstance(x, Tensor)``.
+A tensor holds a raw value: an ``ndarray`` that is never written to, or a NumPy scalar, which is
+three times as fast as a 0-d array. Tracers are tensors, too, also for ``isinstance(x, Tensor)``.
 
 Operators bind their primitives directly, since a detour through the array namespace would cost as
 much as the operation itself on small arrays; methods (``t.mean()``) take that detour.
@@ -50,19 +50,20 @@ _new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
 
 
 class Tensor(ArrayMethods, Conversions):
-    """An immutable array of numbers; make one with ``fg.tensor``.
+    """An immutable array; make one with ``fg.tensor``.
 
-    Operators, indexing and the methods are NumPy's. ``==`` compares elements, so tensors are not
-    hashable, as arrays are not. ``np.asarray(t)`` is a read-only view, ``np.array(t)`` a copy.
+    Operators, indexing and methods are as in NumPy. ``==`` compares elements, so tensors, like
+    arrays, are not hashable. ``np.asarray(t)`` is a read-only view, ``np.array(t)`` a copy.
 
     Notes
     -----
-    No public name of NumPy or funcgrad leads from a tensor to writable memory, and its read-only
-    flag cannot be cleared. Code that ignores NumPy's flag can still write to the view, and so to
-    the tensor: ``ufunc.at`` on the view (on the tensor it raises), the raw wrappers in
-    ``scipy.linalg.blas`` and ``scipy.linalg.lapack`` and other f2py modules, ``torch.from_numpy``,
-    which warns, and pointers (``ctypes``, Numba, Cython). Pass them ``np.array(t)``, a copy, as
-    DLPack gets. So can code that reads private attributes or asks the garbage collector.
+    The public functions of NumPy and funcgrad never give write access to a tensor's memory, and its
+    read-only flag cannot be cleared. Code that ignores this flag can still write to the view, and
+    so to the tensor: ``ufunc.at`` on the view (on the tensor it raises an error), the raw wrappers
+    in ``scipy.linalg.blas`` and ``scipy.linalg.lapack`` and other f2py modules,
+    ``torch.from_numpy``, which warns, and pointers (``ctypes``, Numba, Cython). Pass them
+    ``np.array(t)``, a copy. Code that reads private attributes or uses the garbage collector can
+    write, too.
     """
 
     __slots__ = ("_value",)
@@ -73,7 +74,7 @@ class Tensor(ArrayMethods, Conversions):
     def __new__(cls, *_: Any, **__: Any) -> Self:
         raise ImmutableError("A tensor is made with fg.tensor(values), not by calling Tensor.")
 
-    # What it is.
+    # Shape and dtype.
 
     @property
     def shape(self) -> Shape:
@@ -165,10 +166,10 @@ class Tensor(ArrayMethods, Conversions):
         return other // self, other % self
 
     def __pow__(self, other: ArrayLike) -> Tensor:
-        if type(other) is int and other == 2:  # by far the commonest, and quicker than a power
+        if type(other) is int and other == 2:  # by far the most common, and faster than a power
             return apply1(ew.square, self, True)
         if type(other) in (int, float):
-            if other < 0 and is_weak(self):  # as of integers in Python
+            if other < 0 and is_weak(self):  # as for Python integers
                 other = float(other)
             return wrap(_operated(powers.constant_power, (self,), {"exponent": other}))
         return operate_generally(powers.power, self, other)
@@ -192,7 +193,7 @@ class Tensor(ArrayMethods, Conversions):
         return apply1(ew.absolute, self, True)
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        """``round(t)`` is an integer, as of a float; ``round(t, 2)`` is elementwise."""
+        """``round(t)`` is an integer, as for a float; ``round(t, 2)`` is elementwise."""
         if ndigits is None:
             return round(self._scalar("round(t)", exact=False))
         return wrap(_operated(rounding.round_to, (self,), {"decimals": as_index(ndigits)}))
@@ -255,7 +256,7 @@ class Tensor(ArrayMethods, Conversions):
     def __getitem__(self, key: Any) -> Tensor:
         return wrap(index(self, key))
 
-    if not TYPE_CHECKING:  # a checker reports these statements where a class lacks the methods
+    if not TYPE_CHECKING:  # type checkers report these statements if the class lacks the methods
 
         def __setitem__(self, key: Any, value: Any) -> NoReturn:
             raise ImmutableError(
@@ -289,7 +290,7 @@ class Tensor(ArrayMethods, Conversions):
         return tensor, (np.array(self._reveal("pickle", exact=True)),)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
-        """The array API's way to find the functions for this kind of array."""
+        """The namespace with the functions for this kind of array (array API)."""
         import funcgrad.numpy as space
 
         return space if api_version is None else space._in_version(api_version)
@@ -316,7 +317,7 @@ class Tensor(ArrayMethods, Conversions):
         return getattr(self.__array_namespace__(), name)(self, *args, **kwargs)
 
 
-# NumPy's values on the left of an operator come in through their ufunc: often, in rules.
+# NumPy values on the left of an operator arrive through their ufunc; this is frequent in rules.
 _OPERATORS: Final[Mapping[Any, Primitive]] = MappingProxyType(
     {
         np.add: ew.add,
@@ -347,7 +348,7 @@ def apply(primitive: Primitive, *args: ArrayLike, **params: Hashable) -> Tensor:
 
 
 def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, Any]) -> Value:
-    """The value that ``apply`` wraps; operators on Python numbers return a Python number."""
+    """The unwrapped result of ``apply``; operators on Python numbers return a Python number."""
     name = primitive.name
     args = tuple([arg._value if type(arg) is Tensor else operand(arg, name) for arg in args])
     try:
@@ -357,12 +358,12 @@ def _operated(primitive: Primitive, args: tuple[Any, ...], params: Mapping[str, 
 
 
 def strong(value: Value) -> Tensor:
-    """The tensor that a function returns: unlike an operator's result, it is never weak."""
+    """The result of a function as a tensor: unlike an operator's result, it is never weak."""
     return wrap(cast(value, dtype=dtype_of(value)) if is_weak(value) else value)
 
 
 def strong_truth(x: Value) -> Value:
-    """Convert Python's truth value to NumPy's, since operators count Python's as 0 or 1."""
+    """Convert a Python boolean to NumPy's, since operators treat Python's as 0 or 1."""
     weak = type(x) is bool or (type(x) not in RAW and dtype_of(x).kind == "b" and is_weak(x))
     return cast(x, dtype=np.dtype(np.bool_)) if weak else x
 
@@ -396,7 +397,7 @@ def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Ten
 
 
 def apply2(primitive: Primitive, x: ArrayLike, y: ArrayLike, as_operator: bool = False) -> Tensor:
-    """``apply`` for two arguments and no parameter, faster."""
+    """``apply`` for two arguments without parameters, faster."""
     if type(x) is Tensor:
         x = x._value
     elif type(x) not in FREE and not isinstance(x, Tensor):
@@ -436,12 +437,12 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
     Parameters
     ----------
     obj : array_like
-        Nested lists may contain tensors, also traced ones. A NumPy array that could be written to
-        is copied; one that cannot (a view of a tensor, or of ``bytes``) is shared.
+        Nested lists may contain tensors, also traced ones. Writable NumPy arrays are copied;
+        read-only memory (a view of a tensor, or of ``bytes``) is shared.
     dtype : dtype, optional
         By default NumPy's choice: float64 for Python floats, int64 for integers.
     **foreign
-        There are none: options of other libraries are answered by what to write instead.
+        Options of other libraries raise an error that says what to write instead.
 
     Returns
     -------
@@ -478,12 +479,12 @@ def tensor(obj: ArrayLike, dtype: DTypeLike | None = None, **foreign: Never) -> 
     if type(value) in (bool, int, float, complex):
         value = operand(np.asarray(value), "tensor")[()]
     if (dtype is not None and dtype_of(value) != dtype) or is_weak(value):
-        value = cast(value, dtype=dtype or dtype_of(value))  # a traced number becomes an array
+        value = cast(value, dtype=dtype or dtype_of(value))  # a traced scalar becomes an array
     return wrap(value)
 
 
 def _of_numbers(numbers: object, value: Value, dtype: np.dtype[Any]) -> Value:
-    """Convert Python numbers to a dtype, if they fit, as in NumPy: -1 is no unsigned integer."""
+    """Convert Python numbers to a dtype if they are in its range, as in NumPy."""
     if type(value) not in RAW:
         return value
     try:

@@ -88,7 +88,7 @@ def test_torch_gets_a_copy() -> None:
 
 def test_memory_is_not_shared_on_demand() -> None:
     t = fg.tensor(NUMBERS)
-    words = r"hands out a copy .* np\.asarray\(t\), a read-only view"
+    words = r"exports a copy .* np\.asarray\(t\), a read-only view"
     with pytest.raises(DlpackError, match=words):
         t.__dlpack__(copy=False)
     if not np.__version__.startswith("2.0."):  # whose from_dlpack has no options
