@@ -151,7 +151,7 @@ OF_FLIP = flip.structure
 WITH_ROWS = replace(turn.structure, rows_last=lambda x, turns, axes: {})
 
 MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
-    "no samples": (replace(gudermannian, samples=tuple), "samples", "there is none"),
+    "no samples": (replace(gudermannian, samples=tuple), "samples", "it is empty"),
     "a parameter that is no key": (
         replace(gudermannian, samples=unreadable),
         "samples",
@@ -188,7 +188,7 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
     "an axis that is no tuple": (
         rms(guarded, samples=with_axis_0),
         "reduction's parameters",
-        r"axis is 0, no tuple of axes that are not negative, such as (0,)",
+        r"axis is 0; it has to be a tuple of non-negative axes, such as (0,)",
     ),
     "a wrong ufunc": (rms(guarded, fold=extend.folds.SUM), "structure: ufunc", "two halves"),
     "a wrong fold": (rms(guarded, fold=extend.folds.LEAST), "structure: fold", "against the fold"),
@@ -244,12 +244,12 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
     "an example of too few axes": (
         replace(eigh, structure=extend.Opaque(cores=(1,))),
         "structure: cores",
-        "where that one alone is changed",
+        "is changed",
     ),
     "an argument, held": (
         replace(gudermannian, evaluate=keeping),
         "evaluate leaves nothing",
-        "lives on",
+        "still referenced",
     ),
     "an argument, written": (
         replace(gudermannian, evaluate=writing),
@@ -394,12 +394,12 @@ def test_a_property_may_be_left_out() -> None:
 
 @pytest.mark.parametrize("without", ["saved", ("safed",)])
 def test_an_unknown_property_is_refused(without: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"check_primitive: without names .*sa[fv]ed"):
+    with pytest.raises(ArgumentError, match=r"check_primitive: without=.*sa[fv]ed"):
         check_primitive(gudermannian, without=without)
 
 
 def test_a_function_is_no_operation() -> None:
-    with pytest.raises(ArgumentError, match=r"check_primitive: .* is a function, no operation"):
+    with pytest.raises(ArgumentError, match=r"check_primitive: .* is a function, not an operation"):
         check_primitive(fnp.sin)  # type: ignore[arg-type]
 
 

@@ -193,9 +193,9 @@ def test_an_error_of_the_function_is_its_own():
 @pytest.mark.parametrize(
     ("args", "options", "error", "text"),
     [
-        ((1,), {}, ArgumentError, "no argument has real or complex numbers"),
+        ((1,), {}, ArgumentError, "no argument is real or complex"),
         ((1.0,), {"margin": 0.0}, ArgumentError, "margin has to be positive and finite, got 0.0"),
-        ((1.0,), {"seed": -1}, ArgumentError, "seed has to be an integer that is not negative"),
+        ((1.0,), {"seed": -1}, ArgumentError, "seed has to be a non-negative integer"),
         (("text",), {}, LeafError, "x"),
     ],
 )

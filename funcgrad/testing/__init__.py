@@ -1,6 +1,6 @@
-"""Checks for your own code: whether its derivatives, and your own operations, are right.
+"""Checks for your own code: its derivatives, operations, layers, optimizers and backends.
 
-``check_grads`` compares the derivatives that funcgrad computes with numerical ones, and raises a
+``check_grads`` compares the derivatives of funcgrad with numerical derivatives, and raises a
 ``CheckError`` that says where they differ:
 
 >>> import funcgrad as fg
@@ -20,14 +20,14 @@ Traceback (most recent call last):
 funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1).
 ...
 
-``laws`` are what has to hold at every point, ``strategies`` draw points by hypothesis, ``holds``
-makes tests of both, and ``would_notice`` asks what a test would miss.
+``laws`` are properties that hold at every point, ``strategies`` draw points with Hypothesis,
+``holds`` makes tests of both, and ``would_notice`` asks which mistakes a test would miss.
 
 ``check_primitive`` checks an operation that was declared with ``fg.extend`` at all of its samples:
 rules, structure, batches, programs and files. ``check_optimizer``, ``check_layer`` and
-``check_backend`` do the like for optimizers, layers and backends of your own.
+``check_backend`` do the same for optimizers, layers and backends of your own.
 
-``away_from_kinks`` moves arguments to where no operation of a function is at a kink.
+``away_from_kinks`` moves arguments to a point where no operation of a function is at a kink.
 """
 
 from typing import TYPE_CHECKING
@@ -83,6 +83,6 @@ _LATE = _LateNames(
     },
 )
 
-if not TYPE_CHECKING:  # which see the names above, and report others
+if not TYPE_CHECKING:  # type checkers see the names above, and report others
     __getattr__ = _LATE.load
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -1,8 +1,8 @@
-"""``check_backend``: check that a backend runs every kind of program as evaluation does.
+"""``check_backend``: check that a backend runs every kind of program correctly.
 
 It raises a ``CheckError`` that lists every program that goes wrong. Each program is prepared,
-compiled and run on raw values, which shows most precisely what is wrong, and then run by ``jit``,
-as users do.
+compiled and run on raw values, which shows mistakes most precisely, and then run by ``jit``, as
+users do.
 """
 
 from __future__ import annotations
@@ -39,30 +39,33 @@ from funcgrad.testing.backend_programs import ProgramOfAKind, every_program
 Function = Callable[..., Any]
 
 _CALLS: Final = 4
-"""How often a check calls a function: from the third call on ``jit`` uses the backend's entry."""
+"""How often a check calls a function: ``jit`` uses the backend's entry from the third call."""
 _THREADS: Final = 8
 _DIGITS: Final = 256.0
 """The allowed difference of results, in units in the last place of the largest element."""
 _BEHAVIOUR: Final = "behaviour"
-"""The kind of checks that do not belong to a particular program."""
+"""The kind of the checks without a particular program."""
 _DERIVED: Final = frozenset({"elementwise", "contraction", "loop", "choice", "rules and calls"})
 """The kinds whose jitted functions are also differentiated and batched."""
 
 
 class _Wrong(Exception):  # noqa: N818 - a finding, which is listed with others
-    """An error that says how one program goes wrong."""
+    """One program goes wrong; the error says how."""
 
 
 def check_backend(backend: Backend | str, kinds: Sequence[str] | None = None) -> None:
-    """Check that a backend runs programs of every kind as evaluation does.
+    """Check that a backend runs programs of every kind correctly.
+
+    Use it while you write a backend, and in its test suite. The reference is plain evaluation,
+    operation by operation.
 
     Some 200 programs are run: elementwise operations, reductions, movements, contractions, gathers
     and scatters, random numbers, loops in both directions, choices, Python's control flow with its
     guards, custom rules, checkpoints, nested ``jit``, trees of results, Python numbers, empty and
     0-d arrays, all dtypes, operations that only NumPy has, derivatives and batches. Values, shapes,
-    dtypes and weakness are compared. It is also checked that arguments are not written to or kept,
-    that results share no memory with the caller's writable arrays, that errors are raised
-    unchanged, that NumPy does not warn, and that many threads may call at once.
+    dtypes and weakness are compared. Further checks: arguments are neither written to nor kept,
+    results share no memory with the caller's writable arrays, errors are raised unchanged, NumPy
+    does not warn, and many threads may call at once.
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] | None = None) ->
     CheckError
         Some programs go wrong: the message lists them with their errors.
     ArgumentError
-        ``backend`` is no backend, a kind does not exist, or no kind is named.
+        ``backend`` is not a backend, a kind does not exist, or ``kinds`` is empty.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def check_backend(backend: Backend | str, kinds: Sequence[str] | None = None) ->
 
 
 class _Report:
-    """The findings of a run."""
+    """Collects the findings of a run."""
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
@@ -119,14 +122,14 @@ class _Report:
             self._tried += check()
             return
         except _Wrong as wrong:
-            what = str(wrong)
+            finding = str(wrong)
         except Exception as error:
-            what = f"raised {type(error).__name__}: {str(error).strip() or '(no message)'}"
+            finding = f"raised {type(error).__name__}: {str(error).strip() or '(no message)'}"
         self._tried += 1
-        self._findings.setdefault(what, []).append(f"{kind}: {name}")
+        self._findings.setdefault(finding, []).append(f"{kind}: {name}")
 
     def close(self) -> None:
-        """Raise an error if there are findings."""
+        """Raise an error that lists the findings, if any."""
         if not self._tried:
             raise CheckError(
                 f"check_backend: {self._backend!r} supports none of the programs: its supports()"
@@ -136,11 +139,11 @@ class _Report:
             return
         count = sum(map(len, self._findings.values()))
         lines = [f"check_backend: {self._backend!r} is wrong in {count} of {self._tried} checks."]
-        for what, names in self._findings.items():
-            lines += ["", *[f"  {name}" for name in names], f"      {what}"]
+        for finding, names in self._findings.items():
+            lines += ["", *[f"  {name}" for name in names], f"      {finding}"]
         lines += [
             "",
-            "  The programs: funcgrad/testing/backend_programs.py. What becomes of one of them:",
+            "  The programs: funcgrad/testing/backend_programs.py. To see the code of one of them:",
             "  print(backend.inspect(backend.prepare(fg.program(f)(*args), False)))",
         ]
         raise CheckError("\n".join(lines))
@@ -176,12 +179,12 @@ def _prepared(backend: Backend, program: Program) -> Program:
     if not isinstance(prepared, Program):
         raise _Wrong(f"prepare() returned {type(prepared).__name__}, not a Program")
     prepared.verify()
-    for what, specs, others in (
+    for side, specs, others in (
         ("inputs", prepared.inputs, program.inputs),
         ("outputs", _output_specs(prepared), _output_specs(program)),
     ):
         if specs != others:
-            raise _Wrong(f"prepare() changed the {what} from {_listed(others)} to {_listed(specs)}")
+            raise _Wrong(f"prepare() changed the {side} from {_listed(others)} to {_listed(specs)}")
     return prepared
 
 
@@ -197,7 +200,7 @@ def _listed(specs: Sequence[Spec]) -> str:
 def _check_run(
     staged: Program, run: Callable[..., Any], args: tuple[Any, ...]
 ) -> list[tuple[Raw, Raw]]:
-    """Call the compiled function twice on raw values; return its results with copies."""
+    """Call the compiled function twice on raw values; return its results, and copies of them."""
     raw = [_copied(leaf) for leaf in pytrees.flatten((args, {}))[0]]
     try:
         expected = staged.evaluate([_copied(value) for value in raw])
@@ -219,7 +222,7 @@ def _check_run(
         where = f"result {number} of {len(expected)}"
         _compare(where, out, wanted)
         if not _same_bits(out, again):
-            raise _Wrong(f"{where} has other bits at the second call")
+            raise _Wrong(f"{where} has different bits at the second call")
     return [*zip(held, first, strict=True)]
 
 
@@ -233,9 +236,9 @@ def _outputs(outs: object, expected: Sequence[Raw]) -> list[Raw]:
 
 
 def _compare(where: str, out: object, expected: Raw) -> None:
-    """Compare a raw result with that of evaluation."""
+    """Compare a raw result with the result of evaluation."""
     if type(out) not in RAW:
-        raise _Wrong(f"{where} is of type {type(out).__name__}, which is no raw value")
+        raise _Wrong(f"{where} is of type {type(out).__name__}, which is not a raw value")
     spec, wanted = spec_of(out), spec_of(expected)
     if spec.weak != wanted.weak:
         kind = "a Python number, since it is weak" if wanted.weak else f"{wanted} and not weak"
@@ -265,7 +268,7 @@ def _compare_numbers(where: str, out: Raw, expected: Raw) -> None:
 
 
 def _copied(value: Raw) -> Any:
-    """A writable copy, with gaps between its elements if the value has gaps."""
+    """Return a writable copy, with gaps between its elements if the value has gaps."""
     if not isinstance(value, np.ndarray):
         return value
     if value.flags.forc:
@@ -324,7 +327,7 @@ def _check_derived(backend: Backend, trial: ProgramOfAKind) -> None:
         try:
             expected = derived(trial.function)(*_tensors(trial.args))
         except FuncgradError:
-            continue  # it has none
+            continue  # no derivative
         for _ in range(2):
             _compare_trees(f"{name} of jit", derived(staged)(*trial.args), expected)
 

@@ -46,7 +46,8 @@ class ProgramOfAKind:
     args : tuple of pytrees
         Arrays and Python numbers.
     others : tuple of tuples
-        Further arguments of these shapes and dtypes, for which control flow may take another path.
+        Further arguments of the same shapes and dtypes, for which control flow may take another
+        path.
     """
 
     kind: str
@@ -65,7 +66,7 @@ SQUARE: Final = tensor([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
 
 
 def every_program() -> Iterator[ProgramOfAKind]:
-    """The programs, kind by kind, the simplest first."""
+    """Yield the programs, kind by kind, the simplest first."""
     for kind, programs in _KINDS:
         for name, function, inputs in programs():
             args = _arrays(inputs)
@@ -252,7 +253,7 @@ def _choices() -> Iterator[Listed]:
 
 
 def _branching() -> Iterator[tuple[Any, ...]]:
-    """Python's control flow, which programs record as guards."""
+    """Yield functions with Python's control flow, which programs record as guards."""
     yield "if", lambda x: x * 2.0 if x[0] > 0 else fnp.exp(x), (V,), (-V,), (V * 3.0,), (-V,)
     yield "if of an argument", lambda x: x * 2.0 if x > 1 else -x, (2.0,), (0.5,), (3.0,)
     yield (
@@ -326,7 +327,7 @@ def _results() -> Iterator[Listed]:
 
 
 def _numbers() -> Iterator[Listed]:
-    """Python numbers, which are weak, as are the results of operators on them."""
+    """Yield functions of Python numbers, which are weak, as are results of operators on them."""
     yield "products", lambda x, v: (x * 2.0, x * v, -x), (1.5, V.astype(np.float32))
     yield "whole", lambda n, v: (n + 1, n * v, n**2, n / 2), (3, V.astype(np.float32))
     yield "truth", lambda b, v: (b * 2, b & True, v * b), (True, N.astype(np.int8))

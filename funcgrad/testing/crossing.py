@@ -1,9 +1,9 @@
-"""Cross to the other side of the comparisons and choices that a function makes.
+"""Cross comparisons and choices of a function, so that other branches are tested.
 
-Each branch of a function begins where a comparison changes, and an operation such as ``maximum``
-takes another way where a distance from its kink changes its sign. These are the distances that
-points are kept away from (``moving.py``), so the same steps lead across. A chain of crossings
-reaches branches inside of branches.
+A branch begins where a comparison changes; an operation such as ``maximum`` chooses the other
+argument where the distance from its kink changes its sign. ``moving.py`` keeps points away from
+such distances of 0, and the same steps lead across. A chain of crossings reaches branches inside
+branches.
 
 >>> import funcgrad.numpy as fnp
 >>> from funcgrad.testing.points import mover_of
@@ -32,34 +32,35 @@ from funcgrad.testing.point_runs import Name, Point, PointRun
 _STEPS: Final = 24
 _MOST_VISITS: Final = 1000
 _FEWEST_STEPS: Final = 4
-"""How many operations with kinks the steps of a draw may meet together, and the steps of the first
-crossing, whatever they meet: so draws of long functions take not much longer."""
+"""The maximum number of operations with kinks in the steps of a draw, and the number of steps of
+the first crossing. These limits keep draws of long functions quick.
+"""
 
 _LONGEST: Final = 2.0
-"""How long a step is at most, relative to the numbers: so many of them reach from 1 to 1e11."""
+"""The maximum length of a step, relative to the elements: few steps lead from 1 to 1e11."""
 
 _MOST_SKIPPED: Final = 8
-"""How many places that were crossed before are passed over."""
+"""The maximum number of earlier crossings that are skipped."""
 
 
 def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
-    """Cross to the other side of places that numbers choose, one after the other.
+    """Cross the comparisons and choices that ``choices`` select, one after the other.
 
     Parameters
     ----------
     mover : Mover
     point : list of arrays
-        Where to begin.
+        The start.
     choices : sequence of int
-        0 for none, else the number of a comparison or a choice, counted around, among those that
-        the function and the rules of its derivatives meet at the point that was reached so far; of
-        long functions without the rules, of very long ones among their comparisons alone. None is
-        crossed twice, which would lead back.
+        0 for none; otherwise the index (modulo their count) of a comparison or choice of the
+        function and its derivative rules at the current point. For long functions the rules are
+        left out, for very long ones also the choices. Nothing is crossed twice, because that would
+        lead back.
 
     Returns
     -------
     list of arrays
-        The point itself where there is no place, or no way across.
+        The new point, or the start if nothing can be crossed.
     """
     ruled = replace(mover, function=_with_tangents(mover))
     crossed: list[Name] = []
@@ -85,7 +86,7 @@ def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
 
 
 def _with_tangents(mover: Mover) -> Callable[..., Any]:
-    """The function with a tangent, in which rules of derivatives are met, too."""
+    """Return the function with a tangent, which also runs derivative rules."""
 
     def pushed(*args: Any) -> Any:
         leaves, structure = pytrees.flatten(args)
@@ -104,7 +105,7 @@ def _with_tangents(mover: Mover) -> Callable[..., Any]:
 
 
 def _chosen(visit: PointRun, choice: int, crossed: Sequence[Name], comparisons: bool) -> int | None:
-    """The place of a number, among the operations or comparisons first, then among elements."""
+    """Choose a place: first among the operations or comparisons, then among elements."""
     parts = [
         (int(first), int(end - first))
         for first, end in pairwise(visit.parts)
@@ -122,7 +123,7 @@ def _chosen(visit: PointRun, choice: int, crossed: Sequence[Name], comparisons: 
 def _walk_across(
     mover: Mover, visit: PointRun, place: int, crossed: Sequence[Name], steps: int
 ) -> Point | None:
-    """Step until a distance has the other sign; None where steps do not make it smaller.
+    """Step until a distance changes its sign; None if steps do not make it smaller.
 
     Distances that were crossed before stay as they are, to first order.
     """
@@ -134,17 +135,17 @@ def _walk_across(
             again = visit.find(other)
             if again is not None:
                 distance = float(visit.values[again])
-                near.append(Near(again, distance, distance / 1.5))  # where a step of 0 leads
+                near.append(Near(again, distance, distance / 1.5))  # a step of 0 stays here
         moved = mover.step(Stop(visit, near), _LONGEST)
         if moved is None:
             return None
         visit = mover.visit(moved)
         again = visit.find(name)
         if again is None:
-            return moved  # an earlier comparison has changed as well
+            return moved  # an earlier comparison has changed, too
         place, before, value = again, value, float(visit.values[again])
         if np.sign(value) == -side:
             return moved
-        if not abs(value) < abs(before):  # it has no other side, such as a length
+        if not abs(value) < abs(before):  # such as a norm: it has no other side
             return None
     return None

@@ -1,7 +1,7 @@
-"""How far checks were from failing, for searches that climb towards the worst point.
+"""How close checks were to failing, for searches that climb towards the worst point.
 
-A check notes, for each comparison, the disagreement divided by what is allowed. Who wants to know
-the largest watches; the record is in a context variable, and elsewhere nothing is stored.
+A check notes the ratio of each disagreement to the allowed one. ``watched`` gives the largest ratio
+of a context; outside of it nothing is stored.
 
 >>> with watched() as largest:
 ...     note(0.25)
@@ -21,7 +21,7 @@ _RATIOS: Final[ContextVar[list[float] | None]] = ContextVar("funcgrad_disagreeme
 
 
 def note(ratio: float) -> None:
-    """Note a disagreement as a multiple of what is allowed; above 1 the check fails."""
+    """Note a disagreement as a multiple of the allowed one; above 1 the check fails."""
     ratios = _RATIOS.get()
     if ratios is not None:
         ratios.append(ratio)

@@ -1,8 +1,8 @@
 """``check_grads`` and its building blocks ``check_jvp`` and ``check_vjp``.
 
 They take a function and a point, draw a random direction and cotangents, and raise a ``CheckError``
-if a derivative is wrong. Order n is checked by checking the derivatives of order n - 1, in each
-mode, as functions of their own.
+if a derivative is wrong. To check order n, they check the derivatives of order n - 1, in each mode,
+as functions.
 """
 
 from __future__ import annotations
@@ -61,55 +61,58 @@ def check_grads(
     kwargs: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> None:
-    """Check a function's derivatives against numerical ones.
+    """Check a function's derivatives against numerical derivatives.
+
+    Use it in the tests of custom rules, operations, layers and losses. It passes silently, or
+    raises an error that names the mode, the order and the argument.
 
     Parameters
     ----------
     f : callable
-        A function from pytrees to a pytree of real or complex arrays. Leaves of integers and
-        booleans are constant as arguments, and ignored in the result.
+        A function of pytrees that returns a pytree of real or complex arrays. Integer and boolean
+        leaves are constant in the arguments, and ignored in the result.
     args : tuple of pytrees
-        The point. It should not be at a kink of the function, nor so near the edge of its domain
-        that a step leaves it.
+        The point. It should be neither at a kink of the function, nor so near the edge of its
+        domain that a step leaves the domain.
     order : int
-        The highest order to check, from 1 to 10. Order 2 checks the derivatives of the derivatives,
-        in all sequences of the modes.
+        The highest order to check, from 1 to 10. Order 2 checks second derivatives, in all
+        sequences of modes.
     modes : sequence of str
         ``"fwd"``, ``"rev"`` or both.
     atol, rtol : float, optional
-        The derivatives may differ by ``atol + rtol * abs(numerical)``, plus the effect of rounding
-        in the function's values. The default depends on the coarsest dtype among arguments and
-        results: for float64 a relative 1e-6 with differences, 1e-7 with a complex step; for
-        float32 2e-3 and 8e-4.
+        Derivatives may differ by ``atol + rtol * abs(numerical)``, plus the effect of rounding in
+        the function's values. The default depends on the coarsest dtype among arguments and
+        results: a relative 1e-6 with differences and 1e-7 with a complex step for float64, 2e-3 and
+        8e-4 for float32.
     eps : float, optional
-        The step of the central differences, by default the cube root of the machine epsilon. It
-        is relative for elements greater than 1.
+        The step of the central differences; by default the cube root of the machine epsilon. It is
+        relative for elements greater than 1.
     kwargs : mapping, optional
         Keyword arguments, which are constant.
     seed : int
-        The seed of the random direction and cotangents along which derivatives are compared; no
-        element of either is near zero. The same seed always gives the same check.
+        The seed of the random direction and cotangents along which derivatives are compared; their
+        elements are not near zero. The same seed gives the same check.
 
     Raises
     ------
     CheckError
-        A derivative is wrong; an ``AssertionError``. The message says in which mode and order, for
-        which argument, what was expected, and what the reason may be.
+        A derivative is wrong. The message has the mode, the order, the argument, the expected
+        value, and possible reasons. It is an ``AssertionError``.
     DifferentiationError
-        The arguments, or the results, contain nothing that can be differentiated.
+        The arguments or the results have no floating-point or complex leaf.
     ArgumentError
         ``order``, ``modes``, ``atol``, ``rtol``, ``eps``, ``kwargs`` or ``seed`` is invalid.
     DtypeError
-        ``atol``, ``rtol`` or ``eps`` is no real number.
+        ``atol``, ``rtol`` or ``eps`` is not a real number.
 
     Notes
     -----
-    Forward mode is compared element by element along one direction v; reverse mode by the one
-    number Re<u, J v>. An error in a single entry of a Jacobian shows in either.
+    Forward mode is compared element by element along one direction v, and reverse mode by the
+    scalar Re<u, J v>. Both show an error in a single entry of the Jacobian.
 
-    Numerical derivatives come from central differences and, where the function is real, accepts
-    complex arguments and is analytic, from the more accurate complex step. For complex arguments
-    derivatives are those of the real and imaginary parts, the convention of ``fg.grad``.
+    Numerical derivatives are central differences, or the more accurate complex step if the function
+    is real, analytic and accepts complex arguments. For complex arguments the real and imaginary
+    parts are differentiated, as ``fg.grad`` does.
 
     Examples
     --------
@@ -181,7 +184,7 @@ def compare_with_numerical(
     rng : Generator
         Draws the direction and the cotangents.
     fail : callable
-        From a sentence and the further lines of a report to an error.
+        ``(sentence, further lines of the report) -> error``.
     """
     options = _Options("", tuple([mode for mode, _ in MODE_NAMES]), Tolerance(None, None), None)
     try:
@@ -202,11 +205,9 @@ def compare_with_numerical(
 
 
 def generator_of(operation: str, seed: int) -> np.random.Generator:
-    """Begin the random numbers of a check; ``ArgumentError`` if the seed is no seed."""
+    """Start the random numbers of a check; raise ``ArgumentError`` for an invalid seed."""
     if not is_whole(seed) or seed < 0:
-        raise ArgumentError(
-            f"{operation}: seed has to be an integer that is not negative, got {seed!r}."
-        )
+        raise ArgumentError(f"{operation}: seed has to be a non-negative integer, got {seed!r}.")
     return np.random.default_rng(index(seed))
 
 
@@ -249,7 +250,7 @@ def _prepared(
 
 
 def _check(subject: Subject, options: _Options, order: int, rng: np.random.Generator) -> None:
-    """Check a subject in each mode, then its derivatives."""
+    """Check a subject in each mode, and then its derivatives."""
     trial = _Trial(
         subject,
         options,
@@ -266,7 +267,7 @@ def _check(subject: Subject, options: _Options, order: int, rng: np.random.Gener
 
 
 def drawn(rng: np.random.Generator, like: Array, scaled: bool) -> Array:
-    """Draw numbers of magnitude 0.5 to 1, relative to elements greater than 1 if ``scaled``."""
+    """Draw values of magnitude 0.5 to 1; if ``scaled``, relative to elements greater than 1."""
     size: Any = rng.uniform(0.5, 1.0, like.shape)
     if like.dtype.kind == "c":
         size = size * np.exp(2j * np.pi * rng.uniform(size=like.shape))
@@ -287,7 +288,7 @@ class _Trial:
     cts: tuple[Array, ...]
 
     def check(self, mode: str, numerical: Estimate) -> None:
-        """Compare the derivative by one mode with the numerical one."""
+        """Compare the derivative of one mode with the numerical derivative."""
         values, analytic = self.derivative(mode, self.direction)
         self.check_values(mode, values)
         comparison = self.comparison(mode, analytic, numerical)
@@ -303,15 +304,17 @@ class _Trial:
     def comparison(
         self, mode: str, analytic: Sequence[Array], numerical: Estimate
     ) -> Comparison | None:
-        """Compare a derivative with a numerical one: results, or their product with cotangents."""
+        """Compare a derivative with the numerical one: the results, or their product with
+        cotangents.
+        """
         expected = numerical if mode == "fwd" else contract(numerical, self.cts)
         return compare(analytic, expected, self.options.tolerance)
 
     def second_look(self, mode: str, numerical: Estimate) -> Estimate:
-        """Estimate the derivative again, by differences of many steps.
+        """Estimate the derivative again, with differences of many steps.
 
-        A complex step stays, with how far rounding moves it, unless they contradict it: a function
-        may have fewer digits at complex numbers.
+        A complex step is kept, with its rounding error, unless the differences contradict it: a
+        function may have fewer digits at complex arguments.
         """
         differences = refined(self.subject, self.direction)
         if numerical.method != "complex step":
@@ -323,7 +326,7 @@ class _Trial:
         return with_rounding(self.subject, self.direction, numerical)
 
     def derivative(self, mode: str, direction: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-        """The function's values in a mode, and the derivative along the direction."""
+        """Return the function's values in a mode, and the derivative along the direction."""
         subject = self.subject
         if mode == "fwd":
             tangents = [wrap(t) for t in direction]
@@ -335,7 +338,7 @@ class _Trial:
         return _arrays(outs), [np.asarray(total)]
 
     def check_values(self, mode: str, values: Sequence[Array]) -> None:
-        """Check that the function returns under differentiation what it returns without."""
+        """Check that differentiation does not change the function's values."""
         subject = self.subject
         exact = [np.zeros(value.shape) for value in subject.values]
         plain = Estimate(list(subject.values), exact, "evaluation", precision_of(subject))
@@ -361,7 +364,7 @@ class _Trial:
         )
 
     def message(self, mode: str, comparison: Comparison, numerical: Estimate) -> str:
-        """The message about a wrong derivative."""
+        """Return the message about a wrong derivative."""
         subject = self.subject
         modes = (*subject.modes, mode)
         along = "the direction" if mode == "fwd" else "direction and cotangent"
@@ -380,11 +383,11 @@ class _Trial:
                 row("error", f"{comparison.error:.3g}"),
                 row("tolerance", f"{comparison.tolerance:.3g} = {comparison.terms}"),
             ]
-        lines += ["  along each argument alone:", *table(self.by_argument(mode, comparison))]
+        lines += ["  along each argument separately:", *table(self.by_argument(mode, comparison))]
         return "\n".join(lines + self.hints(mode, comparison))
 
     def by_argument(self, mode: str, comparison: Comparison) -> list[tuple[str, Comparison]]:
-        """Repeat a comparison along each argument on its own, at the same element."""
+        """Repeat a comparison along each argument separately, at the same element."""
         rows = []
         for k, name in enumerate(self.subject.names):
             alone = [t if i == k else np.zeros_like(t) for i, t in enumerate(self.direction)]
@@ -393,7 +396,7 @@ class _Trial:
                 numerical = refined(self.subject, alone)
             _, analytic = self.derivative(mode, alone)
             expected = numerical if mode == "fwd" else contract(numerical, self.cts)
-            if mode == "fwd":  # only the element that is at fault
+            if mode == "fwd":  # only the wrong element
                 analytic = [analytic[comparison.result][comparison.index]]
                 expected = Estimate(
                     [expected.values[comparison.result][comparison.index]],
@@ -407,7 +410,7 @@ class _Trial:
         return rows
 
     def hints(self, mode: str, comparison: Comparison) -> list[str]:
-        """Possible reasons for a difference, in words."""
+        """Return possible reasons for a difference, in words."""
         if not np.isfinite(comparison.numerical):
             return [
                 "The function is not finite at the point or a step away from it: choose a point"
@@ -427,8 +430,8 @@ class _Trial:
             return [
                 f"The one-sided differences are {number(left)} and {number(right)}: the point seems"
                 " to be at a kink or a jump, or less than a step from one. There numerical"
-                " derivatives say nothing about the conventions that the docstrings tell: choose"
-                " another point, or a smaller eps."
+                " derivatives do not show the conventions of the docstrings: choose another point,"
+                " or a smaller eps."
             ]
         if self.subject.modes:
             return [

@@ -1,4 +1,4 @@
-"""``holds``: a test that laws hold of a function, at points that hypothesis draws."""
+"""``holds``: a test of laws of a function, at points that Hypothesis draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FAR: Final = 16.0
 def holds(
     *of_laws: Callable[..., None], at: Drawn, settings: hypothesis.settings | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Make a test that laws hold of a function at all points that hypothesis draws.
+    """Make a property-based test: laws hold for a function at points that Hypothesis draws.
 
     Parameters
     ----------
@@ -42,38 +42,39 @@ def holds(
         Functions of ``funcgrad.testing.laws``, or any ``law(f, args, *, seed)`` that raises an
         ``AssertionError``.
     at : strategy, or tuple of strategies
-        A tuple has a strategy for each argument. A single strategy draws the tuple of arguments,
-        or, if it draws anything else, the only argument.
+        A tuple has a strategy for each argument. A single strategy draws the tuple of arguments, or
+        the only argument if it draws something else.
     settings : hypothesis.settings, optional
         By default 100 points for each law, without a deadline. Hypothesis's phase ``explain`` is
-        left out of any: it calls a failing test hundreds of times more, to no use for arrays.
+        always left out: it calls a failing test hundreds of times more, and does not help with
+        arrays.
 
     Returns
     -------
     callable
-        A decorator, from the function to its test. Pytest runs the test for each law by itself; it
-        collects names that begin with ``test``. Called by itself, ``test(law)`` tests a law.
+        A decorator that turns the function into its test. Pytest runs the test separately for each
+        law; it collects names that begin with ``test``. A call ``test(law)`` tests one law.
 
     Raises
     ------
     ArgumentError
-        A law is none, or lacks its options; ``at`` is no strategy.
+        A law is not a law, or lacks its options; ``at`` is not a strategy.
     MissingPackageError
         Hypothesis is not installed.
 
     Notes
     -----
-    Hypothesis is told how near each point is to breaking the law (``hypothesis.target``), so its
-    search climbs towards the worst disagreement in the second half of the draws. That finds
-    mistakes that grow slowly towards a place: an error of 1e-9 in a singularity's place was found
-    by 14 of 24 searches of 200 draws, by 0 without climbing; a bump of 0.1 % with a width of 0.1 in
-    three dimensions by 5 of 16, by 2 without. It makes no difference where a mistake is absent up
-    to an edge: those are found by ``at=strategies.points(f, ...)``, which crosses the comparisons
-    that ``f`` and its rules make.
+    Hypothesis is told how close each point is to breaking the law (``hypothesis.target``), so in
+    the second half of the draws its search climbs towards the worst disagreement. That finds
+    mistakes that grow slowly towards a point: an error of 1e-9 in the position of a singularity was
+    found by 14 of 24 searches of 200 draws, and by 0 without climbing; a bump of 0.1 % with a width
+    of 0.1 in three dimensions by 5 of 16, and by 2 without. Climbing does not help if a mistake
+    starts suddenly, in one branch: ``at=strategies.points(f, ...)`` finds such mistakes, because it
+    crosses the comparisons of ``f`` and its rules.
 
-    Hypothesis draws the seed of directions and cotangents too. What fails is shrunk, and the report
-    ends with code that repeats it. A point with numbers above 16 at which ``f`` overflows, or is
-    about to, as ``exp`` at 500, is left out.
+    Hypothesis also draws the seed of directions and cotangents. A failing point is shrunk, and the
+    report ends with code that repeats it. Points with elements above 16 at which ``f`` (nearly)
+    overflows, such as 500 for ``exp``, are skipped.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def holds(
             testers.target(log10(max(largest(), _LEAST)), label=_name(law))
 
         title = getattr(f, "__name__", type(f).__name__)
-        # Hypothesis writes code with the name, so it has to be one.
+        # Hypothesis writes code with the name, so it has to be an identifier.
         test.__name__ = test.__qualname__ = title if title.isidentifier() else "function"
         test.__module__ = getattr(f, "__module__", __name__)
         test.__doc__ = f"The laws {', '.join(map(_name, of_laws))} hold."
@@ -117,7 +118,7 @@ def holds(
 
 
 def _overflows(f: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-    """Whether a function overflows at a point with large numbers, or is about to."""
+    """Whether a function overflows, or nearly overflows, at a point with large elements."""
     if all(np.all(np.abs(x) <= _FAR) for x in map(np.asarray, pytrees.leaves(args))):
         return False
     with np.errstate(all="ignore"):
@@ -127,7 +128,7 @@ def _overflows(f: Callable[..., Any], args: tuple[Any, ...]) -> bool:
 
 
 def _packages() -> tuple[ModuleType, ModuleType]:
-    """Hypothesis and pytest, of which tests are made."""
+    """Import Hypothesis and pytest."""
     try:
         import hypothesis
         import pytest
@@ -148,7 +149,7 @@ def _check_laws(of_laws: Sequence[Any]) -> None:
             if law is maker:
                 raise ArgumentError(f"holds: {_name(law)} is made by a call, as {call}.")
         if not callable(law):
-            raise ArgumentError(f"holds: {law!r} is no law. There are {names}.")
+            raise ArgumentError(f"holds: {law!r} is not a law. The laws are {names}.")
 
 
 def _name(law: object) -> str:
@@ -161,7 +162,7 @@ def _is_ours(law: object) -> bool:
 
 
 def _points(at: Drawn) -> Any:
-    """The strategy of the tuple of arguments."""
+    """Return the strategy of the tuple of arguments."""
     if isinstance(at, tuple):
         if not at:
             raise ArgumentError("holds: at has no strategy. Write at=(st.tensors(shape=3),).")

@@ -1,4 +1,4 @@
-"""``check_layer``: check a layer by what the package requires of its own."""
+"""``check_layer``: check a layer of your own like the package's layers."""
 
 from __future__ import annotations
 
@@ -26,29 +26,32 @@ def check_layer(
     apply: Callable[..., Any] | None = None,
     without: Collection[str] = (),
 ) -> None:
-    """Check that a layer is a pytree of parameters and a pure function, in every mode.
+    """Check that a layer is a pytree of parameters and a pure, differentiable function.
+
+    Use it in the tests of a layer that you write. The package's own layers pass the same checks.
 
     Parameters
     ----------
     layer : pytree
-        Such as a frozen dataclass by ``fg.pytree``.
+        The layer, such as a frozen dataclass made by ``fg.pytree``.
     *inputs : pytrees
-        Arguments that it is called with.
+        The arguments of a call.
     apply : callable, optional
-        ``(layer, *inputs) -> result``, by default a call; for layers with states or keys:
+        ``(layer, *inputs) -> result``; by default a call. For layers with states or keys pass
         ``apply=lambda layer, x: layer(x, key=key)``.
     without : collection of str
-        Promises to skip, by their names in the report.
+        The names of promises to skip, as in the report.
 
     Raises
     ------
     CheckError
-        A promise is broken; an ``AssertionError``. The message lists all: ``tree`` (parameters are
-        tensors, and are put together again as they were), ``pure``, ``modes`` and ``derivative``
-        (forward = reverse = numerical, to second order, in parameters and inputs), ``jit``,
-        ``vmap`` (ensembles of layers, batches of inputs), ``dtypes`` (float32 stays), ``pickled``.
+        A promise is broken (an ``AssertionError``). The message lists all broken promises: ``tree``
+        (parameters are tensors, and flattening can be undone), ``pure``, ``modes`` and
+        ``derivative`` (forward = reverse = numerical, to second order, with respect to parameters
+        and inputs), ``jit``, ``vmap`` (ensembles of layers, batches of inputs), ``dtypes`` (float32
+        stays), ``pickled``.
     ArgumentError
-        ``layer`` cannot be called, or ``without`` names no promise.
+        ``layer`` cannot be called, or a name in ``without`` is unknown.
 
     Examples
     --------
@@ -84,7 +87,7 @@ def check_layer(
     args = (layer, *inputs)
     promises = [
         Promise(
-            "tree", "Parameters are tensors, and the tree is what it was.", lambda: _tree(layer)
+            "tree", "Parameters are tensors, and flattening can be undone.", lambda: _tree(layer)
         ),
         Promise(
             "pure",
@@ -98,17 +101,17 @@ def check_layer(
             Promise("modes", "Forward and reverse mode agree.", lambda: modes_agree(called, args)),
             Promise(
                 "derivative",
-                "First and second derivatives are the numerical ones.",
+                "First and second derivatives agree with numerical ones.",
                 lambda: check_grads(called, args),
             ),
             Promise(
                 "jit",
-                "A jitted call returns what it returns eagerly.",
+                "A jitted call returns the results of the eager call.",
                 lambda: jit_is_eager(called, args),
             ),
             Promise(
                 "vmap",
-                "A batch of layers and inputs is the loop over them.",
+                "A batch of layers and inputs agrees with a loop over them.",
                 lambda: vmap_is_loop(called, args),
             ),
             Promise(
@@ -125,7 +128,7 @@ def _tree(layer: Pytree) -> None:
     for path, leaf in zip(structure.paths(), leaves, strict=True):
         if not isinstance(leaf, Tensor):
             raise CheckError(
-                f"the layer{path} is a {type(leaf).__name__}, no tensor. Convert parameters by"
+                f"the layer{path} is a {type(leaf).__name__}, not a tensor. Convert parameters by"
                 " fg.tensor, and declare options as fg.static_field()."
             )
     again = pytrees.unflatten(structure, leaves)

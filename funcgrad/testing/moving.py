@@ -1,8 +1,8 @@
 """Move the arguments of a function away from the kinks of its operations.
 
-The distances from kinks are functions of the arguments. Those that are too small become goals, and
-the arguments take the shortest step that reaches them to first order (Gauss and Newton); where that
-leads nowhere, another start is tried.
+The distances from kinks are functions of the arguments. Distances that are too small become goals,
+and the arguments take the shortest step that reaches the goals to first order (Gauss-Newton). If
+that fails, another start is tried.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from funcgrad.testing.point_runs import Array, Point, PointRun
 
 _STEPS: Final = 40
 _ROWS: Final = 24
-"""How many distances, the smallest ones, one step enlarges."""
+"""The number of (smallest) distances that one step enlarges."""
 
 _CLEARANCE: Final = 10.0
-"""How many margins points stay away where they can: differences then have more digits."""
+"""The preferred distance in margins; with it, differences have more digits."""
 
 _FLAT: Final = 1e-12
-"""A distance with a lesser slope depends on no argument nearby."""
+"""A distance with a smaller slope counts as independent of the arguments."""
 
 _LIMITS: Final = (np.inf, 0.1)
-"""Up to which distance operations are kept away by more than the margin, tried in turn."""
+"""The distances up to which operations are kept away by more than the margin, in turn."""
 
 _SPREADS: Final = (0.0, 0.1, 0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 0.02)
-"""How far starts are from the user's arguments, which come first."""
+"""The distances of the starts from the user's arguments, which come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Near:
     Attributes
     ----------
     place : int
-        Its place among the distances of a visit.
+        Its index among the distances of a visit.
     value : float
     goal : float
-        What it shall be, on the same side of a kink.
+        The goal, on the same side of the kink.
     """
 
     place: int
@@ -60,33 +60,33 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a walk ended, with the distances that are still too small."""
+    """The end of a walk, with the distances that are still too small."""
 
     visit: PointRun
     near: list[Near]
 
     def share(self) -> float:
-        """How much of its goal the smallest distance has reached."""
+        """Return the fraction of its goal that the smallest distance has reached."""
         return abs(self.near[0].value / self.near[0].goal) if self.near else 1.0
 
     def is_good(self) -> bool:
-        """Whether the function is defined there, with finite results."""
+        """Whether the function has finite results there."""
         return self.visit.run.error is None and _is_finite(self.visit.run)
 
     def alive(self) -> set[Hashable]:
-        """The operations with a distance that is large enough."""
+        """Return the operations with a distance that is large enough."""
         is_far = np.ones(self.visit.values.size, bool)
         is_far[[short.place for short in self.near]] = False
         return {self.visit.sites[owner] for owner in np.unique(self.visit.owners[is_far])}
 
     def still(self) -> set[Hashable]:
-        """The operations with a distance that is not."""
+        """Return the operations with a distance that is too small."""
         return {self.visit.name(short.place)[0] for short in self.near}
 
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """A function with the arguments at which the search begins.
+    """A function with the arguments at which the search starts.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Mover:
         The leaves of the arguments.
     structure : Structure
     movable : tuple of int
-        The positions of leaves with real or complex numbers, which move.
+        The positions of the real and complex leaves, which move.
     margin : float
     """
 
@@ -109,11 +109,11 @@ class Mover:
     margin: float
 
     def start(self) -> Point:
-        """Return the numbers that move, as real arrays in double precision."""
+        """Return the elements that move, as real arrays in double precision."""
         return [_reals(np.asarray(self.leaves[k])) for k in self.movable]
 
     def numbers(self, point: Point) -> list[Array]:
-        """The numbers that move, in the user's dtypes."""
+        """Return the elements that move, in the user's dtypes."""
         dtypes = [np.asarray(self.leaves[k]).dtype for k in self.movable]
         wholes = [
             x[..., 0] + 1j * x[..., 1] if dtype.kind == "c" else x
@@ -122,29 +122,31 @@ class Mover:
         return [np.asarray(x, dtype) for x, dtype in zip(wholes, dtypes, strict=True)]
 
     def arguments(self, point: Point) -> tuple[Any, ...]:
-        """Put numbers into the arguments."""
+        """Put moved elements into the arguments."""
         leaves = list(self.leaves)
         for k, numbers in zip(self.movable, self.numbers(point), strict=True):
             leaves[k] = numbers
         return pytrees.unflatten(self.structure, leaves)
 
     def returned(self, point: Point) -> tuple[Any, ...]:
-        """Put numbers into the arguments, each leaf of the kind that the user gave."""
+        """Put moved elements into the arguments, as tensors, arrays or numbers, as the user gave
+        them.
+        """
         moved = pytrees.flatten(self.arguments(point))[0]
         leaves = [_of_kind(*pair) for pair in zip(moved, self.leaves, strict=True)]
         return pytrees.unflatten(self.structure, leaves)
 
     def visit(self, point: Point) -> PointRun:
-        """Run the function, and note what it meets."""
+        """Run the function, and record its distances from kinks."""
         with repetition(), quiet():
             return PointRun(point, kinks_met(self.function, self.arguments(point)))
 
     # ------------------------------------------------------------------------------- distances
 
     def near(self, visit: PointRun, limit: float = 0.0) -> list[Near]:
-        """The distances that are less than they shall be, the smallest first.
+        """Return the distances that are below their goals, the smallest first.
 
-        Up to a limit they shall be the greater the steeper they are.
+        Up to a limit, a goal grows with the slope of the distance.
         """
         wanted = self._margins(visit, limit) if limit else np.full(visit.values.shape, self.margin)
         size = np.where(visit.is_end, visit.values, abs(visit.values))
@@ -155,7 +157,7 @@ class Mover:
         return [Near(int(places[k]), float(values[k]), float(goals[k])) for k in order]
 
     def _margins(self, visit: PointRun, limit: float) -> Array:
-        """Margins in the arguments of the function: those of its operations, times their slopes."""
+        """Return the margins of the operations times their slopes: margins in the arguments."""
         margins = np.full(visit.values.shape, self.margin)
         width = _CLEARANCE * max(self.margin, self._steps())
         rng = np.random.default_rng(0)
@@ -165,19 +167,21 @@ class Mover:
         ]
         try:
             slopes = [abs(visit.push(self.numbers(tangents))) for tangents in along]
-        except Exception:  # the margins alone have to do where there is no derivative
+        except Exception:  # without a derivative, take the plain margins
             return margins
         steepest = np.maximum(*np.nan_to_num(slopes, posinf=0.0))
         return np.maximum(margins, np.minimum(width * steepest, limit))
 
     def _steps(self) -> float:
-        """Half a step of numerical derivatives, which in single precision is large."""
+        """Return half a step of numerical derivatives, which is large in single precision."""
         dtypes = [np.asarray(self.leaves[k]).dtype for k in self.movable]
         coarsest = max(float(np.finfo(dtype).eps) for dtype in dtypes)
         return 0.5 * float(np.cbrt(coarsest))
 
     def jacobian(self, visit: PointRun, near: Sequence[Near]) -> Array:
-        """The derivatives of distances, a row for each, in all numbers of the point."""
+        """Return the derivatives of distances with respect to all elements, a row for each
+        distance.
+        """
         leaves, rows = self.numbers(visit.point), []
         for short in near:
             pairs = zip(visit.pull(short.place), leaves, strict=True)
@@ -188,7 +192,7 @@ class Mover:
     # ---------------------------------------------------------------------------------- walks
 
     def starts(self, seed: int) -> Iterator[Point]:
-        """Where to begin: at the arguments, then further and further off."""
+        """Yield the starts: the arguments, then points farther and farther away."""
         for number, spread in enumerate(_SPREADS):
             rng = np.random.default_rng((seed, number))
             yield [
@@ -197,7 +201,7 @@ class Mover:
             ]
 
     def walk(self, start: Point) -> Stop:
-        """Step until all distances are large enough, or no step changes any."""
+        """Step until all distances are large enough, or no step changes a distance."""
         visit = self.visit(start)
         for limit in _LIMITS:
             stop, best = self._walk(visit, limit)
@@ -207,7 +211,7 @@ class Mover:
         return Stop(visit, [])
 
     def _walk(self, visit: PointRun, limit: float) -> tuple[Stop, Stop | None]:
-        """Walk under a limit; return also the best point where all margins were kept."""
+        """Walk under a limit; return also the best point at which all margins were kept."""
         best: Stop | None = None
         shakes = 0
         rng = np.random.default_rng(1)
@@ -217,7 +221,7 @@ class Mover:
             stop = Stop(visit, self.near(visit))
             if not stop.near and visit.run.error is None:
                 stop = Stop(visit, self.near(visit, limit))
-                if best is not None and stop.share() <= best.share():  # it goes around
+                if best is not None and stop.share() <= best.share():  # it goes in circles
                     return stop, best
                 best = stop
             if not stop.near or not steps:
@@ -226,7 +230,7 @@ class Mover:
             if moved is None:
                 if shakes == 2 or all(short.value for short in stop.near):
                     return stop, best
-                shakes += 1  # out of a point without a slope, as that of a length at 0
+                shakes += 1  # leave a point without a slope, such as a norm at 0
                 size = self.margin * 10.0 ** (shakes - 1)
                 moved = [
                     x + size * np.maximum(abs(x), 1) * rng.normal(size=x.shape) for x in visit.point
@@ -234,11 +238,11 @@ class Mover:
             visit = self.visit(moved)
 
     def step(self, stop: Stop, longest: float = 0.5) -> Point | None:
-        """The shortest step, relative to the numbers, that reaches the goals to first order."""
+        """Return the shortest relative step that reaches the goals to first order."""
         near = stop.near[:_ROWS]
         try:
             slopes = self.jacobian(stop.visit, near)
-        except Exception:  # where there is no derivative there is no way
+        except Exception:  # no direction without a derivative
             return None
         scale = np.concatenate([np.maximum(abs(x), 1).ravel() for x in stop.visit.point])
         slopes = slopes * scale
@@ -262,12 +266,12 @@ class Mover:
         ----------
         seed : int
         begin : callable, optional
-            Moves a start before the search begins there, as ``crossing.across`` does.
+            Moves a start before the search, as ``crossing.across`` does.
 
         Raises
         ------
         ArgumentError
-            There are none.
+            No such arguments were found.
         """
         stops: list[Stop] = []
         alive: set[Hashable] = set()
@@ -277,32 +281,32 @@ class Mover:
             alive |= stop.alive()
             if not stop.near and stop.is_good():
                 unmoved = number == 0 and all(map(operator.is_, stop.visit.point, start))
-                # Where a search begins close to something, rounding might cross it.
+                # If a search starts close to a kink, rounding might cross it.
                 is_exact = unmoved or begun is not start
                 return self.returned(stop.visit.point if is_exact else self._simple(stop))
             stops.append(stop)
-            if number >= 4:  # what is at no kink elsewhere, and does not change here, is harmless
+            if number >= 4:  # harmless if it is not at a kink elsewhere and does not change here
                 for stopped in stops:
                     if self._is_harmless(stopped, alive):
                         return self.returned(stopped.visit.point)
         raise self._refused(stops)
 
     def _is_harmless(self, stop: Stop, alive: set[Hashable]) -> bool:
-        """Whether a function that is defined is at kinks that it does not feel there."""
+        """Whether a function has finite results, and its kinks do not affect them."""
         inside = all(short.value >= 0 or not stop.visit.is_end[short.place] for short in stop.near)
         return stop.is_good() and inside and stop.still() <= alive and self._is_still(stop)
 
     def _is_still(self, stop: Stop) -> bool:
-        """Whether no distance that is too small changes with the arguments."""
+        """Whether all distances that are too small are independent of the arguments."""
         if not stop.near:
             return True
         try:
             return bool(np.all(abs(self.jacobian(stop.visit, stop.near[:_ROWS])) <= _FLAT))
-        except Exception:  # nobody knows where there is no derivative
+        except Exception:  # unknown without a derivative
             return False
 
     def _simple(self, stop: Stop) -> Point:
-        """The point in two or three digits, where that is away from kinks too."""
+        """Round the point to two or three digits, if it stays away from kinks."""
         for digits in (2, 3):
             visit = self.visit([x.round(digits) for x in stop.visit.point])
             if Stop(visit, []).is_good() and not self.near(visit, 0.1):
@@ -310,26 +314,26 @@ class Mover:
         return stop.visit.point
 
     def _refused(self, stops: Sequence[Stop]) -> Exception:
-        """The error that says which operation is at a kink wherever the search came."""
+        """Return the error that names the operation that was at a kink at every point."""
         least = min(stops, key=lambda stop: (stop.visit.run.error is not None, len(stop.near)))
         if not least.near:
             if least.visit.run.error is not None:
                 return least.visit.run.error
             return ArgumentError(
                 f"{self.operation}: at every point that was tried a result of"
-                f" {_name(self.function)} is NaN or infinite. Begin at other arguments."
+                f" {_name(self.function)} is NaN or infinite. Start from other arguments."
             )
         worst = least.near[0]
         encounter = least.visit.run.met[least.visit.owners[worst.place]]
-        what = "the end of its domain" if least.visit.is_end[worst.place] else "a kink"
+        border = "the end of its domain" if least.visit.is_end[worst.place] else "a kink"
         name = encounter.operation.name
         place = f" at {encounter.line}" if encounter.line else ""
         return ArgumentError(
             f"{self.operation}: no point of {_name(self.function)} was found at which {name}{place}"
-            f" is {self.margin:g} away from {what}: its distance is {abs(worst.value):.3g} wherever"
-            " the arguments went. It may be at a kink for all arguments, as x - x is under abs, or"
-            " have contradictory conditions. Change the function there, pass a smaller margin, or"
-            " begin at other arguments."
+            f" is {self.margin:g} away from {border}: its distance was {abs(worst.value):.3g} at"
+            " every point. It may be at a kink for all arguments, as abs(x - x) is, or the"
+            " conditions may contradict each other. Change the function there, pass a smaller"
+            " margin, or start from other arguments."
         )
 
 
@@ -344,7 +348,7 @@ def _is_finite(run: KinksMet) -> bool:
 
 
 def _reals(x: Array) -> Array:
-    """Numbers as real ones in double precision; complex ones have their parts on a last axis."""
+    """Return real arrays in double precision; the parts of complex elements are on a last axis."""
     if x.dtype.kind == "c":
         return np.stack([x.real, x.imag], axis=-1).astype(np.float64)
     return x.astype(np.float64)
@@ -357,7 +361,7 @@ def _plus(point: Point, step: Array) -> Point:
 
 
 def _of_kind(value: object, like: object) -> Any:
-    """A leaf of the kind of another: a tensor, an array, or a Python number."""
+    """Convert a leaf to the kind of another: a tensor, an array, or a Python number."""
     if isinstance(like, (bool, int)) or value is like:
         return like
     array = np.asarray(value)

@@ -1,11 +1,10 @@
-"""Numerical directional derivatives, independent of how funcgrad differentiates.
+"""Numerical directional derivatives, independent of funcgrad's derivative rules.
 
 Central differences of the function's values, extrapolated from two steps, work for every function.
-If a function of real numbers also accepts complex ones, and is analytic there, the complex step
-``Im f(x + ihv) / h`` has no cancellation and is exact to rounding (Squire, Trapp, "Using complex
-variables to estimate derivatives of real functions", SIAM Review 40, 1998). Whether it applies
-cannot be seen from outside, so it is tried, and used if it agrees with the differences within their
-accuracy.
+If a real function also accepts complex arguments, and is analytic there, the complex step ``Im f(x
++ ihv) / h`` has no cancellation and is exact to rounding (Squire, Trapp, "Using complex variables
+to estimate derivatives of real functions", SIAM Review 40, 1998). Whether it applies cannot be seen
+from outside. So it is tried, and used if it agrees with the differences within their accuracy.
 
 >>> from funcgrad.testing.subject import subject_of
 >>> import numpy as np
@@ -28,19 +27,19 @@ from funcgrad.testing.rounding_noise import noise
 from funcgrad.testing.subject import Array, Subject
 
 _DOUBLINGS: Final = 4
-"""How often the usual step is doubled for the longest one."""
+"""The longest step is the usual step, doubled this number of times."""
 
 _STEPS: Final = 17
-"""How many steps there are, each half as long as the one before."""
+"""The number of steps, each half as long as the step before."""
 
 _QUARTERINGS: Final = 13
-"""How often a step becomes shorter while it is not clear whether a point is at a kink."""
+"""How often a step is shortened to decide whether a point is at a kink."""
 
 _REPETITIONS: Final = 4
 _SCATTER: Final = 8.0
 
 _LEAST_DIGITS: Final = 1e-2
-"""An estimate whose relative error may be greater tells of a jump."""
+"""A larger relative error indicates a jump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Estimate:
         The possible error of each element due to rounding of the function's values.
     method : str
     precision : float
-        The spacing at 1 of the coarsest dtype that took part.
+        The machine epsilon of the coarsest dtype.
     """
 
     values: list[Any]
@@ -65,18 +64,18 @@ class Estimate:
 
 
 def precision_of(subject: Subject) -> float:
-    """The spacing of numbers at 1 in the coarsest dtype among arguments and results."""
+    """Return the machine epsilon of the coarsest dtype among arguments and results."""
     dtypes = [x.dtype for x in subject.point] + [x.dtype for x in subject.values]
     return max(float(np.finfo(dtype).eps) for dtype in dtypes)
 
 
 def step_of(subject: Subject, eps: float | None) -> float:
-    """The step that balances truncation and rounding, unless the user has chosen one."""
+    """Return the user's step, or the step that balances truncation and rounding."""
     return float(np.cbrt(precision_of(subject))) if eps is None else eps
 
 
 def estimate(subject: Subject, direction: Sequence[Array], eps: float | None) -> Estimate:
-    """The derivative of a subject's results along a direction of its arguments.
+    """Estimate the derivative of a subject's results along a direction of its arguments.
 
     Parameters
     ----------
@@ -103,13 +102,13 @@ def estimate(subject: Subject, direction: Sequence[Array], eps: float | None) ->
 
 
 def refined(subject: Subject, direction: Sequence[Array]) -> Estimate:
-    """The derivative by differences of many steps, with an error that is known from how they agree.
+    """Estimate the derivative with many steps, and its error from their agreement.
 
     Quotients of halved steps are extrapolated to ever higher order, and each element is taken from
-    where extrapolations differ least (Ridders, "Accurate computation of F'(x) and F'(x) F''(x)",
-    Advances in Engineering Software 4, 1982). Two sequences of steps do so, since one may agree
-    with itself by chance. It takes thirty times as long as ``estimate``, and succeeds where that
-    step is too long for a function, or too short for its digits.
+    the extrapolations that differ least (Ridders, "Accurate computation of F'(x) and F'(x) F''(x)",
+    Advances in Engineering Software 4, 1982). Two sequences of steps are used, because one may
+    agree with itself by chance. It takes thirty times as long as ``estimate``, and succeeds where
+    the step of ``estimate`` is too long for a function, or too short for its digits.
 
     Parameters
     ----------
@@ -142,7 +141,7 @@ def refined(subject: Subject, direction: Sequence[Array]) -> Estimate:
 
 
 def with_rounding(subject: Subject, direction: Sequence[Array], exact: Estimate) -> Estimate:
-    """A complex step, with an error that is known from repeating it with more rounding."""
+    """Estimate the error of a complex step by repeating it with more rounding."""
     repeated = []
     for seed in range(_REPETITIONS):
         with noise(np.random.default_rng(seed)) as follow:
@@ -156,24 +155,23 @@ def with_rounding(subject: Subject, direction: Sequence[Array], exact: Estimate)
 
 
 def _bearable(value: Array, subject: Subject) -> Array:
-    """The errors with which a derivative still tells something, by the function's size too."""
+    """Return the largest errors with which an estimate is still informative."""
     sizes = [abs(y[np.isfinite(y)]).max(initial=0.0) for y in subject.values]
     whole = relative_tolerance(precision_of(subject)) * max(sizes)
     return np.maximum(_LEAST_DIGITS * abs(value), whole)
 
 
 def relative_tolerance(precision: float) -> float:
-    """The digits of differences: they lose a third, and extrapolation returns some."""
+    """Return the relative tolerance of differences: they lose a third of the digits, or fewer."""
     return float(precision**0.38)
 
 
 def _limit(table: Sequence[tuple[float, Array, Array]], precision: float) -> tuple[Array, Array]:
-    """The value for the step 0, and its possible error, of steps, quotients, and the sizes of what
-    was subtracted."""
+    """Extrapolate quotients to the step 0, with an error; the table has subtracted magnitudes."""
     roundings = [4 * precision / step * size for step, _, size in table]
     quotients = [quotient for _, quotient, _ in table]
     value, _ = _extrapolated(quotients, roundings)
-    with quiet():  # values may have fewer digits than their dtype: short steps show how many
+    with quiet():  # short steps show how many digits values have
         scatter = [abs(quotient - value) * step for step, quotient, _ in table][-4:]
         digits = np.nan_to_num(np.max(scatter, axis=0), posinf=0.0)
     roundings = [r + digits / step for r, (step, _, _) in zip(roundings, table, strict=True)]
@@ -181,10 +179,9 @@ def _limit(table: Sequence[tuple[float, Array, Array]], precision: float) -> tup
 
 
 def _extrapolated(quotients: list[Array], roundings: list[Array]) -> tuple[Array, Array]:
-    """The value for the step 0, and its possible error, element by element.
+    """Extrapolate to the step 0, with an error, element by element.
 
-    The value of a shorter step is taken where it has a lesser error, or contradicts what longer
-    steps have told.
+    A shorter step is taken if its error is smaller, or if it contradicts the longer steps.
     """
     best, least = quotients[0], np.full(quotients[0].shape, np.inf)
     row: list[Array] = []
@@ -207,21 +204,21 @@ def _extrapolated(quotients: list[Array], roundings: list[Array]) -> tuple[Array
 
 
 def contract(numerical: Estimate, cts: Sequence[Array]) -> Estimate:
-    """The inner product of an estimate with cotangents: the real part of <ct, value>."""
+    """Return the inner product of an estimate with cotangents: the real part of <ct, value>."""
     value = sum(inner(ct, v) for ct, v in zip(cts, numerical.values, strict=True))
     noise = sum(float(np.sum(abs(ct) * n)) for ct, n in zip(cts, numerical.noise, strict=True))
     return Estimate([np.asarray(value)], [np.asarray(noise)], numerical.method, numerical.precision)
 
 
 def inner(first: Array, second: Array) -> float:
-    """The real inner product, in which a complex number counts as the pair of its parts."""
+    """Return the real inner product; a complex number counts as the pair of its parts."""
     return float(np.vdot(first.astype(complex), second.astype(complex)).real)
 
 
 def one_sided(
     subject: Subject, direction: Sequence[Array], eps: float | None
 ) -> tuple[list[Array], list[Array]]:
-    """The difference quotients against and along a direction, which differ at a kink."""
+    """Return the difference quotients against and along a direction; they differ at a kink."""
     step = step_of(subject, eps)
     behind, ahead = (_moved(subject, direction, t) for t in (-step, step))
     with quiet():
@@ -233,14 +230,14 @@ def one_sided(
 def kink_of(
     subject: Subject, direction: Sequence[Array]
 ) -> tuple[int, tuple[int, ...], complex, complex] | None:
-    """Find a place where one-sided slopes differ by as much however short the steps are.
+    """Find an element whose one-sided slopes differ, however short the steps are.
 
-    Central differences agree with the derivative where a kink is symmetric, as ``abs`` is at 0.
+    Central differences do not show a symmetric kink, such as ``abs`` at 0.
 
     Returns
     -------
     tuple or None
-        The number of a result, an index in it, and the slopes on both sides there.
+        The index of a result, the index of an element, and the slopes on both sides.
     """
     precision, usual = precision_of(subject), step_of(subject, None)
     first = one_sided(subject, direction, usual)
@@ -253,7 +250,7 @@ def kink_of(
                 slopes = abs(left) + abs(right)
                 rounding = 1e3 * precision * (abs(subject.values[k]) / step + slopes)
                 is_seen = gap > np.maximum(rounding, _LEAST_DIGITS * slopes)
-                is_lost = ~is_seen if quarterings > 2 else False  # in rounding, at last
+                is_lost = ~is_seen if quarterings > 2 else False  # in rounding
                 kinks[k] = kinks[k] & (is_lost | (is_seen & (abs(gap - wide) < 0.2 * wide)))
         if not any(map(np.any, kinks)):
             return None
@@ -275,7 +272,7 @@ def _moved(subject: Subject, direction: Sequence[Array], amount: float) -> list[
 def _central(
     subject: Subject, direction: Sequence[Array], step: float
 ) -> tuple[list[Array], list[Array]]:
-    """Central differences, and the magnitudes of the values that were subtracted."""
+    """Return central differences, and the magnitudes of the subtracted values."""
     behind, ahead = (_moved(subject, direction, t) for t in (-step, step))
     with quiet():
         pairs = list(zip(ahead, behind, strict=True))
@@ -290,10 +287,10 @@ def _complex_step(
     precision: float,
     follow: Callable[[Array], Any] = wrap,
 ) -> list[Array] | None:
-    """The derivative by a step along the imaginary axis; None if the function raises an error."""
+    """Differentiate with a step along the imaginary axis; None if the function raises an error."""
     if not subject.is_real() or any(x.dtype == np.float16 for x in subject.point):
         return None
-    step = precision**1.5  # its square is lost beside 1, and nothing underflows
+    step = precision**1.5  # its square vanishes beside 1, and nothing underflows
     try:
         outs = subject.values_at(
             [
@@ -301,7 +298,7 @@ def _complex_step(
                 for x, v in zip(subject.point, direction, strict=True)
             ]
         )
-    except Exception:  # whatever a function raises that is not made for complex numbers
+    except Exception:  # functions of real numbers may raise anything
         return None
     if [out.shape for out in outs] != [value.shape for value in subject.values]:
         return None

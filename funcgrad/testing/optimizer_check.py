@@ -1,4 +1,4 @@
-"""``check_optimizer``: check an optimizer by what the package requires of its own."""
+"""``check_optimizer``: check an optimizer of your own like the package's optimizers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from funcgrad.testing.suites import Promise, run_suite
 from funcgrad.testing.tree_closeness import assert_trees_close
 
 Stepper: TypeAlias = Any
-"""An ``Optimizer``, or whatever has its two functions."""
+"""An ``Optimizer``, or any object with its two functions."""
 
 _STEPS: Final = 3
 _DESCENT: Final = 60
@@ -36,29 +36,33 @@ def check_optimizer(
 ) -> None:
     """Check that an optimizer keeps the contract of ``fg.optim``.
 
+    Use it in the tests of an optimizer that you write. The package's own optimizers pass the same
+    checks.
+
     Parameters
     ----------
     optimizer : Optimizer
         ``init(params)`` returns the first state, and ``update(grads, state, params)`` the updates
         and the next state.
     params : pytree, optional
-        Parameters to step with, of floating tensors; by default a tree with a matrix, a vector, a
-        number and None.
+        Floating-point parameters to step with; by default a tree with a matrix, a vector, a number
+        and None.
     dtypes : sequence of str
-        Those that parameters are cast to; ``"complex128"`` may be among them.
+        The dtypes to which parameters are cast; ``"complex128"`` may be among them.
     without : collection of str
-        Promises to skip, by their names in the report: ``("descent",)`` for an optimizer that does
+        The names of promises to skip, as in the report: ``("descent",)`` for an optimizer that does
         not descend by itself, such as a clip.
 
     Raises
     ------
     CheckError
-        A promise is broken; an ``AssertionError``. The message lists all: ``state`` (one structure
-        and constant dtypes), ``pure``, ``dtypes``, ``zeros`` (zero gradients give finite updates),
-        ``jit``, ``scan``, ``vmap`` (runs in a batch are the loop), ``derivative`` (of two steps,
-        against numerical ones, in both modes), ``descent`` (a quadratic loss falls).
+        A promise is broken (an ``AssertionError``). The message lists all broken promises:
+        ``state`` (one structure and constant dtypes), ``pure``, ``dtypes``, ``zeros`` (zero
+        gradients give finite updates), ``jit``, ``scan``, ``vmap`` (a batch of runs is a loop over
+        runs), ``derivative`` (of two steps, in both modes, against numerical derivatives),
+        ``descent`` (a quadratic loss falls).
     ArgumentError
-        ``optimizer`` is none, or ``without`` names no promise.
+        ``optimizer`` is not an optimizer, or a name in ``without`` is unknown.
 
     Examples
     --------
@@ -76,8 +80,8 @@ def check_optimizer(
     for name in ("init", "update"):
         if not callable(getattr(optimizer, name, None)):
             raise ArgumentError(
-                f"check_optimizer: {optimizer!r} has no function {name}. Pass what"
-                " fg.optim.adam(0.1) returns, or a fg.optim.Optimizer(init, update) of your own."
+                f"check_optimizer: {optimizer!r} has no function {name}. Pass an optimizer, such"
+                " as fg.optim.adam(0.1), or a fg.optim.Optimizer(init, update) of your own."
             )
     start = _example() if params is None else pytrees.map(tensor, params)
     run = _SteppingOptimizer(optimizer, start)
@@ -86,9 +90,9 @@ def check_optimizer(
         Promise("pure", "An update changes nothing, and returns the same bits again.", run.pure),
         Promise("dtypes", "Updates have the dtypes of the parameters.", lambda: run.dtypes(dtypes)),
         Promise("zeros", "Zero gradients give finite updates.", run.zeros),
-        Promise("jit", "A jitted update returns what it returns eagerly.", run.jit),
-        Promise("scan", "Steps in a scan are those of a Python loop.", run.scan),
-        Promise("vmap", "Runs in a batch are the loop over runs.", run.vmap),
+        Promise("jit", "A jitted update returns the results of the eager one.", run.jit),
+        Promise("scan", "Steps in a scan agree with a Python loop.", run.scan),
+        Promise("vmap", "A batch of runs agrees with a loop over runs.", run.vmap),
         Promise("derivative", "The derivative through two steps is right.", run.derivative),
         Promise("descent", "A quadratic loss falls.", run.descent),
     )
@@ -110,29 +114,29 @@ def _layout(tree: Pytree) -> list[tuple[str, tuple[int, ...], str]]:
     ]
 
 
-def _require_layout(tree: Pytree, expected: Pytree, what: str) -> None:
+def _require_layout(tree: Pytree, expected: Pytree, name: str) -> None:
     if pytrees.structure(tree) != pytrees.structure(expected):
         raise CheckError(
-            f"the structure of {what} is {pytrees.structure(tree)},"
+            f"the structure of {name} is {pytrees.structure(tree)},"
             f" not {pytrees.structure(expected)}"
         )
     for one, other in zip(_layout(tree), _layout(expected), strict=True):
         if one != other:
             path, shape, dtype = one
             raise CheckError(
-                f"{what}{path} has shape {shape} and dtype {dtype}, not {other[1]} and {other[2]}"
+                f"{name}{path} has shape {shape} and dtype {dtype}, not {other[1]} and {other[2]}"
             )
 
 
 class _SteppingOptimizer:
-    """An optimizer, and parameters that it steps with."""
+    """An optimizer, and its first parameters."""
 
     def __init__(self, optimizer: Stepper, start: Pytree) -> None:
         self._optimizer = optimizer
         self._start = start
 
     def _gradients(self, params: Pytree) -> Any:
-        """The gradients of half the sum of squared distances to 0.25."""
+        """Return the gradients of half the sum of squared distances to 0.25."""
         return pytrees.map(lambda x: x - x.dtype.type(0.25), params)
 
     def _steps(self, params: Pytree, count: int) -> tuple[Any, Any]:
@@ -151,7 +155,7 @@ class _SteppingOptimizer:
         _require_layout(state, first, "the state")
         for path, leaf in pytrees.leaves_with_path(state):
             if not isinstance(leaf, Tensor):
-                raise CheckError(f"the state{path} is a {type(leaf).__name__}, no tensor")
+                raise CheckError(f"the state{path} is a {type(leaf).__name__}, not a tensor")
 
     def pure(self) -> None:
         state = self._optimizer.init(self._start)

@@ -1,8 +1,7 @@
-"""``would_notice``: which mistakes in derivative rules a test lets pass.
+"""``would_notice``: which mistakes in derivative rules a test would miss.
 
-The function is staged, and its program runs with one operation replaced by another one of the same
-values, whose differential has a mistake (``wrong_rules.py``). Nothing is changed that anybody else
-could see.
+The function is staged, and its program runs with one operation replaced: the replacement has the
+same values, but a mistake in its differential (``wrong_rules.py``). Nothing global is changed.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake that was planted.
+    """A planted mistake.
 
     Attributes
     ----------
     operation : str
-        The operation whose rule was changed; a function with a custom rule is one.
+        The operation whose rule was changed; a function with a custom rule counts as an operation.
     kind : str
         ``"sign"``, ``"factor"``, ``"missing term 0"``, ``"missing factor"``, ``"swapped
-        arguments"`` or ``"wrong axis"``; followed by ``", in reverse mode alone"`` where tangents
-        stay right.
+        arguments"`` or ``"wrong axis"``; followed by ``", in reverse mode only"`` if tangents stay
+        right.
     line : str
         The user's line that first uses the operation.
     """
@@ -64,7 +63,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Notice:
-    """Mistakes that a test notices, and those that it lets pass.
+    """Mistakes that a test notices, and mistakes that it misses.
 
     Attributes
     ----------
@@ -86,34 +85,37 @@ class Notice:
 
 
 def would_notice(check: Callable[[Any], Any], f: Callable[..., Any], *args: Pytree) -> Notice:
-    """Ask which mistakes in the derivative rules of a function's operations a test would notice.
+    """Report which mistakes in derivative rules a test would notice.
 
-    The rules of the operations that ``f`` uses are changed one at a time, by sign, by a factor, by
-    a missing term, by exchanged arguments, by a wrong axis, in both modes or in reverse mode alone;
-    ``check`` is called with each function that results. Loops, branches and jitted functions are
-    looked into, and a function with a custom rule counts as an operation.
+    A test of derivatives is only worth something if it fails for wrong derivatives. This function
+    plants mistakes and lists those that your test misses.
+
+    The rules of the operations in ``f`` are changed one at a time: a wrong sign, a wrong factor, a
+    missing term, exchanged arguments, a wrong axis, in both modes or in reverse mode only.
+    ``check`` is called with each changed function. Operations inside loops, branches and jitted
+    functions are changed, too, and a function with a custom rule counts as an operation.
 
     Parameters
     ----------
     check : callable
-        A test of a function, which raises an exception if it finds a mistake.
+        A test that takes a function, and raises an exception if it finds a mistake.
     f : callable
-        The function that the test is about.
+        The function that is tested.
     *args : pytrees
-        Arguments that show which operations it uses. Mistakes that change no derivative there are
-        left out.
+        Arguments of ``f``. Operations are found, and mistakes that change no derivative are left
+        out, at these arguments.
 
     Returns
     -------
     Notice
-        Its ``missed`` are mistakes that the test lets pass; printed, it lists them.
+        ``missed`` has the mistakes that the test misses; ``print`` lists them.
 
     Raises
     ------
     ArgumentError
         The test fails for ``f`` itself, or ``f`` uses no operation with a derivative.
     FunctionError, DifferentiationError
-        ``check`` or ``f`` is no function; nothing can be differentiated.
+        ``check`` or ``f`` is not a function; or nothing can be differentiated.
 
     Notes
     -----
@@ -164,7 +166,7 @@ def would_notice(check: Callable[[Any], Any], f: Callable[..., Any], *args: Pytr
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """An operation that a program uses, with what its reports need."""
+    """An operation of a program, with its name and line for reports."""
 
     operation: Primitive
     name: str
@@ -173,7 +175,7 @@ class _Use:
 
 
 def _uses(program: Program) -> list[_Use]:
-    """The operations with a derivative, each once, also those inside loops and branches."""
+    """Return the operations with a derivative, each once, also inside loops and branches."""
     uses: dict[tuple[Primitive, str], _Use] = {}
     for equation in _equations(program):
         operation = equation.operation
@@ -205,7 +207,7 @@ def _replaced(use: _Use, wrong: Primitive, equation: Equation) -> Equation:
 def _with_replaced(
     f: Callable[..., Any], change: Callable[[Equation], Equation]
 ) -> Callable[..., Any]:
-    """Make the function that stages another, and runs its program with changed equations."""
+    """Make a function that stages another one, and runs its program with changed equations."""
 
     def changed(program: Program) -> Program:
         equations = [
@@ -226,13 +228,13 @@ def _with_replaced(
 def _failure(check: Callable[[Any], Any], f: Callable[..., Any]) -> Exception | None:
     try:
         check(f)
-    except Exception as error:  # whatever a test raises, it has noticed
+    except Exception as error:  # any exception counts as noticed
         return error
     return None
 
 
 def _derivatives(subject: Subject) -> list[Array]:
-    """Tangents and cotangents along fixed random directions."""
+    """Return tangents and cotangents along fixed random directions."""
     rng = np.random.default_rng(0)
     direction = [wrap(drawn(rng, np.asarray(x), scaled=True)) for x in subject.point]
     cts = [wrap(drawn(rng, value, scaled=False)) for value in subject.values]
@@ -243,7 +245,7 @@ def _derivatives(subject: Subject) -> list[Array]:
 
 
 def _differs(f: Callable[..., Any], args: Sequence[Any], right: Sequence[Array]) -> bool:
-    """Whether a mistake changes a derivative at the arguments; not if it raises an error."""
+    """Whether a mistake changes a derivative at the arguments; False if it raises an error."""
     try:
         wrong = _derivatives(subject_of("would_notice", f, args, None))
     except Exception:

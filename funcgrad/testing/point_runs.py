@@ -1,4 +1,4 @@
-"""A run of a function at a point, with its distances from kinks and their derivatives as arrays.
+"""A run of a function at a point: its distances from kinks, and their derivatives, as arrays.
 
 >>> import numpy as np
 >>> from funcgrad.debug.kinks_met import kinks_met
@@ -7,7 +7,7 @@
 >>> visit.values, visit.push([np.ones(2)]), visit.pull(1)
 (array([-1.,  2.]), array([3., 3.]), [array([0., 3.])])
 
-Where a distance is a complex number, its absolute value counts:
+If a distance is complex, its absolute value counts:
 
 >>> visit = PointRun([], kinks_met(lambda z: 1 / z, [3 + 4j]))
 >>> visit.values, visit.push([1.0]), visit.pull(0)
@@ -30,7 +30,7 @@ from funcgrad.debug.kinks_met import KinksMet
 Array: TypeAlias = np.ndarray[Any, Any]
 Point: TypeAlias = list[Array]
 Name: TypeAlias = tuple[Hashable, int]
-"""The site of an operation, and the number of an element among its distances."""
+"""The site of an operation, and the index of an element among its distances."""
 
 
 class PointRun:
@@ -44,19 +44,19 @@ class PointRun:
     Attributes
     ----------
     values : array
-        The distances of all operations, in the order of the run. The sign of a distance from a
-        kink says on which side the value lies; for a complex value it is always positive. A
-        distance from the end of a domain is negative outside of the domain.
+        The distances of all operations, in the order of the run. The sign of a distance from a kink
+        tells on which side the value lies; for complex values it is positive. A distance from the
+        end of a domain is negative outside the domain.
     parts : array of int
-        Where each value of the run begins in ``values``.
+        The start of each value of the run in ``values``.
     owners : array of int
-        To which operation of the run each distance belongs.
+        The operation of the run to which each distance belongs.
     is_end, has_sides : array of bool
-        Whether each is from the end of a domain, and whether from a kink with two sides.
+        Whether a distance is from the end of a domain, and whether from a kink with two sides.
     """
 
     def __init__(self, point: Point, run: KinksMet) -> None:
-        """Lay out what the run has met."""
+        """Lay out the distances of the run."""
         self.point = point
         self.run = run
         self._arrays = [np.asarray(x) for met in run.met for x in (*met.zeros, *met.domain)]
@@ -75,7 +75,7 @@ class PointRun:
 
     @cached_property
     def sites(self) -> list[Hashable]:
-        """The operation, the user's line and the number of its turn there, for all that was met."""
+        """The operation, the user's line, and a count of its runs there, for all operations."""
         turns: Counter[Hashable] = Counter()
         sites: list[Hashable] = []
         for met in self.run.met:
@@ -85,12 +85,12 @@ class PointRun:
         return sites
 
     def name(self, place: int) -> Name:
-        """Name a distance in a way that holds in other runs."""
+        """Return a name of a distance that is valid in other runs."""
         owner = self.owners[place]
         return self.sites[owner], place - int(np.searchsorted(self.owners, owner))
 
     def find(self, name: Name) -> int | None:
-        """The place of a distance with a name, if there is one."""
+        """Return the index of the distance with a name; None without one."""
         site, number = name
         if site not in self.sites:
             return None
@@ -99,7 +99,7 @@ class PointRun:
         return int(first) + number if first + number < end else None
 
     def push(self, tangents: Sequence[Array]) -> Array:
-        """The derivatives of all distances along a direction of the arguments that move."""
+        """Return the derivatives of all distances along a direction of the moving arguments."""
         with quiet():
             pushed = self.run.record.push(self._variables, tangents)
             pairs = zip(pushed, self._arrays, strict=True)
@@ -107,7 +107,7 @@ class PointRun:
             return np.real(self._directions.conj() * slopes)
 
     def pull(self, place: int) -> list[Value]:
-        """The derivatives of a distance in the arguments that move; None is a zero."""
+        """Return the derivatives of a distance in the moving arguments; None is zero."""
         array = int(np.searchsorted(self.parts, place, side="right")) - 1
         value = self._arrays[array]
         ct = np.zeros(value.size, value.dtype)
@@ -118,5 +118,5 @@ class PointRun:
 
 
 def _row(arrays: Sequence[Array]) -> Array:
-    """The elements of arrays, in double precision."""
+    """Return the elements of arrays, in double precision."""
     return np.concatenate([np.zeros(0), *[x.ravel() for x in arrays]])

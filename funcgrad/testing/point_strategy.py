@@ -1,4 +1,4 @@
-"""A strategy of hypothesis for arguments of a function, away from the kinks of its operations.
+"""A Hypothesis strategy for arguments of a function, away from kinks of its operations.
 
 >>> from hypothesis import find
 >>> import funcgrad.numpy as fnp
@@ -22,21 +22,20 @@ from funcgrad.testing.crossing import across
 from funcgrad.testing.points import mover_of
 
 _DRAWN: Final = 32
-"""Numbers that are drawn one by one; those of larger arrays follow from a seed."""
+"""The number of elements that are drawn one by one; further elements follow from a seed."""
 
 _SIXTEENTHS: Final = 48
-"""How many steps of 1/16 a number may be off, in each direction."""
+"""The maximum offset of an element, in steps of 1/16, in each direction."""
 
 _CHOICES: Final = 255
-"""The greatest number of a comparison or choice that is tried on its other side; as many draws are
-for none."""
+"""The greatest index of a comparison or choice that is crossed; as many draws cross none."""
 
 _CROSSINGS: Final = 3
-"""How many of them are crossed in one draw, for branches inside of branches."""
+"""The maximum number of crossings in one draw, for branches inside branches."""
 
 
 class Like:
-    """A tensor by its shape and dtype, in the place of an example."""
+    """A tensor described by shape and dtype, instead of an example."""
 
     __slots__ = ("dtype", "shape")
 
@@ -50,41 +49,43 @@ class Like:
 
 
 def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
-    """Make a strategy for arguments of a function at which no operation is near a kink.
+    """Make a strategy for arguments of a function, at which no operation is near a kink.
+
+    Use it in property-based tests of derivatives: numerical derivatives are only right at smooth
+    points, and rejecting draws (``assume``) would reject nearly all of them.
 
     Parameters
     ----------
     f : callable
         A function of pytrees, which runs when a point is drawn; see ``away_from_kinks``.
     *specs : pytrees
-        Examples of the arguments. Leaves with ``shape`` and ``dtype`` but no numbers, such as
-        ``Like((3,))``, stand for tensors. Integers and truth values are constant.
+        Examples of the arguments. Leaves with ``shape`` and ``dtype`` only, such as ``Like((3,))``,
+        stand for tensors. Integers and booleans are constant.
     margin : float
-        How far from kinks the operations shall be.
+        The minimum distance of the operations from kinks.
 
     Returns
     -------
     SearchStrategy
-        For tuples of arguments, of the kinds of ``specs``. No draw is rejected. Draws shrink to the
-        examples, and to the numbers 0.5, 1.25, 2, ... where there are none, or to a point close to
-        these that is away from kinks.
+        It draws tuples of arguments like ``specs``. No draw is rejected. Draws shrink to the
+        examples, or to 0.5, 1.25, 2, ... without examples; or to a point close by that is away from
+        kinks.
 
     Raises
     ------
     ArgumentError
-        ``margin`` is invalid, or nothing can be moved. A draw raises it where ``f`` is at a kink
-        wherever its arguments go.
+        ``margin`` is invalid, or no argument can move. A draw raises it if ``f`` is at a kink for
+        all arguments.
     MissingPackageError
-        hypothesis is not installed.
+        Hypothesis is not installed.
 
     Notes
     -----
-    Most draws put up to three of the comparisons and choices that the function makes, or the rules
-    of its derivatives, on their other side, one after the other, so that branches are taken that
-    few arguments lead to: of ``cond``, ``switch``, loops, ``where``, ``maximum`` and the like, and
-    of Python's ``if``. What depends on arguments by whole numbers alone is not aimed at, nor are
-    the rules of functions with more than a hundred operations; of functions with several hundred
-    comparisons alone are.
+    Most draws cross up to three comparisons and choices of the function or its derivative rules,
+    one after the other, to reach branches that few arguments lead to: of ``cond``, ``switch``,
+    loops, ``where``, ``maximum`` and so on, and of Python's ``if``. Comparisons of integers are not
+    crossed. For functions with more than a hundred operations the derivative rules are left out;
+    for several hundred operations only comparisons are crossed.
 
     Examples
     --------
@@ -102,13 +103,12 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
         from hypothesis import strategies as st
     except ImportError as error:
         raise MissingPackageError(
-            "points: hypothesis makes the draws, and it is not installed. Install it by"
-            " `pip install hypothesis`."
+            "points: hypothesis is not installed. Install it by `pip install hypothesis`."
         ) from error
     leaves, structure = pytrees.flatten(tuple(specs))
     examples = [_example(leaf) for leaf in leaves]
     arguments = pytrees.unflatten(structure, examples)
-    mover_of("points", f, arguments, margin)  # which refuses what can't be drawn
+    mover_of("points", f, arguments, margin)  # raises if nothing can be drawn
     sizes = [np.size(leaf) for leaf in examples if is_inexact(np.asarray(leaf).dtype)]
     count = min(sum(sizes) * 2, _DRAWN)
     steps = st.lists(st.integers(-_SIXTEENTHS, _SIXTEENTHS), min_size=count, max_size=count)
@@ -128,13 +128,13 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
 
 
 def _example(leaf: object) -> Any:
-    """An example for a spec: distinct numbers in order; of an example, itself."""
+    """Return an example for a spec (distinct elements in order); an example stays."""
     if isinstance(leaf, (int, float, complex)) or hasattr(leaf, "__array__"):
         return leaf
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
         raise ArgumentError(
-            f"points: {leaf!r} is neither an example of an argument nor has it a shape and a dtype."
+            f"points: {leaf!r} is neither an example of an argument nor has a shape and a dtype."
             " Pass a number, an array, or Like((3,))."
         )
     size = int(np.prod(shape))
@@ -143,16 +143,16 @@ def _example(leaf: object) -> Any:
 
 
 class _Offsets:
-    """Numbers one after the other: first those that were drawn, then from a seed."""
+    """Offsets one after the other: first the drawn ones, then from a seed."""
 
     def __init__(self, drawn: list[int], seed: int) -> None:
-        """Begin with the first one."""
+        """Start with the first offset."""
         self._drawn = list(reversed(drawn))
         self._rng = np.random.default_rng(seed)
         self._zero = seed == 0
 
     def take(self, count: int) -> Any:
-        """Return the next ones, in sixteenths."""
+        """Return the next offsets, in sixteenths."""
         first = [self._drawn.pop() for _ in range(min(count, len(self._drawn)))]
         left = count - len(first)
         others = np.zeros(left) if self._zero else self._rng.integers(-_SIXTEENTHS, 49, left)

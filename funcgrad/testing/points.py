@@ -1,8 +1,8 @@
-"""Points that know the function: arguments at which no operation is near a kink.
+"""``away_from_kinks``: arguments at which no operation of a function is near a kink.
 
-Every operation that a function performs declares how far its arguments are from its kinks, ties,
-jumps and poles, and from the ends of its domain. Points are moved until all are far enough, so none
-is rejected:
+Every operation declares how far its arguments are from its kinks, ties, jumps and poles, and from
+the ends of its domain. Points are moved until all distances are large enough, so no point is
+rejected:
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -32,36 +32,39 @@ def away_from_kinks(
 ) -> tuple[Any, ...]:
     """Move arguments so that no operation of a function is near a kink.
 
+    Use it before ``check_grads``: at a kink, numerical derivatives are wrong.
+
     Parameters
     ----------
     f : callable
-        A function of pytrees. It runs some times, operation by operation, also inside of jitted
+        A function of pytrees. It runs several times, operation by operation, also inside jitted
         functions, loops and branches.
     *args : pytrees
-        Where to begin. Real and complex numbers move; integers and truth values stay.
+        The start. Real and complex leaves move; integers and booleans stay.
     margin : float
-        How far the arguments of each operation shall be from its kinks, ties, jumps and poles, and
-        from the ends of its domain. Where the operation's arguments change faster than those of
-        ``f``, they are further away, if that is possible.
+        The minimum distance of the arguments of each operation from its kinks, ties, jumps and
+        poles, and from the ends of its domain. If the operation's arguments change faster than the
+        arguments of ``f``, the distance is larger, if possible.
     seed : int
-        The seed of the starts that are tried where no point is found near the arguments. The same
-        arguments and seed always give the same point.
+        The seed of further starts, if no point is found near the arguments. The same arguments and
+        seed give the same point.
 
     Returns
     -------
     tuple of pytrees
-        The arguments, of the same kinds and dtypes; unchanged if they were good enough.
+        The moved arguments, with the same types and dtypes; unchanged if they were far enough from
+        kinks.
 
     Raises
     ------
     ArgumentError
-        No such point was found. The message names the operation, its line and the distance. Or
-        ``margin`` or ``seed`` is invalid, or no argument has real or complex numbers.
+        No such point was found: the message names the operation, its line and the distance. Or
+        ``margin`` or ``seed`` is invalid, or no argument is real or complex.
 
     Notes
     -----
-    A distance that does not change with the arguments, such as that between two zeros of ``relu``,
-    is no obstacle, provided that the operation is at no kink at other points.
+    A distance that does not depend on the arguments, such as the distance between two zeros of
+    ``relu``, is ignored if the operation is not at a kink at other points.
 
     Examples
     --------
@@ -75,23 +78,21 @@ def away_from_kinks(
 
 
 def _seed(operation: str, seed: int) -> int:
-    """Return a seed, or refuse it."""
+    """Check a seed."""
     if not is_whole(seed) or seed < 0:
-        raise ArgumentError(
-            f"{operation}: seed has to be an integer that is not negative, got {seed!r}."
-        )
+        raise ArgumentError(f"{operation}: seed has to be a non-negative integer, got {seed!r}.")
     return index(seed)
 
 
 def mover_of(operation: str, f: Callable[..., Any], args: Sequence[Any], margin: float) -> Mover:
-    """Read a user's function and arguments.
+    """Check a user's function and arguments.
 
     Raises
     ------
     ArgumentError
-        No argument has real or complex numbers, or the margin is not positive.
+        No argument is real or complex, or the margin is not positive.
     DtypeError
-        The margin is no real number.
+        The margin is not a real number.
     """
     check_function(operation, f)
     width = real_number(margin, operation, "margin")
@@ -105,7 +106,7 @@ def mover_of(operation: str, f: Callable[..., Any], args: Sequence[Any], margin:
     movable = [k for k, leaf in enumerate(leaves) if is_inexact(np.asarray(leaf).dtype)]
     if not movable:
         raise ArgumentError(
-            f"{operation}: no argument has real or complex numbers, so there is nothing to move."
-            " Pass 2.0 rather than 2."
+            f"{operation}: no argument is real or complex, so there is nothing to move. Pass 2.0"
+            " rather than 2."
         )
     return Mover(operation, f, tuple(leaves), structure, tuple(movable), width)

@@ -1,4 +1,4 @@
-"""The function that hypothesis calls when it is imported, by the entry point of the package.
+"""The entry point of the package for Hypothesis, which calls ``register`` when it is imported.
 
 >>> from hypothesis import find
 >>> from hypothesis.strategies import from_type
@@ -24,10 +24,10 @@ _SHAPES: Final = ((), (3,), (3, 2), (1,), (2, 1, 3))
 
 
 def register() -> None:
-    """Tell hypothesis how to draw a ``Tensor``, so that dataclasses of tensors resolve too.
+    """Tell Hypothesis how to draw a ``Tensor``, so that it can also draw dataclasses of tensors.
 
-    Importing hypothesis then loads the façade of funcgrad; strategies are loaded with the first
-    tensor that is drawn.
+    Importing Hypothesis then loads the façade of funcgrad; strategies are loaded with the first
+    drawn tensor.
     """
     from hypothesis import strategies
 

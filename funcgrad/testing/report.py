@@ -1,6 +1,6 @@
-"""The message of a failed check: which derivative is wrong, by how much, and where to look.
+"""The message of a failed check: the wrong derivative, the error, and where to look.
 
-Comparing comes first: analytic against numerical, elementwise, each element with its tolerance.
+Analytic and numerical derivatives are compared element by element, each with its tolerance.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ _COLUMNS: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The user's tolerances; None for the default of the dtype and the method."""
+    """The user's tolerances; None means the default of the dtype and the method."""
 
     absolute: float | None
     relative: float | None
 
     def parts(self, numerical: Estimate) -> tuple[float, float]:
-        """The absolute and the relative tolerance for an estimate.
+        """Return the absolute and the relative tolerance for an estimate.
 
-        A complex step loses no digits, but a derivative computed in another order of operations
-        does.
+        A complex step loses no digits, but another order of operations does.
         """
         exact = numerical.method == "complex step"
         precision = numerical.precision
@@ -42,14 +41,14 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The element at which analytic and numerical derivatives differ most, for its tolerance.
+    """The element at which the derivatives differ most, relative to its tolerance.
 
     Attributes
     ----------
     result : int
-        The number of the result that contains the element.
+        The index of the result that contains the element.
     index : tuple of int
-        The element's index in that result.
+        The index of the element in that result.
     analytic, numerical : number
     error, tolerance : float
     terms : str
@@ -71,7 +70,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """The error as a multiple of the tolerance; infinite if it is NaN."""
+        """The error as a multiple of the tolerance; infinite for NaN."""
         ratio = self.error / self.tolerance if self.tolerance else float(self.error > 0) * np.inf
         return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf))
 
@@ -79,7 +78,7 @@ class Comparison:
 def compare(
     analytic: Sequence[Array], numerical: Estimate, tolerance: Tolerance
 ) -> Comparison | None:
-    """Find the worst element; None if there are no elements."""
+    """Find the worst element; None for empty arrays."""
     absolute, relative = tolerance.parts(numerical)
     worst: Comparison | None = None
     worst_ratio = -1.0
@@ -111,7 +110,7 @@ def compare(
 
 
 def modes_text(modes: Sequence[str]) -> str:
-    """Nested modes in words, the outermost first.
+    """Return nested modes in words, the outermost first.
 
     >>> modes_text(("rev", "fwd"))
     'forward mode over reverse mode'
@@ -121,17 +120,17 @@ def modes_text(modes: Sequence[str]) -> str:
 
 
 def number(x: complex) -> str:
-    """A number with the digits that matter in a comparison."""
+    """Format a number with the digits that matter in a comparison."""
     return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
 
 
 def row(label: str, text: str) -> str:
-    """One line of a report."""
+    """Format one line of a report."""
     return f"  {label:<12} {text}"
 
 
 def table(rows: Sequence[tuple[str, Comparison]], limit: int = 8) -> list[str]:
-    """A line for each argument that says whether its derivative agrees; errors come first."""
+    """Return a line for each argument: whether its derivative agrees; errors come first."""
     ordered = sorted(rows, key=lambda pair: pair[1].agrees)
     width = max(len(name) for name, _ in ordered)
     lines = [
@@ -145,6 +144,6 @@ def table(rows: Sequence[tuple[str, Comparison]], limit: int = 8) -> list[str]:
 
 
 def place(subject: Subject, comparison: Comparison) -> str:
-    """The element of the results that a comparison is about."""
+    """Return the path of the compared element."""
     name = subject.result_names[comparison.result]
     return name + (f"[{', '.join(map(str, comparison.index))}]" if comparison.index else "")

@@ -1,9 +1,9 @@
-"""How far rounding may move results: they are computed again with more of it.
+"""Measure rounding errors, by computing results again with more rounding.
 
-A transformation moves the result of every operation by some units in the last place, at random. The
-scatter of the outcomes is what any order of the same arithmetic may change, cancellation and growth
-among it (Monte Carlo arithmetic: Parker, "Monte Carlo arithmetic", University of California, 1997).
-A wrong rule is wrong by the same amount with noise as without.
+A transformation changes the result of every operation by some units in the last place, at random.
+The scatter of the outcomes shows the rounding error, including cancellation and growth (Monte Carlo
+arithmetic: Parker, "Monte Carlo arithmetic", University of California, 1997). Noise does not change
+the error of a wrong rule.
 
 >>> import numpy as np
 >>> from funcgrad.numpy import cos
@@ -32,7 +32,7 @@ _ULPS: Final = 2.0
 
 
 class _NoisyTrace(Trace):
-    """Moves results of operations in their last places."""
+    """Changes results of operations in their last places."""
 
     __slots__ = ("_rng",)
     title = "a measurement of rounding"
@@ -48,7 +48,7 @@ class _NoisyTrace(Trace):
         values = [concrete(self.inner(arg)) for arg in args]
         is_copy = isinstance(primitive.structure, Movement | Gather)
         is_copy = is_copy or primitive.form == "selecting"
-        if not is_copy and primitive.form != "elementwise":  # it adds up what has been rounded
+        if not is_copy and primitive.form != "elementwise":  # it sums rounded values
             values = [self._moved(value) for value in values]
         out = bind(primitive, tuple(values), params)
         if not is_copy:
@@ -68,13 +68,13 @@ class _NoisyTrace(Trace):
         return moved.item() if type(value) in (float, complex) else moved[()]
 
     def _signed(self, shape: tuple[int, ...]) -> Any:
-        """Draw numbers of either sign, of sizes that hardly cancel."""
+        """Draw values of either sign, of magnitudes that hardly cancel."""
         return self._rng.choice([-1.0, 1.0], shape) * self._rng.uniform(0.5, 1.0, shape)
 
 
 @contextmanager
 def noise(rng: np.random.Generator) -> Iterator[Callable[[Array], Any]]:
-    """Within this context, follow arrays by what it yields; what comes of them has noise."""
+    """Yield a function that follows arrays; results of followed arrays get noise."""
     with begin_level() as level:
         trace = _NoisyTrace(level, rng)
         yield lambda array: Tracer.around(trace, array)

@@ -1,4 +1,4 @@
-"""Points as Python text, so that a report ends with an example that can be pasted.
+"""Points as Python code, so that a report ends with an example that can be pasted.
 
 >>> import numpy as np
 >>> _written({"w": np.array([0.5, 1.25]), "n": 3})
@@ -21,7 +21,7 @@ _NATURAL: Final = frozenset({np.dtype(np.float64), np.dtype(np.int64), np.dtype(
 
 
 def _written(value: object) -> str:
-    """Write a value as an expression; long arrays and objects of unknown classes as a comment."""
+    """Return a value as an expression; long arrays and unknown objects become comments."""
     if isinstance(value, Tensor):
         return _array(np.asarray(value), "fg.tensor")
     if isinstance(value, np.ndarray):
@@ -65,9 +65,9 @@ def _numbers(value: object) -> str:
 
 
 def example_text(law: str, f: Callable[..., Any], args: Sequence[Any], seed: int) -> list[str]:
-    """Write the lines that repeat a law at a point.
+    """Return the lines of code that repeat a law at a point.
 
-    Functions that ``strategies.functions`` made know their source, which comes first.
+    The source of functions made by ``strategies.functions`` comes first.
     """
     source = getattr(f, "source", None)
     name = getattr(f, "__name__", "f")

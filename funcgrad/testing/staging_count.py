@@ -1,4 +1,4 @@
-"""``max_variants``: how often a jitted function may be staged."""
+"""``max_variants``: check how often a jitted function is staged."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from funcgrad.numpy.options import natural
 def max_variants(f: object, n: int) -> Iterator[None]:
     """Check that a jitted function is staged at most ``n`` times within this context.
 
+    Use it to protect a program against slow recompilation, such as a training loop whose last batch
+    has another shape.
+
     Parameters
     ----------
     f : jitted function
     n : int
-        0 where it has been called before, in the same ways.
+        The maximum; 0 if the function was called before with the same shapes and dtypes.
 
     Yields
     ------
@@ -27,10 +30,10 @@ def max_variants(f: object, n: int) -> Iterator[None]:
     Raises
     ------
     CheckError
-        It was staged more often: an argument has changing shapes or dtypes, an ``if`` looks at
-        numbers, or an outside value changes.
+        The function was staged more often: shapes or dtypes of arguments change, an ``if`` tests
+        values, or an outside value changes.
     FunctionError
-        ``f`` is no jitted function.
+        ``f`` is not a jitted function.
     ShapeError
         ``n`` is negative.
 
@@ -63,8 +66,8 @@ def max_variants(f: object, n: int) -> Iterator[None]:
         raise CheckError(
             f"max_variants: {f.__name__} was staged {_times(count)}, more than {_times(most)}.\n"
             "It is staged for each combination of structures, shapes, dtypes and static arguments,"
-            " for each path through its control flow, and where a value that it reads from outside"
-            " has changed."
+            " for each path through its control flow, and when an outside value that it reads has"
+            " changed."
         )
 
 

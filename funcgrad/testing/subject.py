@@ -1,8 +1,8 @@
-"""The subject of a check: a function of a list of arrays, and the point where it is checked.
+"""The subject of a check: a function of a list of arrays, and the point of the check.
 
 Users' functions take and return pytrees, which may contain integers and flags. A ``Subject`` is
-such a function with everything but its inexact arrays fixed. The derivative of a subject, in either
-mode, is a subject again: so higher orders are checked.
+such a function, in which all arguments but the inexact arrays are fixed. The derivative of a
+subject, in either mode, is a subject again: this way higher orders are checked.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from funcgrad.tensor.tensor import Tensor, tensor, wrap
 Array: TypeAlias = np.ndarray[Any, Any]
 
 Pytree: TypeAlias = Any
-"""A tree of the user's: an argument or a result of a function, parameters, a layer."""
+"""A user's tree: an argument or a result of a function, parameters, a layer."""
 
 MODE_NAMES: Final = (("fwd", "forward mode"), ("rev", "reverse mode"))
-"""The modes by the names that users give them, and as messages write them."""
+"""The names of the modes in arguments and in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Subject:
     Attributes
     ----------
     title : str
-        The user's name of the function.
+        The name of the user's function.
     function : callable
-        A function from tensors to a list of tensors, all of inexact dtypes.
+        A function of tensors that returns a list of tensors, all of inexact dtypes.
     point : tuple of Tensor
     names : tuple of str
         The path of each tensor of the point, such as ``params['w']``.
     modes : tuple of str
-        The modes by which the user's function has been differentiated already, in order.
+        The modes in which the user's function was differentiated to get this one, in order.
     values : tuple of ndarray
         The function's results at the point.
     result_names : tuple of str
@@ -66,7 +66,7 @@ class Subject:
     result_names: tuple[str, ...]
 
     def values_at(self, arrays: Sequence[Array]) -> list[Array]:
-        """The values of the function at another point."""
+        """Return the values of the function at another point."""
         with quiet():
             return [np.asarray(value) for value in self.function(*[wrap(x) for x in arrays])]
 
@@ -94,9 +94,9 @@ def subject_of(
     Raises
     ------
     DifferentiationError
-        No argument, or no result, can be differentiated.
+        The arguments or the results have no inexact leaf.
     ArgumentError
-        ``kwargs`` is no mapping.
+        ``kwargs`` is not a mapping.
     """
     check_function(operation, f)
     if not isinstance(args, (tuple, list)):
@@ -109,8 +109,8 @@ def subject_of(
     followed = [k for k, leaf in enumerate(leaves) if is_inexact(dtype_of(leaf))]
     if not followed:
         raise DifferentiationError(
-            f"{operation}: no argument has a floating-point array or number, so there is nothing"
-            " to differentiate in. Pass 2.0 rather than 2."
+            f"{operation}: no argument is floating-point or complex, so there is nothing to"
+            " differentiate. Pass 2.0 rather than 2."
         )
 
     def evaluate(*differentiated: Any) -> tuple[list[Tensor], list[str]]:
@@ -148,7 +148,7 @@ def _leaves(
         arg_leaves, structure = pytrees.flatten(arg)
         name = argument_name(f, position)
         values = values_of(operation, arg_leaves, structure, partial(str, name))
-        # A Python integer stays one, whose dtype gives way to that of arrays.
+        # A Python integer stays one, because it takes the dtype of arrays.
         leaves += [value if type(value) in (int, bool) else tensor(value) for value in values]
         names += [name + path for path in structure.paths()]
     return leaves, names, pytrees.structure(tuple(args))
@@ -166,7 +166,7 @@ def _results(operation: str, out: Any) -> tuple[list[Tensor], list[str]]:
 
 
 def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequence[Array]) -> Any:
-    """The derivative of a subject by one mode, as a subject at the same point.
+    """Return the derivative of a subject in one mode, as a subject at the same point.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
     def reverse(*point: Tensor) -> list[Tensor]:
         outs, pullback = vjp(subject.function, *point)
         cotangents = [_in_dtype_of(ct, out) for ct, out in zip(cts, outs, strict=True)]
-        # Conjugated, a pullback is holomorphic where the function is, as a complex step needs it.
+        # A conjugated pullback is holomorphic if the function is, as a complex step requires.
         return [wrap(conj(g)) if g.dtype.kind == "c" else g for g in pullback(cotangents)]
 
     function = forward if mode == "fwd" else reverse
@@ -206,5 +206,5 @@ def derivative(subject: Subject, mode: str, tangents: Sequence[Array], cts: Sequ
 
 
 def _in_dtype_of(array: Array, x: Tensor) -> Tensor:
-    """A constant direction in the dtype that its primal has in this run."""
+    """Convert a constant direction to the dtype of its primal in this run."""
     return wrap(array.astype(x.dtype))

@@ -1,4 +1,4 @@
-"""Suites of checks: each part has a name and a promise, and a report lists all that are broken."""
+"""Suites of checks: named promises, and one report of all broken ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Promise:
     Attributes
     ----------
     name : str
-        What ``without`` calls it.
+        The name in ``without``.
     sentence : str
-        True of every subject that keeps the promise.
+        The promise in words.
     check : callable
-        Raises whatever it finds.
+        Raises an error if the promise is broken.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Promise:
 def run_suite(
     operation: str, title: str, promises: Sequence[Promise], without: Collection[str]
 ) -> None:
-    """Check all promises but those that are left out; raise one error for all that are broken."""
+    """Check all promises except those in ``without``; raise one error for all broken ones."""
     names = [promise.name for promise in promises]
     if isinstance(without, (str, np.ndarray)) or not isinstance(without, Collection):
         unknown: object = repr(without)
@@ -41,7 +41,7 @@ def run_suite(
         unknown = [name for name in without if name not in names]
     if unknown:
         raise ArgumentError(
-            f"{operation}: without names {unknown}, no collection of promises. Choose of"
+            f"{operation}: without={unknown} is not a collection of promises. The promises are"
             f" {', '.join(names)}."
         )
     tried = [promise for promise in promises if promise.name not in without]
@@ -55,13 +55,13 @@ def run_suite(
 
 
 def _broken(promise: Promise) -> str | None:
-    """Make a check; say what it raised, if it did. A subject may raise anything."""
+    """Run a check; return the text of its error, if any. A subject may raise anything."""
     with quiet():
         try:
             promise.check()
         except CheckError as error:
             return str(error)
         except Exception as error:
-            lines = str(error).strip().splitlines() or ["without a word"]
+            lines = str(error).strip().splitlines() or ["without a message"]
             return f"{type(error).__name__}: {' '.join(lines)}"
     return None

@@ -21,20 +21,22 @@ _SHOWN: Final = 8
 def assert_trees_close(
     actual: Pytree, expected: Pytree, rtol: float = 1e-7, atol: float = 0.0
 ) -> None:
-    """Check that two pytrees have one structure, and arrays that are close.
+    """Check that two pytrees have the same structure, and arrays that are close.
+
+    Use it instead of ``numpy.testing.assert_allclose`` for trees: models, gradients, states.
 
     Parameters
     ----------
     actual, expected : pytrees
     rtol, atol : float
-        Numbers may differ by ``atol + rtol * abs(expected)``, as in
+        Elements may differ by ``atol + rtol * abs(expected)``, as in
         ``numpy.testing.assert_allclose``. NaN equals NaN.
 
     Raises
     ------
     CheckError
-        They differ: an ``AssertionError`` with the path, and the worst element, of each leaf that
-        does, in shape, in dtype or in numbers.
+        The trees differ (an ``AssertionError``). The message has the path of each leaf that differs
+        in shape, dtype or values, and its worst element.
     ArgumentError
         A tolerance is negative or NaN.
 
@@ -78,7 +80,7 @@ def assert_trees_close(
 def _difference(
     one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], rtol: float, atol: float
 ) -> str:
-    """Say in words how two arrays differ; empty if they do not."""
+    """Describe how two arrays differ; empty if they do not."""
     if one.shape != other.shape:
         return f"has shape {one.shape}, expected {other.shape}"
     if one.dtype != other.dtype:

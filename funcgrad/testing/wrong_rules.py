@@ -1,7 +1,6 @@
-"""Operations with a mistake in their differential, for tests of tests.
+"""Operations with a mistake in their differential, to test tests.
 
-``mistaken`` returns another operation of the same values. The original one is not changed, and
-nobody else sees the other.
+``mistaken`` returns another operation with the same values. The original operation is not changed.
 
 >>> import numpy as np
 >>> from funcgrad._primitives.elementwise import multiply
@@ -37,7 +36,7 @@ def _halved(t: Value) -> Value:
 
 
 def _turned(t: Value) -> Value:
-    """Exchange the last two axes of a square matrix; move elements of another along the last."""
+    """Transpose square matrices; roll other arrays along the last axis."""
     shape = shape_of(t)
     if len(shape) > 1 and shape[-1] == shape[-2] > 1:
         return swap_last_axes(t)
@@ -47,13 +46,13 @@ def _turned(t: Value) -> Value:
 _OF_RESULTS: Final[Mapping[str, Callable[[Value], Value]]] = MappingProxyType(
     {"sign": negative, "factor": _halved, "wrong axis": _turned}
 )
-"""Mistakes that change what the differential returns."""
+"""Mistakes that change the result of the differential."""
 
-_REVERSE: Final = ", in reverse mode alone"
+_REVERSE: Final = ", in reverse mode only"
 
 
 def kinds_of_mistakes(arity: int) -> tuple[str, ...]:
-    """The mistakes that can be made in an operation of a number of arguments."""
+    """Return the possible mistakes in an operation with this number of arguments."""
     kinds = [*_OF_RESULTS, f"factor{_REVERSE}"]
     if arity == 1:
         kinds.append("missing factor")
@@ -64,7 +63,7 @@ def kinds_of_mistakes(arity: int) -> tuple[str, ...]:
 
 
 def mistaken(operation: Primitive, kind: str) -> Primitive:
-    """Make an operation of the same values with a mistake in its differential.
+    """Make an operation with the same values and a mistake in its differential.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ def _pushed(
     *args: Value,
     **params: Hashable,
 ) -> Value:
-    """Push tangents as the operation does, but for the mistake."""
+    """Push tangents as the operation does, except for the mistake."""
     if kind.startswith("missing term"):
         position = int(kind.rpartition(" ")[2])
         tangents = [None if k == position else t for k, t in enumerate(tangents)]
@@ -131,7 +130,7 @@ def _zeros(y: Value) -> Value:
 
 
 def _swapped(tangents: Tangents, args: Sequence[Value]) -> list[Value]:
-    """Exchange the tangents of two arguments of one shape; else of those that have one."""
+    """Exchange the tangents of two arguments of equal shape; otherwise of those with a tangent."""
     first, second, *others = tangents
     alike = shape_of(args[0]) == shape_of(args[1]) and dtype_of(args[0]) == dtype_of(args[1])
     return [second, first, *others] if alike else list(tangents)

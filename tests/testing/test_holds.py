@@ -124,7 +124,10 @@ def test_pytest_runs_each_law_by_itself(tmp_path: Path):
     ("make", "text"),
     [
         (lambda: holds(at=st.tensors()), "name the laws"),
-        (lambda: HOLDS("taylor", at=st.tensors()), r"'taylor' is no law. There are laws\.chain"),
+        (
+            lambda: HOLDS("taylor", at=st.tensors()),
+            r"'taylor' is not a law. The laws are laws\.chain",
+        ),
         (lambda: HOLDS(laws.homogeneous, at=st.tensors()), r"made by a call, as laws\.homogeneous"),
         (lambda: holds(laws.taylor, at=np.ones(3)), "at has to be a strategy"),
         (lambda: holds(laws.taylor, at=()), "at has no strategy"),

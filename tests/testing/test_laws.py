@@ -144,7 +144,7 @@ MISTAKES: dict[str, tuple[Any, Any, tuple[Any, ...], str]] = {
     "noise": (laws.pure, lambda x: x * next(TICKS), (X,), "a second call"),
     "wide": (laws.dtype_kept, lambda x: x * np.ones(3), (X,), "does not keep float32"),
     "narrow": (laws.dtype_kept, lambda x: x.astype("float32"), (X,), "does not keep float64"),
-    "staged": (laws.jit_is_eager, lambda x: x * (1 + (type(x) is fg.Tensor)), (X,), "jit of"),
+    "staged": (laws.jit_is_eager, lambda x: x * (1 + (type(x) is fg.Tensor)), (X,), "jit"),
 }
 
 

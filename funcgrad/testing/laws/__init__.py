@@ -1,15 +1,15 @@
-"""Laws of functions: what has to hold at every point.
+"""Laws: properties of a function and its derivatives that hold at every point.
 
 A law is a function of ``(f, args)``, where ``args`` is the tuple of arguments. It returns nothing,
-or raises a ``CheckError`` that says what differs, by how much, and how to repeat it.
+or raises a ``CheckError`` with the difference, its size, and code that repeats it.
 
 >>> import funcgrad as fg
 >>> from funcgrad.testing import laws
 >>> laws.modes_agree(fg.numpy.hypot, (3.0, 4.0))
 >>> laws.homogeneous(1)(fg.numpy.hypot, (3.0, 4.0))
 
-Laws with options are made by calls, as the second one is. ``fg.testing.holds`` makes tests of laws,
-at points that hypothesis draws; a law needs no hypothesis itself.
+Laws with options are made by a call, like the second one here. ``fg.testing.holds`` makes tests of
+laws at points that Hypothesis draws; a law itself does not need Hypothesis.
 """
 
 from typing import TYPE_CHECKING
@@ -54,6 +54,6 @@ __all__ = [
     "vmap_is_loop",
 ]
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers know the names
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -17,13 +17,13 @@ from funcgrad.testing.subject import Array, subject_of
 
 
 def modes_agree(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that forward and reverse mode have one derivative: ⟨w, Jv⟩ = ⟨Jᵀw, v⟩.
+    """Check that forward and reverse mode agree: ⟨w, Jv⟩ = ⟨Jᵀw, v⟩.
 
     Parameters
     ----------
     f : callable
-        A function of pytrees, to a pytree, of real or complex arrays. Integers and booleans are
-        constant.
+        A function of pytrees that returns a pytree, of real or complex arrays. Integers and
+        booleans are constant.
     args : tuple of pytrees
         The point, which may be at a kink.
     seed : int
@@ -34,7 +34,7 @@ def modes_agree(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) ->
     CheckError
         The modes differ by more than rounding.
     DifferentiationError
-        Nothing can be differentiated.
+        The arguments or the results have no floating-point or complex leaf.
 
     Examples
     --------
@@ -49,8 +49,8 @@ def modes_agree(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) ->
         return _products(trial, point, direction, cts)
 
     def details() -> list[str]:
-        """Compare along each argument alone."""
-        lines = ["  along each argument alone:"]
+        """Compare along each argument separately."""
+        lines = ["  along each argument separately:"]
         for k, name in enumerate(trial.subject.names):
             alone = [t if i == k else t * 0 for i, t in enumerate(direction)]
             (forward,), (reverse,), _ = _products(trial, trial.point, alone, cts)
@@ -71,13 +71,13 @@ def modes_agree(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) ->
 
 
 def jvp_of(trial: LawAtPoint, point: Sequence[Array], direction: Sequence[Array]) -> list[Array]:
-    """The tangents of the results."""
+    """Return the tangents of the results."""
     pushed = jvp(trial.subject.function, tuple(tensors(point)), tensors(direction))[1]
     return arrays(pushed)
 
 
 def vjp_of(trial: LawAtPoint, point: Sequence[Array], cts: Sequence[Array]) -> list[Array]:
-    """The cotangents of the arguments."""
+    """Return the cotangents of the arguments."""
     return arrays(vjp(trial.subject.function, *tensors(point))[1](tensors(cts)))
 
 
@@ -93,17 +93,17 @@ def _products(
 
 
 def grad_is_numerical(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check first derivatives, in both modes, against numerical ones, as ``check_grads`` does.
+    """Check first derivatives in both modes against numerical ones, as ``check_grads`` does.
 
     Parameters
     ----------
     f, args, seed
-        See ``modes_agree``. The point should be no kink.
+        See ``modes_agree``. The point should not be a kink.
 
     Raises
     ------
     CheckError
-        A derivative is wrong, or the point is at a kink: the message says which.
+        A derivative is wrong, or the point is at a kink; the message tells which.
 
     Examples
     --------
@@ -115,10 +115,11 @@ def grad_is_numerical(f: Callable[..., Any], args: Sequence[Any], *, seed: int =
 
 
 def hessian_symmetric(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that second derivatives do not depend on the order: D²f[u, v] = D²f[v, u].
+    """Check that second derivatives are symmetric: D²f[u, v] = D²f[v, u].
 
-    A first derivative that is no derivative of anything, such as that of a wrong custom rule, has a
-    Jacobian that is not symmetric. Compared are forward over forward and forward over reverse mode.
+    If a custom rule is wrong, its "first derivative" is usually not the derivative of any function,
+    and the Hessian is not symmetric. Forward over forward and forward over reverse mode are
+    checked.
 
     Parameters
     ----------
@@ -172,12 +173,12 @@ def hessian_symmetric(f: Callable[..., Any], args: Sequence[Any], *, seed: int =
 
 
 def chain_rule(outer: Callable[..., Any]) -> Callable[..., None]:
-    """Make the law that the derivative of ``outer(f(x))`` is the product of both derivatives.
+    """Make the law of the chain rule: the derivative of ``outer(f(x))`` is a product.
 
     Parameters
     ----------
     outer : callable
-        A function of what ``f`` returns.
+        A function of the result of ``f``.
 
     Returns
     -------
@@ -217,7 +218,7 @@ def chain_rule(outer: Callable[..., Any]) -> Callable[..., None]:
 
 
 def named(law: Callable[..., None], name: str, *options: object) -> Callable[..., None]:
-    """Name a law after its options, as users wrote it."""
+    """Name a law as users wrote it, with its options."""
     inside = [getattr(option, "__name__", repr(option)) for option in options]
     law.__name__ = law.__qualname__ = f"laws.{name}({', '.join(inside)})"
     law.__doc__ = f"Check the law {law.__name__} of a function at a point."

@@ -1,4 +1,4 @@
-"""``subgradient``: what has to hold of derivatives at kinks, where there is no single one."""
+"""``subgradient``: the law of derivatives at kinks, where several values are valid."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NEIGHBOURS: Final = 16
 
 
 def subgradient(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that the derivative at a point, which may be a kink, is one of those that fit it.
+    """Check that the derivative at a point, which may be a kink, is a subgradient.
 
-    Along several directions the derivative has to lie between the one-sided ones, in every element
-    of the results; where several kinks meet, between those of neighbouring places (Clarke's
-    generalized gradient). So the law refuses 1.5 for the slope of ``abs`` at 0, and takes every
-    number from -1 to 1. Where the function is smooth, all are equal, and the derivative is too.
-    Further, a derivative at a kink follows one convention: Jv is linear in v, and both modes have
+    Along several directions the derivative has to lie between the one-sided derivatives, in every
+    element of the results; where several kinks meet, between the slopes at neighbouring points
+    (Clarke's generalized gradient). So the law refuses 1.5 for the slope of ``abs`` at 0, and
+    accepts every value from -1 to 1. At a smooth point both one-sided derivatives are equal to the
+    derivative. Besides, the convention has to be consistent: Jv is linear in v, and both modes have
     the same J.
 
     Parameters
@@ -38,12 +38,13 @@ def subgradient(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) ->
     Raises
     ------
     CheckError
-        The derivative is not between the one-sided ones, is not linear, or differs by the mode.
+        The derivative is not between the one-sided ones, is not linear, or differs between the
+        modes.
 
     Notes
     -----
-    Which of the numbers between is the convention, cannot be seen from outside of a function: 0 for
-    ``relu``, but a half for each of two equal arguments of ``maximum``. Docstrings say it.
+    The law does not check which of the valid values is the convention: 0 for ``relu``, but a half
+    for each of two equal arguments of ``maximum``. The docstrings tell.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def _between(trial: LawAtPoint, direction: list[Array], pushed: Sequence[Array])
     errors = [a + b for a, b in zip(left_error, right_error, strict=True)]
     ratios = _outside(pushed, [left, right], errors)
     if any(np.any(ratio > 1) for ratio in ratios):
-        # Where several kinks meet, as those of a median, slopes of neighbouring places fit too.
+        # Where several kinks meet, as for a median, slopes at neighbouring points are valid, too.
         near = [_nearby(trial, direction) for _ in range(_NEIGHBOURS)]
         coarse = precision_of(trial.subject) ** 0.25
         errors = [e + coarse * abs(a - b) for e, a, b in zip(errors, pushed, left, strict=True)]
@@ -115,9 +116,9 @@ def _between(trial: LawAtPoint, direction: list[Array], pushed: Sequence[Array])
 def _outside(
     pushed: Sequence[Array], slopes: Sequence[Sequence[Array]], errors: Sequence[Array]
 ) -> list[Array]:
-    """How far derivatives lie outside of slopes, as a multiple of the error of these.
+    """Return how far derivatives lie outside the slopes, as a multiple of the slopes' errors.
 
-    Outside of the domain there is no slope, and every number is as good.
+    Outside the domain the slope is unknown, and every value is accepted.
     """
     ratios = []
     for k, (analytic, slack) in enumerate(zip(pushed, errors, strict=True)):
@@ -133,7 +134,7 @@ def _outside(
 
 
 def _nearby(trial: LawAtPoint, direction: list[Array]) -> list[Array]:
-    """The slopes along a direction at a place near the point."""
+    """Return the slopes along a direction at a place near the point."""
     distance = precision_of(trial.subject) ** (1 / 3)
     step = distance / 64
     place = [
@@ -150,7 +151,7 @@ def _nearby(trial: LawAtPoint, direction: list[Array]) -> list[Array]:
 def _one_sided(
     trial: LawAtPoint, direction: list[Array], sign: int
 ) -> tuple[list[Array], list[Array]]:
-    """The slopes on one side, by the step at which they change least, and their errors."""
+    """Return the slopes on one side, with the step at which they change least, and their errors."""
     eps = precision_of(trial.subject)
     values = trial.subject.values
     best = [np.full(value.shape, np.nan, np.result_type(value, float)) for value in values]

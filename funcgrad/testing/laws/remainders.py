@@ -1,13 +1,13 @@
-"""``taylor``: a verdict on derivatives by the rate at which the remainder of Taylor's series falls.
+"""``taylor``: the Taylor remainder test of derivatives, without a step and a tolerance.
 
 Along a direction v the remainder f(x + hv) − f(x) − h f′ falls like h² as h → 0 if the derivative
-is right, and like h if it is not; with the second derivative it falls like h³, or else like h².
-No step and no tolerance is chosen: h = 2⁻ᵏ goes down until the remainder drowns in rounding, and
-the last halvings before that decide, each result for itself. (PDE solvers test adjoints so:
-Farrell, Ham, Funke, Rognes, "Automated derivation of the adjoint of high-level transient finite
-element programs", SIAM Journal on Scientific Computing 35, 2013.)
+is right, and like h if it is wrong; with the second derivative it falls like h³ or h². h = 2⁻ᵏ
+decreases until the remainder drowns in rounding, and the last halvings before that decide,
+separately for each result. (PDE solvers test adjoints this way: Farrell, Ham, Funke, Rognes,
+"Automated derivation of the adjoint of high-level transient finite element programs", SIAM Journal
+on Scientific Computing 35, 2013.)
 
-How much the function's values, and its derivatives, are rounded is measured (``rounding_noise``).
+The rounding errors of the function's values and derivatives are measured (``rounding_noise``).
 """
 
 from __future__ import annotations
@@ -33,40 +33,43 @@ from funcgrad.testing.subject import Array
 
 _HALVINGS: Final = 64
 _WINDOW: Final = 4
-"""The halvings that decide. Where a remainder goes over into rounding, it takes one or two."""
+"""The number of halvings that decide; the transition to rounding takes one or two."""
 _SLACK: Final = 0.3
 _ABOVE: Final = 16.0
-"""A remainder is seen where it is this many times as large as rounding may be."""
+"""A remainder is visible if it is this many times as large as rounding may be."""
 _CLOSE: Final = 3
 _ASYMMETRY: Final = 0.5
 
 
 def taylor(f: Callable[..., Any], args: Sequence[Any], *, order: int = 2, seed: int = 0) -> None:
-    """Check derivatives by the rate of Taylor's remainder: 2 with the gradient, 3 with the Hessian.
+    """Check derivatives by the rate of the Taylor remainder: h² with the gradient, h³ with the
+    Hessian.
 
-    There is no step and no tolerance, so functions and points may be of any scale.
+    It needs neither a step nor a tolerance, so functions and points may have any scale. Prefer it
+    to ``grad_is_numerical`` at smooth points.
 
     Parameters
     ----------
     f, args, seed
-        See ``modes_agree``. The point has to be smooth: no kink, jump or edge of the domain.
+        See ``modes_agree``. The function has to be smooth at the point: no kink, jump or edge of
+        the domain.
     order : int
-        1: first derivatives alone. 2: second ones too, by forward over forward and forward over
-        reverse mode.
+        1 checks first derivatives. 2 also checks second derivatives, by forward over forward and
+        forward over reverse mode.
 
     Raises
     ------
     CheckError
-        The rate is that of a wrong derivative: the message has mode and order. Or the point is at a
-        kink or a jump, where ``subgradient`` is the law.
+        The rate shows a wrong derivative; the message has the mode and the order. Or the point is
+        at a kink or a jump; use ``subgradient`` there.
     ArgumentError
         ``order`` is neither 1 nor 2.
 
     Notes
     -----
-    Both modes are judged: forward mode in each element of the results, reverse mode by ⟨w, f⟩. A
-    wrong derivative shows where it is off by more than about the square root of the rounding: 1e-7
-    in float64, 1e-3 in float32. Where four halvings in a row cannot be seen there is no verdict.
+    Forward mode is judged in each element of the results, reverse mode by ⟨w, f⟩. The test detects
+    relative errors above about the square root of the machine epsilon: 1e-7 in float64, 1e-3 in
+    float32. If four halvings in a row are not visible, the element passes without a verdict.
 
     Examples
     --------
@@ -90,16 +93,16 @@ def taylor(f: Callable[..., Any], args: Sequence[Any], *, order: int = 2, seed: 
         for k, direction in enumerate(_directions(trial, highest)):
             line = _line(trial, direction, highest)
             _judge(line)
-            if k == 0:  # a kink may be seen on one side only
+            if k == 0:  # a kink may show on one side only
                 back = [-v for v in direction]
                 _judge(replace(line, direction=back, first=-line.first))
 
 
 def _directions(trial: LawAtPoint, order: int) -> list[list[Array]]:
-    """Draw steps of the size of each number, and of size 1 where numbers are smaller.
+    """Draw steps of the size of each element, and of size 1 for smaller elements.
 
-    A complex number moves along several directions: no mistake in its real or imaginary part is
-    blind to two of them, and none in their squares and product to three.
+    A complex element moves along several directions: two of them show every mistake in the real or
+    imaginary part, and three of them every mistake in their squares and product.
     """
     signs = [_draw(trial.rng, x) for x in trial.point]
     several = [signs]
@@ -114,10 +117,10 @@ def _directions(trial: LawAtPoint, order: int) -> list[list[Array]]:
 
 
 def _draw(rng: np.random.Generator, x: Array) -> Array:
-    """Draw numbers of four bits, so that points x + hv are hardly rounded.
+    """Draw values of four bits, so that points x + hv are hardly rounded.
 
-    Each eight in a row differ in magnitude, the parts of a complex number do as well: so mistakes
-    that are opposite in two of them do not cancel.
+    Any eight in a row differ in magnitude, and so do the parts of a complex element: opposite
+    mistakes in two elements do not cancel.
     """
     count = x.size * (2 if x.dtype.kind == "c" else 1)
     eights = np.tile(np.arange(8, 16) / 16, (-(-count // 8), 1))
@@ -126,13 +129,13 @@ def _draw(rng: np.random.Generator, x: Array) -> Array:
 
 
 def _scaled(trial: LawAtPoint, signs: Sequence[Array], least: float) -> list[Array]:
-    """Multiply a step by the magnitudes of the numbers that it moves."""
+    """Multiply a step by the magnitudes of the elements that it moves."""
     pairs = zip(signs, trial.point, strict=True)
     return [np.asarray(u * np.maximum(_power_of_two(x), least)).astype(x.dtype) for u, x in pairs]
 
 
 def _power_of_two(x: Array) -> Any:
-    """The magnitudes of numbers; a zero counts as the largest number beside it, or as 1."""
+    """Return the magnitudes of elements; a zero counts as the largest other element, or as 1."""
     size = abs(x).astype(float)
     largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
     return 2.0 ** (np.frexp(np.where(size > 0, size, largest or 1.0))[1])
@@ -147,9 +150,9 @@ class _Line:
     trial : LawAtPoint
     direction, cts : list of ndarray
     start, first, second : ndarray
-        The value, and the derivatives along the direction. ``second`` is None for order 1.
+        The value and the derivatives along the direction; ``second`` is None for order 1.
     rounding : ndarray
-        How far rounding moves the values.
+        The rounding errors of the values.
     eps : float
     """
 
@@ -163,7 +166,7 @@ class _Line:
     eps: float
 
     def at(self, h: float) -> Array:
-        """The values at a distance."""
+        """Return the values at a distance."""
         return _values(self.trial, self.trial.point, self.direction, h, self.cts)
 
 
@@ -193,7 +196,7 @@ def _values(
 
 
 def _flat(outs: Sequence[Array]) -> list[float]:
-    """List the numbers of all results; a complex one is two."""
+    """List the elements of all results; a complex element counts as two."""
     return [
         number
         for out in outs
@@ -224,7 +227,7 @@ def _second(
 
 
 def _scatter(trial: LawAtPoint, compute: Callable[[Sequence[Any]], Array], plain: Array) -> Array:
-    """Measure how far rounding moves numbers."""
+    """Measure the rounding errors of values."""
     scatter = np.zeros(plain.shape)
     for moved in trial.repeated(compute):
         change = abs(moved - plain)
@@ -234,7 +237,7 @@ def _scatter(trial: LawAtPoint, compute: Callable[[Sequence[Any]], Array], plain
 
 @dataclass(frozen=True, slots=True)
 class _Remainders:
-    """Remainders and what they are measured against, a row for each h."""
+    """Remainders and the bounds of their rounding, with a row for each h."""
 
     steps: Array
     values: Array
@@ -243,12 +246,12 @@ class _Remainders:
     second: Array | None
 
     def of_order(self, order: int) -> Array:
-        """The remainders after the first or the second derivative."""
+        """Return the remainders after the first or the second derivative."""
         return self.first if order == 1 or self.second is None else self.second
 
 
 def _remainders(line: _Line, blur: Sequence[Array]) -> _Remainders:
-    """Halve h until all remainders drown."""
+    """Halve h until all remainders drown in rounding."""
     rows: list[tuple[float, Array, Array, Array, Array]] = []
     drowned = np.zeros(line.start.shape, int)
     tiny = 64 * max([float(np.finfo(x.dtype).smallest_subnormal) for x in line.trial.point])
@@ -289,7 +292,7 @@ def _judge(line: _Line) -> None:
     if not any(_slow(line, remainders, order) for order in _orders(line)):
         note(max([_suspicion(remainders, order) for order in _orders(line)]))
         return
-    # Derivatives are rounded too, more than values where they cancel.
+    # Derivatives have rounding errors, too; with cancellation larger ones than values.
     remainders = _remainders(line, _blur(line))
     for order in _orders(line):
         slow = _slow(line, remainders, order)
@@ -303,7 +306,7 @@ def _orders(line: _Line) -> tuple[int, ...]:
 
 
 def _blur(line: _Line) -> tuple[Array, Array]:
-    """Measure how far rounding moves the derivatives."""
+    """Measure the rounding errors of the derivatives."""
     trial, along, cts = line.trial, line.direction, line.cts
     first = _scatter(trial, lambda x: _first(trial, x, along, cts), line.first)
     if line.second is None:
@@ -312,7 +315,7 @@ def _blur(line: _Line) -> tuple[Array, Array]:
 
 
 def _window(remainders: _Remainders, order: int, place: int) -> int | None:
-    """The last row in which an element is seen, with those that decide before it."""
+    """Return the last row in which an element is visible; the rows before it decide."""
     size = abs(remainders.of_order(order)[:, place])
     seen = np.isfinite(size) & (size > _ABOVE * remainders.floors[:, place])
     if not seen.any():
@@ -327,7 +330,7 @@ def _rates(remainders: _Remainders, order: int, place: int, last: int) -> Array:
 
 
 def _slow(line: _Line, remainders: _Remainders, order: int) -> list[tuple[int, int]]:
-    """List the elements whose remainder falls at the rate of an error, and their last rows."""
+    """List the elements whose remainder falls too slowly, and their last rows."""
     slow = []
     for place in range(line.start.size):
         last = _window(remainders, order, place)
@@ -335,7 +338,7 @@ def _slow(line: _Line, remainders: _Remainders, order: int) -> list[tuple[int, i
             continue
         largest = np.max(abs(remainders.values[last - _WINDOW :, place]))
         if line.rounding[place] > line.eps**0.25 * max(largest, abs(line.start[place])):
-            continue  # hardly a digit is right
+            continue  # too few digits are right
         rates = _rates(remainders, order, place, last)
         jumps = order == 1 and _jumps(remainders, place)
         wrong = [
@@ -349,14 +352,14 @@ def _slow(line: _Line, remainders: _Remainders, order: int) -> list[tuple[int, i
 
 
 def _lasts(remainders: _Remainders, order: int, place: int, last: int, rate: int) -> bool:
-    """Whether a remainder goes over into rounding; at a kink nearby it vanishes at once."""
+    """Whether a remainder fades into rounding; beside a kink it vanishes at once."""
     following = remainders.of_order(order)[last + 1 : last + 2, place]
     expected = abs(remainders.of_order(order)[last, place]) / 2.0**rate
     return not np.any(abs(following) < expected / 4)
 
 
 def _jumps(remainders: _Remainders, place: int) -> bool:
-    """Whether the last values differ from the first by a number that does not fall."""
+    """Whether the values jump: they differ from the first value by an amount that does not fall."""
     change = remainders.first[-_WINDOW - 1 :, place]
     if len(change) <= _WINDOW or not np.all(np.isfinite(change)) or np.any(change == 0):
         return False
@@ -365,7 +368,7 @@ def _jumps(remainders: _Remainders, place: int) -> bool:
 
 
 def _suspicion(remainders: _Remainders, order: int) -> float:
-    """How far the slowest remainder is on the way from the right rate to the wrong one."""
+    """Return how far the slowest remainder is between the right rate and the wrong rate."""
     worst = 0.0
     for place in range(remainders.values.shape[1]):
         last = _window(remainders, order, place)
@@ -426,7 +429,7 @@ def _kink(
 
 
 def _name(line: _Line, place: int) -> str:
-    """The path of an element."""
+    """Return the path of an element."""
     for name, value in zip(line.trial.subject.result_names, line.trial.subject.values, strict=True):
         count = value.size * (2 if value.dtype.kind == "c" else 1)
         if place < count:

@@ -1,4 +1,4 @@
-"""Laws of transformations: a batch is a loop, staging changes nothing, and functions are pure."""
+"""Laws of transformations: a batch is a loop, jit changes nothing, and functions are pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NEAR: Final = 2.0**-10
 
 
 def vmap_is_loop(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that ``vmap(f)`` gives what a loop over examples does, also in its pullback.
+    """Check that ``vmap(f)`` and its pullback agree with a loop over examples.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def vmap_is_loop(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -
     Raises
     ------
     CheckError
-        The results differ by more than rounding, or in shape.
+        The results differ by more than rounding, or in their shapes.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def _with_pullback(trial: LawAtPoint, point: Sequence[Any], cts: Sequence[Any]) 
 
 
 def jit_is_eager(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that ``jit(f)`` gives what ``f`` does: values, dtypes, structure, and the pullback.
+    """Check that ``jit(f)`` agrees with ``f``: values, dtypes, structure, and the pullback.
 
     Parameters
     ----------
     f, args, seed
-        See ``modes_agree``. The function is called at the point, and then at one near it.
+        See ``modes_agree``. The function is called at the point, and then at a point near it.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def jit_is_eager(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -
             second += [*_inexact(f(*whole)), *_with_pullback(trial, x, cts)]
         return arrays(first), arrays(second), [0.0] * len(first)
 
-    sentence = f"jit of {trial.subject.title} does not return what it returns without."
+    sentence = f"jit changes the results of {trial.subject.title}."
     names = [*trial.subject.result_names, *_names(trial)]
     judge(trial, Claim(sentence, ("jit", "eager"), 2 * names, compute))
 
@@ -149,23 +149,23 @@ def _inexact(out: Pytree) -> list[Any]:
 
 
 def pure(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that a function has no effect, and returns the same bits twice.
+    """Check that a function is pure: no side effects, and bit-for-bit equal results.
 
-    Compared are the results of two calls; the arguments before and after; and the lists,
+    It compares the results of two calls; the arguments before and after; and the lists,
     dictionaries, sets and arrays that the function reads from its closure and from globals.
 
     Parameters
     ----------
     f : callable
     args : tuple of pytrees
-        Arguments of any dtypes; NumPy's arrays among them may be written to, and must not be.
+        Arguments of any dtypes; the function must not write to NumPy arrays among them.
     seed : int
-        Not used, since nothing is drawn.
+        Not used; nothing is drawn.
 
     Raises
     ------
     CheckError
-        A second call returns something else, or a call changes what it reads.
+        A second call returns something else, or a call changes its arguments or outside values.
 
     Examples
     --------
@@ -212,14 +212,14 @@ def pure(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
 
 
 def _read_outside(f: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """The mutable values that the code of a function names."""
+    """Yield the mutable values that the code of a function names."""
     if not isinstance(f, FunctionType):
         return
     code = f.__code__
     for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents
-        except ValueError:  # it is not bound yet
+        except ValueError:  # not bound yet
             continue
         if isinstance(value, (list, dict, set, bytearray, np.ndarray)):
             yield name, value
@@ -230,7 +230,7 @@ def _read_outside(f: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _copied(value: object) -> Any:
-    """Copy containers and arrays; what is neither stands for itself."""
+    """Copy containers and arrays; other objects stay."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
@@ -260,8 +260,8 @@ def _equal(one: object, other: object) -> bool:
 def dtype_kept(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
     """Check that results, tangents and gradients have the precision of the arguments.
 
-    The arguments are cast to float32 and to float64 (complex64 and complex128). An array of float64
-    that the function makes itself, as ``np.ones(3)`` does, shows as a result that is too wide.
+    The arguments are cast to float32 and to float64 (complex64 and complex128). A float64 array
+    inside the function, such as ``np.ones(3)``, shows as a result that is too wide.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""A law at a point: the function there, random directions, and the judgement of two results.
+"""A law at a point: the function, random directions, and the comparison of two results.
 
-Two results agree if they differ by no more than rounding does. What that is worth at the point is
-not guessed: where a difference is more than a small multiple of the numbers themselves, the
-computation is repeated with more rounding, and what that changes is allowed too.
+Two results agree if they differ by at most the rounding error. This error is measured: if a
+difference is larger than a small multiple of the machine epsilon, the computation is repeated with
+more rounding, and the changes are allowed, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LawAtPoint:
     Attributes
     ----------
     law : str
-        The law as users write it.
+        The name of the law, as users write it.
     f : callable
     args : tuple
     seed : int
@@ -61,17 +61,17 @@ class LawAtPoint:
 
     @property
     def point(self) -> list[Array]:
-        """The inexact arrays among the arguments."""
+        """Return the inexact arrays among the arguments."""
         return [np.asarray(x) for x in self.subject.point]
 
     def direction(self) -> list[Array]:
-        """Draw a tangent for each argument, of the magnitude of its numbers."""
+        """Draw a tangent for each argument, of the magnitude of its elements."""
         return [drawn(self.rng, x, scaled=True) for x in self.point]
 
     def cotangents(self, values: Sequence[Array] | None = None) -> list[Array]:
-        """Draw a cotangent for each result; those of large results are small.
+        """Draw a cotangent for each result; cotangents of large results are small.
 
-        Else an error in a small result would not show beside a large one.
+        Otherwise a large result would hide an error in a small one.
         """
         sizes = self.subject.values if values is None else values
         return [
@@ -80,38 +80,38 @@ class LawAtPoint:
         ]
 
     def values_beside(self, point: Sequence[Array]) -> list[Array]:
-        """Evaluate the function at another place; NaN where it refuses, outside of its domain."""
+        """Evaluate the function at another place; NaN if it raises an error outside its domain."""
         try:
             return self.subject.values_at(point)
         except (FuncgradError, ValueError, ArithmeticError):
             return [np.full(y.shape, np.nan, y.dtype) for y in self.subject.values]
 
     def fail(self, claim: str, rows: Sequence[str]) -> CheckError:
-        """Make the error of a law that does not hold."""
+        """Make the error for a law that does not hold."""
         example = example_text(self.law, self.f, self.args, self.seed)
         return CheckError("\n".join([f"{self.law}: {claim}", *rows, *example]))
 
     def repeated(self, compute: Callable[[Sequence[Any]], T]) -> Iterator[T]:
-        """Compute something of the point several times, with more rounding than there is."""
+        """Compute something from the point several times, with additional rounding."""
         for count in range(_REPETITIONS):
             with noise(np.random.default_rng((self.seed, count))) as follow:
                 yield compute([follow(x) for x in self.point])
 
 
 def trial_of(law: str, f: Callable[..., Any], args: Sequence[Any], seed: int) -> LawAtPoint:
-    """Check what a user passed to a law, and begin.
+    """Check the arguments of a law, and start.
 
     Raises
     ------
     DifferentiationError
-        ``args`` is no tuple, or there is nothing inexact among arguments or results.
+        ``args`` is not a tuple, or arguments or results have no inexact leaf.
     """
     subject, rng = subject_of(law, f, args, None), generator_of(law, seed)
     return LawAtPoint(law, f, tuple(args), seed, subject, rng)
 
 
 def called(law: str, f: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, ...]:
-    """Check what a user passed to a law that needs no derivative."""
+    """Check the arguments of a law that needs no derivative."""
     check_function(law, f)
     if not isinstance(args, (tuple, list)):
         raise DifferentiationError(
@@ -122,7 +122,7 @@ def called(law: str, f: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, .
 
 
 def _inverse_size(size: Array) -> Any:
-    """A power of two that brings the largest number of an array near 1, without an overflow."""
+    """Return a power of two that scales the largest element to about 1, without overflow."""
     largest = float(np.max(abs(size), initial=0.0))
     if not np.isfinite(largest) or largest == 0.0:
         return size.real.dtype.type(1.0)
@@ -143,21 +143,21 @@ def tensors(values: Sequence[Array]) -> list[Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Two computations of one thing.
+    """Two computations of the same result.
 
     Attributes
     ----------
     sentence : str
-        What it means if they differ.
+        The message if they differ.
     labels : pair of str
-        What each is.
+        The names of both computations.
     names : sequence of str
         The path of each array.
     compute : callable
-        From arrays in the place of the point to the two lists of arrays, and a list of the
-        magnitudes beside which they are rounded.
+        Takes arrays instead of the point. Returns the two lists of arrays, and the magnitudes to
+        which their rounding is relative.
     details : callable
-        Further rows of the report.
+        Returns further rows of the report.
     """
 
     sentence: str
@@ -201,7 +201,7 @@ def judge(trial: LawAtPoint, claim: Claim) -> None:
 def _require_repeatable(
     trial: LawAtPoint, claim: Claim, first: Sequence[Array], second: Sequence[Array]
 ) -> None:
-    """Raise an error if a computation has another result when it is repeated."""
+    """Raise an error if a repeated computation has another result."""
     one, other, _ = claim.compute(trial.point)
     pairs = [*zip(first, one, strict=True), *zip(second, other, strict=True)]
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
@@ -218,9 +218,9 @@ def _largest(*several: ArrayLike) -> float:
 
 
 def _scatter(trial: LawAtPoint, claim: Claim, first: Sequence[Array]) -> list[Array]:
-    """Measure how far rounding moves the difference of the results.
+    """Measure the rounding error of the difference of the results.
 
-    A wrong rule is as wrong with more rounding, so its error is not in this.
+    More rounding does not change the error of a wrong rule, so this does not hide it.
     """
     differences: list[list[Array]] = [[] for _ in first]
     for one, other, _ in trial.repeated(claim.compute):
@@ -234,7 +234,7 @@ def _scatter(trial: LawAtPoint, claim: Claim, first: Sequence[Array]) -> list[Ar
 
 
 def _spread(rows: Array) -> Array:
-    """The distance between the least and the greatest number of each column."""
+    """Return the distance between the least and the greatest element of each column."""
     widths = [np.fmax.reduce(side) - np.fmin.reduce(side) for side in (rows.real, rows.imag)]
     return np.asarray(np.nan_to_num(widths[0] + widths[1], nan=0.0, posinf=0.0))
 
@@ -242,7 +242,7 @@ def _spread(rows: Array) -> Array:
 def _worst(
     first: Sequence[Array], second: Sequence[Array], bounds: Sequence[Array]
 ) -> tuple[float, int, tuple[int, ...]]:
-    """Find the element that differs most for its bound; a different shape differs infinitely."""
+    """Find the element with the largest difference relative to its bound; infinite for shapes."""
     worst: tuple[float, int, tuple[int, ...]] = (0.0, 0, ())
     for k, (a, b, bound) in enumerate(zip(first, second, bounds, strict=True)):
         if not a.size:
@@ -262,7 +262,7 @@ def _worst(
 
 
 def leaves_of(law: str, out: Pytree) -> tuple[list[Array], list[str], Any]:
-    """List the leaves of a result, inexact or not, with their paths."""
+    """List all leaves of a result, with their paths."""
     leaves, structure = pytrees.flatten(out)
     values = [np.asarray(wrap(operand(leaf, f"{law}: the function's result"))) for leaf in leaves]
     return values, [f"result{path}" for path in structure.paths()], structure

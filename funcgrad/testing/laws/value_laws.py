@@ -35,10 +35,9 @@ _FACTORS: Final = (0.5, 2.0, 1.75)
 
 
 def linear(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that a function is linear in its arguments together, and its own derivative.
+    """Check that a function is jointly linear in its arguments, and equal to its derivative.
 
-    f(αx + βy) = αf(x) + βf(y) for numbers α and β and a second point y, which are drawn; and
-    Jv = f(v).
+    f(αx + βy) = αf(x) + βf(y) for random numbers α and β and a random point y; and Jv = f(v).
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ def linear(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None
     Raises
     ------
     CheckError
-        The sums differ by more than rounding, as with an affine function.
+        The sums differ by more than rounding, as for an affine function.
 
     Examples
     --------
@@ -105,12 +104,12 @@ def homogeneous(degree: float) -> Callable[..., None]:
     Returns
     -------
     callable
-        A law ``(f, args, *, seed=0)``, which raises a ``CheckError`` where that does not hold.
+        A law ``(f, args, *, seed=0)``, which raises a ``CheckError`` if it does not hold.
 
     Raises
     ------
     DtypeError
-        The degree is no real number.
+        The degree is not a real number.
 
     Examples
     --------
@@ -148,13 +147,13 @@ def invariant(*transformations: Callable[..., Any]) -> Callable[..., None]:
     Parameters
     ----------
     *transformations : callables
-        From the arguments of f to its arguments: a value if there is one, or else a tuple. To check
-        the generators of a group is enough.
+        Functions of the arguments of f that return new arguments: a value if f has one argument,
+        else a tuple. The generators of a group suffice.
 
     Returns
     -------
     callable
-        A law ``(f, args, *, seed=0)``, which raises a ``CheckError`` where that does not hold.
+        A law ``(f, args, *, seed=0)``, which raises a ``CheckError`` if it does not hold.
 
     Examples
     --------
@@ -184,14 +183,15 @@ def equivariant(
     Parameters
     ----------
     transformation : callable
-        T, from the arguments of f to its arguments: a value if there is one, or else a tuple.
+        T, a function of the arguments of f that returns new arguments: a value if f has one
+        argument, else a tuple.
     of_result : callable, optional
-        T′, from the result of f to another; by default T itself.
+        T′, a function of the result of f; by default T.
 
     Returns
     -------
     callable
-        A law ``(f, args, *, seed=0)``, which raises a ``CheckError`` where that does not hold.
+        A law ``(f, args, *, seed=0)``, which raises a ``CheckError`` if it does not hold.
 
     Examples
     --------
@@ -233,18 +233,18 @@ def _transformed(transformation: Callable[..., Any], args: tuple[Any, ...]) -> t
 
 
 def inverse(g: Callable[..., Any]) -> Callable[..., None]:
-    """Make the law g(f(x)) = x, also of the derivatives.
+    """Make the law g(f(x)) = x, also for the derivatives.
 
     Parameters
     ----------
     g : callable
-        From the result of f to its argument; of several arguments, to their tuple.
+        A function of the result of f that returns the argument, or the tuple of arguments.
 
     Returns
     -------
     callable
-        A law ``(f, args, *, seed=0)``. It raises a ``CheckError`` if ``g`` does not undo ``f`` to
-        rounding, or if the product of their Jacobians is not the identity.
+        A law ``(f, args, *, seed=0)``. It raises a ``CheckError`` if ``g`` does not undo ``f`` up
+        to rounding, or if the product of their Jacobians is not the identity.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def idempotent(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> 
     Parameters
     ----------
     f, args, seed
-        See ``modes_agree``. A function of several arguments returns their tuple.
+        See ``modes_agree``. A function of several arguments has to return their tuple.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def _judge_trees(
     first: Callable[..., Any],
     second: Callable[..., Any],
 ) -> None:
-    """Compare two functions of the arguments, in all leaves of their results."""
+    """Compare all leaves of the results of two functions."""
     outs = [leaves_of(trial.law, f(*trial.args)) for f in (first, second)]
     (one, names, structure), (other, _, structure_of_other) = outs
     if structure != structure_of_other:
@@ -339,11 +339,11 @@ def _judge_trees(
 
 
 def convex(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None:
-    """Check that a real function is convex between the point and others, and above its tangents.
+    """Check that a real function is convex: chords lie above it, and tangents below.
 
-    f(tx + (1−t)y) ≤ t f(x) + (1−t) f(y), and f(y) ≥ f(x) + ⟨∇f(x), y − x⟩, for points y near and
-    far, which are drawn. Where f is not finite, as outside of its domain, nothing is asked. Each
-    element of the results is a function.
+    f(tx + (1−t)y) ≤ t f(x) + (1−t) f(y), and f(y) ≥ f(x) + ⟨∇f(x), y − x⟩, for random points y near
+    and far. Points at which f is not finite, such as points outside its domain, are skipped. Each
+    element of the results counts as a function.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def convex(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0) -> None
     Raises
     ------
     CheckError
-        The function is not convex, or its gradient is none.
+        The function is not convex, or its gradient is not a subgradient.
     DtypeError
         The results are complex.
 

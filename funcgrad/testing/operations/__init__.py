@@ -1,7 +1,7 @@
-"""Properties that operations promise by their declaration, tried at their samples.
+"""Properties that a declaration promises, checked at the samples of an operation.
 
-One property is one sentence, with a check of it and where to look if it does not hold. The files
-are families of them; ``conformance`` has them all, and ``check_primitive``.
+A property is a sentence, its check, and advice where to look if it fails. The files have families
+of properties; ``conformance`` joins them in ``check_primitive``.
 """
 
 from funcgrad.testing.operations.conformance import PROPERTIES as PROPERTIES

@@ -1,6 +1,6 @@
-"""Whether numbers agree, and an error that says where they do not; directions and references.
+"""Comparisons of arrays, with errors that say where they differ; directions and references.
 
-What flows in are arrays, or lists of them; what flows out is nothing, or a ``CheckError``.
+Arrays or lists of arrays come in; nothing or a ``CheckError`` goes out.
 
 >>> require_near([1.0, 2.0], [1.0, 2.5], 1e-9, "forward mode")
 Traceback (most recent call last):
@@ -24,14 +24,14 @@ from funcgrad.errors import CheckError
 from funcgrad.testing.operations.cases import Case
 
 ROUNDING: Final = MappingProxyType({2: 1e-2, 4: 1e-4, 8: 1e-9})
-"""By the bytes of a real number: how far two ways to one derivative may part."""
+"""The tolerance between two ways to one derivative, by the bytes of a real number."""
 
-# What central differences, extrapolated once, can tell in each precision: step and tolerance.
+# Step and tolerance of central differences, extrapolated once, in each precision.
 _DIFFERENCES: Final = MappingProxyType({2: (0.1, 0.1), 4: (3e-2, 2e-3), 8: (1e-4, 1e-6)})
 
 
 def require(holds: object, text: str) -> None:
-    """Raise a ``CheckError`` with a text unless something holds."""
+    """Raise a ``CheckError`` with a text unless a condition holds."""
     if not holds:
         raise CheckError(text)
 
@@ -39,15 +39,16 @@ def require(holds: object, text: str) -> None:
 def require_near(
     actual: ArrayLike, expected: ArrayLike, tolerance: float, subject: str, scaled: bool = True
 ) -> None:
-    """Compare two arrays, of which NaN agrees with NaN alone, and an infinity with itself.
+    """Compare two arrays; NaN agrees with NaN only, and an infinity with itself.
 
     Parameters
     ----------
     actual, expected : array_like
     tolerance : float
-        Relative to each number, and if ``scaled`` to the greatest finite one, or to 1, also.
+        Relative to each element; if ``scaled``, also relative to the greatest finite element and to
+        1.
     subject : str
-        What is compared, as the message has it.
+        The name of the compared values, for the message.
     scaled : bool
     """
     one, other = np.asarray(actual), np.asarray(expected)
@@ -73,7 +74,7 @@ def _agree(one: Raw, other: Raw, tolerance: float, scaled: bool) -> Raw:
 
 
 def _difference(one: Raw, other: Raw, agree: Raw, subject: str) -> str:
-    """Say where arrays differ first, and at how many places."""
+    """Describe where arrays first differ, and at how many places."""
     index = tuple(int(k[0]) for k in np.nonzero(~agree)) if agree.ndim else ()
     place = f" at [{', '.join(map(str, index))}]" if index else ""
     text = f"{subject}: {one[index].item()!r} is not {other[index].item()!r}{place}"
@@ -94,7 +95,7 @@ def require_all_near(
 
 
 def bits(value: ArrayLike) -> tuple[Any, ...]:
-    """Reduce an array to what those share that are the same to the bit; all NaN count as one."""
+    """Return a key that is equal for bit-for-bit equal arrays; all NaN count as equal."""
     array = np.asarray(value)
     if array.dtype.kind == "c":
         return bits(np.real(array)), bits(np.imag(array))
@@ -104,7 +105,7 @@ def bits(value: ArrayLike) -> tuple[Any, ...]:
 
 
 def require_bits(actual: ArrayLike, expected: ArrayLike, subject: str) -> None:
-    """Compare two arrays to the last bit, but for which NaN it is."""
+    """Compare two arrays to the last bit; all NaN count as equal."""
     if bits(actual) == bits(expected):
         return
     one, other = np.asarray(actual), np.asarray(expected)
@@ -116,16 +117,16 @@ def require_bits(actual: ArrayLike, expected: ArrayLike, subject: str) -> None:
 def require_ulps(
     actual: ArrayLike, expected: ArrayLike, ulps: int, subject: str, beside: ArrayLike = 0.0
 ) -> None:
-    """Compare two arrays up to some units in the last place of each number; 0: to the bit.
+    """Compare two arrays up to some units in the last place of each element; 0: to the bit.
 
     Parameters
     ----------
     actual, expected : array_like
     ulps : int
     subject : str
-        What is compared, as the message has it.
+        The name of the compared values, for the message.
     beside : array_like
-        Numbers whose units count where they are greater.
+        The unit of an element is at least the unit of this array's element.
     """
     one, other = np.asarray(actual), np.asarray(expected)
     if not ulps or other.dtype.kind != "f":
@@ -158,8 +159,8 @@ def require_specs(actual: Sequence[Value], expected: Sequence[Value], subject: s
 def direction(rng: np.random.Generator, x: ArrayLike) -> Raw:
     """Draw an array of the shape and the dtype of another, of magnitudes around 1.
 
-    Where the other is extreme it is of that magnitude, so that a step along it is neither lost nor
-    a leap.
+    Extreme elements get directions of their own magnitude, so that a step is neither lost nor too
+    long.
     """
     like = np.asarray(x)
     drawn: Any = rng.uniform(0.5, 1.5, like.shape) * rng.choice([-1.0, 1.0], like.shape)
@@ -200,7 +201,7 @@ def coarsest(arrays: Sequence[Value]) -> int:
 def differences(
     f: Callable[..., Sequence[Value]], point: Sequence[Value], along: Sequence[Value]
 ) -> tuple[list[Raw], float]:
-    """Differentiate a function of arrays along a direction; say how far that can be trusted."""
+    """Differentiate a function of arrays along a direction, with a tolerance."""
     step, tolerance = _DIFFERENCES[coarsest([*point, *f(*point)])]
 
     def central(h: float) -> list[Raw]:
@@ -218,7 +219,7 @@ def differences(
 
 
 def complex_step(case: Case, positions: Sequence[int], along: Sequence[Value]) -> list[Raw] | None:
-    """Differentiate by a step along the imaginary axis; None where NumPy refuses."""
+    """Differentiate by a step along the imaginary axis; None if NumPy raises an error."""
     point = [x + 1e-30j * v for x, v in zip(case.point(positions), along, strict=True)]
     try:
         with warnings.catch_warnings():
@@ -233,7 +234,7 @@ def complex_step(case: Case, positions: Sequence[int], along: Sequence[Value]) -
 
 
 def batch_of(x: ArrayLike, size: int) -> Raw:
-    """Make examples that differ, on axis 0: floats scaled, which keeps order, zeros and ties."""
+    """Make different examples on axis 0; floats are scaled, which keeps order, zeros and ties."""
     array = np.asarray(x)
     examples = [
         (array * array.dtype.type(1 - 0.0625 * k)).astype(array.dtype)
@@ -245,7 +246,7 @@ def batch_of(x: ArrayLike, size: int) -> Raw:
 
 
 def loop(case: Case, args: Sequence[Value], flags: Sequence[bool], size: int) -> list[Raw]:
-    """Apply the operation to one example after the other, and stack each of its results."""
+    """Apply the operation to one example after the other, and stack the results."""
     with quiet():
         rows = [
             bind(

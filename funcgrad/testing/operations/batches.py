@@ -1,4 +1,4 @@
-"""Batches: ``vmap`` is a loop, alone, nested, empty, and together with derivatives."""
+"""Batches: ``vmap`` is a loop; also nested, empty, and combined with derivatives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _has_arguments(case: Case) -> bool:
 
 
 def _batchings(count: int) -> list[tuple[bool, ...]]:
-    """Flag each argument alone, and all together."""
+    """Yield flags: each argument by itself, and all arguments together."""
     alone = [tuple(k == j for j in range(count)) for k in range(count)] if count <= 4 else []
     return [*alone, (True,) * count] if count > 1 else [(True,) * count]
 
@@ -148,7 +148,7 @@ BATCHES: Final = (
     Property(
         "batch and derivatives",
         "Derivatives of a batch, and batches of derivatives, are loops.",
-        f"{_RULE} See differential too: rules read shapes by shape_of, of what is followed.",
+        f"{_RULE} See differential, too: rules read shapes of traced values by shape_of.",
         AtSamples(_derivatives, lambda case: case.is_smooth, by_kind=True),
         is_differentiated,
     ),

@@ -1,4 +1,4 @@
-"""An operation at one of its samples, and what derivatives there are compared with.
+"""An operation at one of its samples, and references for its derivatives.
 
 The references are NumPy's own: values of ``evaluate``, differences of values, loops over examples.
 
@@ -37,7 +37,7 @@ LOWER: Final[Dtypes] = MappingProxyType(
 
 
 class Case:
-    """A primitive at one of its samples; what follows from them is found out once.
+    """A primitive at one of its samples; derived values are computed once.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Case:
     """
 
     def __init__(self, primitive: Primitive, number: int, sample: Sample) -> None:
-        """Note the three; nothing is evaluated."""
+        """Store the arguments; nothing is evaluated."""
         self.primitive: Final = primitive
         self.number: Final = number
         self.sample: Final = sample
@@ -57,21 +57,21 @@ class Case:
         return f"{self.primitive.name}-{self.number}"
 
     def described(self) -> str:
-        """Write the call of the operation at the sample, with dtypes and shapes."""
+        """Return the call of the operation at the sample as text, with dtypes and shapes."""
         words = [_described(arg) for arg in self.sample.args]
         words += [f"{key}={_short(value)}" for key, value in self.sample.params.items()]
         return f"{self.primitive.name}({', '.join(words)})"
 
     @property
     def args(self) -> Arrays:
-        """The arguments; arrays are read-only views with the sample's strides."""
+        """Return the arguments; arrays are read-only views with the sample's strides."""
         return tuple(
             read_only(arg) if isinstance(arg, np.ndarray) else arg for arg in self.sample.args
         )
 
     @cached_property
     def differentiable(self) -> tuple[int, ...]:
-        """The positions of the arguments through which a derivative flows."""
+        """Return the positions of the differentiable arguments."""
         args = self.sample.args
         if self.primitive.differential is DISCRETE or not self.followed:
             return ()
@@ -84,34 +84,34 @@ class Case:
 
     @cached_property
     def followed(self) -> tuple[int, ...]:
-        """The positions of the results through which a derivative flows."""
+        """Return the positions of the differentiable results."""
         return tuple([k for k, x in enumerate(self.values()) if is_inexact(x.dtype)])
 
     @cached_property
     def has_several(self) -> bool:
-        """Whether the operation has a tuple of results here."""
+        """Whether the operation returns a tuple here."""
         return isinstance(self.evaluate(*self.args), tuple)
 
     @property
     def is_smooth(self) -> bool:
-        """Whether differences say what the derivative is here, and there is one."""
+        """Whether the operation has a derivative here that differences can approximate."""
         return self.sample.smooth and bool(self.differentiable)
 
     @property
     def is_moderate(self) -> bool:
-        """Whether that holds of second derivatives, and in single precision."""
+        """Whether this also holds for second derivatives and in single precision."""
         return self.is_smooth and not self.is_extreme
 
     @property
     def is_extreme(self) -> bool:
-        """Whether squares of the sample's numbers overflow, or vanish, in some precision."""
+        """Whether squares of the sample's elements over- or underflow in some precision."""
         sizes = abs(np.concatenate([np.ravel(arg).astype(complex) for arg in self.sample.args]))
         sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
         return bool(np.any((sizes > 1e18) | (sizes < 1e-18)))
 
     @property
     def is_refused(self) -> bool:
-        """Whether the operation has no meaning for these dtypes: linear algebra in float16."""
+        """Whether the operation refuses these dtypes, such as linear algebra in float16."""
         try:
             self.values()
         except TypeError:
@@ -119,7 +119,7 @@ class Case:
         return False
 
     def rng(self) -> np.random.Generator:
-        """Begin a stream of numbers that are the same on every run."""
+        """Start a generator that is the same on every run."""
         return np.random.default_rng(zlib.crc32(str(self).encode()))
 
     def value(self) -> Raw:
@@ -128,7 +128,7 @@ class Case:
         return value
 
     def values(self) -> list[Raw]:
-        """Evaluate the operation at the sample, to a list of results."""
+        """Evaluate the operation at the sample; return a list of results."""
         return [np.asarray(x) for x in _listed(self.evaluate(*self.args))]
 
     def evaluate(self, *args: Value) -> Raw:
@@ -137,21 +137,22 @@ class Case:
             return self.primitive.evaluate(*args, **self.sample.params)
 
     def results_at(self, positions: Sequence[int], point: Sequence[Value]) -> list[Raw]:
-        """Evaluate the results that a derivative flows through, with some arguments replaced."""
+        """Evaluate the differentiable results, with some arguments replaced."""
         outs = _listed(self.evaluate(*self.merged(positions, point)))
         return [np.asarray(outs[k]) for k in self.followed]
 
     def merged(self, positions: Sequence[int], point: Sequence[Value]) -> list[Value]:
-        """List the arguments, some of them replaced."""
+        """List the arguments, with some of them replaced."""
         args = list(self.args)
         for k, arg in zip(positions, point, strict=True):
             args[k] = arg
         return args
 
     def function(self, positions: Sequence[int] | None = None) -> Callable[..., Any]:
-        """Make a function of some of the arguments, the others fixed, that applies the operation.
+        """Make a function of some of the arguments that applies the operation; the others are
+        fixed.
 
-        It returns a tensor, or a tuple of tensors from an operation with several results.
+        It returns a tensor, or a tuple of tensors if the operation has several results.
         """
         chosen = range(len(self.args)) if positions is None else positions
         if not self.has_several:
@@ -166,14 +167,14 @@ class Case:
         return several
 
     def followed_function(self, positions: Sequence[int] | None = None) -> Callable[..., Any]:
-        """Make that function with the results alone that a derivative flows through, as a tuple."""
+        """Make this function, with a tuple of the differentiable results only."""
         f = self.function(positions)
         if not self.has_several:
             return lambda *point: (f(*point),)
         return lambda *point: tuple([f(*point)[k] for k in self.followed])
 
     def point(self, positions: Sequence[int]) -> Arrays:
-        """Select some of the arguments."""
+        """Return some of the arguments."""
         args = self.args
         return tuple(args[k] for k in positions)
 
@@ -213,19 +214,19 @@ def _short(value: Value) -> str:
 
 
 def cases_of(primitive: Primitive) -> Iterator[Case]:
-    """Iterate over a primitive at each of its samples."""
+    """Yield a case for each sample of a primitive."""
     for number, sample in enumerate(primitive.samples()):
         yield Case(primitive, number, sample)
 
 
 def representatives(cases: Iterable[Case]) -> list[Case]:
-    """Choose cases of elementwise operations that differ in kind; of all others, every case.
+    """Choose representative cases of element-wise operations, and every case of others.
 
-    What transformations, programs, backends and files make of an elementwise operation comes of
-    one constructor, which sees dtypes, shapes and parameters but no numbers: a case stands for all
-    of its kind. Chosen are the first one that is a smooth array, those at an edge, complex,
-    broadcast and empty, and one of all, another one for another operation. What numbers decide
-    (values, derivatives, their digits) is tried with every case.
+    For transformations, programs, backends and files, one constructor makes all element-wise
+    operations from dtypes, shapes and parameters, without values. So one case represents all cases
+    of its kind: the first smooth array, the first case at an edge, a complex, a broadcast and an
+    empty case, and one more that differs between operations. Properties that depend on values
+    (results, derivatives, digits) are checked with every case.
     """
     by_operation: dict[str, list[Case]] = {}
     for case in cases:
@@ -234,7 +235,7 @@ def representatives(cases: Iterable[Case]) -> list[Case]:
 
 
 def _of_each_kind(cases: Sequence[Case]) -> Iterator[Case]:
-    """Choose the representatives of the cases of one operation."""
+    """Choose the representatives among the cases of one operation."""
     name, batch = cases[0].primitive.name, cases[0].primitive.batch
     in_turn = zlib.crc32(name.encode()) % len(cases)
     seen: set[str] = set()
@@ -246,7 +247,7 @@ def _of_each_kind(cases: Sequence[Case]) -> Iterator[Case]:
 
 
 def _kinds(case: Case) -> set[str]:
-    """Name what sets a case apart from others of the same operation."""
+    """Return names of the features of a case that other cases of the operation may lack."""
     shapes = [np.shape(arg) for arg in case.args]
     said = {
         "smooth": case.sample.smooth and any(np.size(arg) > 1 for arg in case.args),
@@ -259,7 +260,7 @@ def _kinds(case: Case) -> set[str]:
 
 
 def subsets(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Iterate over each alone, then all pairs, ..., then all together; of many only the extremes.
+    """Yield single positions, then pairs, ..., then all; for many positions, only the extremes.
 
     >>> list(subsets((0, 2)))
     [(0,), (2,), (0, 2)]

@@ -1,7 +1,7 @@
-"""``check_primitive``: check an operation by all that the package requires of its own operations.
+"""``check_primitive``: check an operation of your own like the package's operations.
 
-It raises a ``CheckError`` that lists all failures at all samples. The properties are data: the
-package's tests check them one by one.
+It raises a ``CheckError`` that lists all failures at all samples. The properties are values, and
+the package's tests check them one by one.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ _SHOWN: Final = 3
 
 
 def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> None:
-    """Check that an operation does what its declaration says, at all of its samples.
+    """Check an operation against its declaration, at all of its samples.
+
+    Use it in the tests of operations that you declare with ``fg.extend``: a mistake in a
+    derivative, a batching rule or a structure is reported with the sample and advice.
 
     Each field of the declaration is checked: samples, results, differential, batch, structure,
     traits, formula and body. Derivatives of both modes are compared with differences, to second
-    order; batches with loops; staged, compiled and saved programs with evaluation.
+    order; batches are compared with loops; staged, compiled and saved programs are compared with
+    evaluation.
 
     Parameters
     ----------
@@ -55,16 +59,16 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
         An operation that was declared with ``fg.extend``, with samples. They should include
         difficult arguments: 0-d and empty arrays, strides, ties, infinities, edges of the domain.
     without : collection of str
-        Names of properties to skip, as in the report: ``("saved",)`` for an operation that is not
-        defined at the top of a module.
+        Names of properties to skip, as in the report, such as ``("saved",)`` for an operation that
+        is not defined at the top level of a module.
 
     Raises
     ------
     CheckError
-        A property does not hold; an ``AssertionError``. The message lists every such property, the
-        samples at which it fails, the difference, and where to look.
+        A property does not hold (an ``AssertionError``). The message lists all such properties, the
+        samples at which they fail, the difference, and where to look.
     ArgumentError
-        ``operation`` is no operation, or ``without`` names no property.
+        ``operation`` is not an operation, or a name in ``without`` is unknown.
 
     Examples
     --------
@@ -99,12 +103,12 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
         unknown = [name for name in without if not isinstance(name, str) or name not in names]
     if unknown:
         raise ArgumentError(
-            f"check_primitive: without names {unknown},"
-            f" no collection of properties. Choose of {', '.join(names)}."
+            f"check_primitive: without={unknown} is not a collection of properties. The"
+            f" properties are {', '.join(names)}."
         )
     first, *others = PROPERTIES
     tried = [(first, first.failures(operation, ()))]
-    if not tried[0][1]:  # without samples that are samples there is nothing to try
+    if not tried[0][1]:  # nothing to try without valid samples
         cases = list(cases_of(operation))
         applied = [known for known in others if known.applies(operation)]
         tried += [
@@ -118,16 +122,16 @@ def check_primitive(operation: Primitive, *, without: Collection[str] = ()) -> N
 def _check_operation(candidate: object) -> None:
     if not isinstance(candidate, Primitive):
         raise ArgumentError(
-            f"check_primitive: {candidate!r} is a {type(candidate).__name__}, no operation. Pass"
-            " what fg.extend.elementwise, fg.extend.reduction, fg.extend.movement or"
-            " fg.extend.Primitive returned, not the function that applies it."
+            f"check_primitive: {candidate!r} is a {type(candidate).__name__}, not an operation."
+            " Pass the result of fg.extend.elementwise, fg.extend.reduction, fg.extend.movement or"
+            " fg.extend.Primitive, not the function that applies it."
         )
 
 
 def raise_failures(
     operation: Primitive, tried: Sequence[tuple[Property, Sequence[BrokenPromise]]]
 ) -> None:
-    """Raise one error for all failures of the properties that were tried, if there are any."""
+    """Raise one error for all failures of the properties that were tried."""
     broken = [(known, failures) for known, failures in tried if failures]
     if not broken:
         return

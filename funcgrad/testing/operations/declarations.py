@@ -1,4 +1,4 @@
-"""Properties of a declaration: samples, results, and that evaluating leaves nothing behind."""
+"""Properties of a declaration: samples, results, and evaluation without side effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 
 
 def is_elementwise(primitive: Primitive) -> bool:
-    """Whether arguments are broadcast, and a batch is one more axis."""
+    """Whether arguments broadcast, and a batch is one more axis."""
     return primitive.batch is batch_elementwise
 
 
@@ -41,7 +41,7 @@ def is_differentiated(primitive: Primitive) -> bool:
 
 def _samples(primitive: Primitive) -> None:
     samples = list(primitive.samples())
-    require(samples, "there is none")
+    require(samples, "it is empty")
     for number, sample in enumerate(samples):
         right = isinstance(sample, Sample) and isinstance(sample.args, tuple)
         require(right, f"sample {number} is {sample!r}, no Sample of a tuple of arguments")
@@ -84,7 +84,7 @@ def _kinds_of_samples(primitive: Primitive) -> None:
 def _parameters_of_reductions(case: Case) -> None:
     axis = case.sample.params.get("axis")
     right = isinstance(axis, tuple) and all(type(a) is int and a >= 0 for a in axis)
-    require(right, f"axis is {axis!r}, no tuple of axes that are not negative, such as (0,)")
+    require(right, f"axis is {axis!r}; it has to be a tuple of non-negative axes, such as (0,)")
     keepdims = case.sample.params.get("keepdims")
     require(isinstance(keepdims, bool), f"keepdims is {keepdims!r}, neither True nor False")
 
@@ -97,7 +97,7 @@ def _reduces(primitive: Primitive) -> bool:
 
 
 def require_said(case: Case) -> None:
-    """Compare what ``result`` says of a case with what ``evaluate`` returns."""
+    """Compare the specs of ``result`` with the results of ``evaluate``."""
     specs = [spec_of(arg) for arg in case.args]
     said = case.primitive.results(*specs, **case.sample.params)
     values = case.values()
@@ -116,7 +116,7 @@ def _said_in_single_precision(case: Case) -> None:
 
 
 def takes_other_dtypes(primitive: Primitive) -> bool:
-    """Whether samples may be cast: programs inside of an operation are made for their dtypes."""
+    """Whether samples may be cast; programs inside an operation are made for their dtypes."""
     return not isinstance(primitive.structure, Control)
 
 
@@ -148,7 +148,7 @@ def _leaves_nothing(case: Case) -> None:
         args.clear()
         del value
         lives = [k for k, array in enumerate(arrays) if array() is not None]
-        require(not lives, f"array {lives} of the arguments lives on after the call")
+        require(not lives, f"array {lives} of the arguments is still referenced after the call")
     finally:
         if is_on:
             gc.enable()
@@ -201,47 +201,47 @@ DECLARATIONS: Final = (
     ),
     Property(
         "reduction's parameters",
-        "A reduction takes axis as a tuple of axes that are not negative, and keepdims as a bool.",
+        "A reduction takes axis as a tuple of non-negative axes, and keepdims as a bool.",
         "Normalize axis in the function that users call: (0,) rather than 0.",
         AtSamples(_parameters_of_reductions),
         _reduces,
     ),
     Property(
         "results",
-        "The specs of `result` are those of the values that `evaluate` returns.",
+        "The specs of `result` are the specs of the values that `evaluate` returns.",
         "See result: one Spec of shape and dtype for each value, for all dtypes and parameters.",
         AtSamples(require_said, by_kind=True),
     ),
     Property(
         "results in single precision",
-        "The specs of `result` are those of values in float32 and complex64 too.",
-        "See result: the dtype follows the arguments'. And evaluate: no float64 of its own.",
+        "The specs of `result` are the specs of values in float32 and complex64, too.",
+        "See result: the dtype follows the arguments. And evaluate: it must not use float64.",
         AtSamples(_said_in_single_precision, by_kind=True),
         takes_other_dtypes,
     ),
     Property(
         "results in half precision",
-        "The specs of `result` are those of values in float16, or float16 is refused by name.",
-        "See result, and evaluate: no wider dtype of its own.",
+        "The specs of `result` are the specs of values in float16, or float16 is refused by name.",
+        "See result, and evaluate: it must not use a wider dtype.",
         AtSamples(_half_precision, lambda case: case.number == 0),
         takes_other_dtypes,
     ),
     Property(
         "evaluate leaves nothing",
         "Arguments are neither written nor held by `evaluate`.",
-        "See evaluate: write into arrays of its own, and store nothing outside.",
+        "See evaluate: write into new arrays only, and store nothing outside.",
         AtSamples(_leaves_nothing, by_kind=True),
     ),
     Property(
         "evaluate repeats itself",
-        "Evaluating twice gives one value.",
-        "See evaluate: randomness comes from an argument, and state is nowhere.",
+        "Two evaluations give the same value.",
+        "See evaluate: randomness comes from an argument, and it keeps no state.",
         AtSamples(_gives_the_same_again, by_kind=True),
     ),
     Property(
         "constant where discrete",
         "A discrete operation does not change with its arguments at smooth samples.",
-        "See differential: declare a derivative in the place of DISCRETE, or smooth=False there.",
+        "See differential: declare a derivative instead of DISCRETE, or smooth=False there.",
         AtSamples(_is_locally_constant, lambda case: case.sample.smooth),
         lambda primitive: not is_differentiated(primitive),
     ),

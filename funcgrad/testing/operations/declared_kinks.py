@@ -1,8 +1,8 @@
-"""Kinks: an operation is not smooth where it says so, and nowhere else.
+"""Kinks: an operation is smooth everywhere except at its declared kinks.
 
-Its values on two sides of a point tell whether there is a kink: they jump, their slopes differ or
-grow beyond all bounds, or one side has no value. That is compared with the declared distances, at
-samples, and for elementwise operations of real numbers on a grid.
+The values on both sides of a point show a kink: they jump, their slopes differ or grow without
+bound, or one side has no value. This is compared with the declared distances, at samples, and for
+real element-wise operations on a grid.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _GRID: Final = (-2.0, -1.0, -0.5, 0.0, 0.3, 0.5, 1.0, 2.0)
 _STEP: Final = 1e-6
 _FAR: Final = 0.05
-"""A declared distance from which on no kink may be seen on the grid."""
+"""Beyond this declared distance the grid may show no kink."""
 
 _MOST: Final = 30.0
-"""Numbers beyond which functions saturate, and differences have no digits."""
+"""Beyond these values functions saturate, and differences have no digits."""
 
 
 def _inexact(case: Case) -> list[int]:
-    """The positions of the arguments with real or complex numbers."""
+    """Return the positions of the real and complex arguments."""
     return [k for k, x in enumerate(case.args) if is_inexact(np.asarray(x).dtype)]
 
 
 def _sizes(case: Case, point: Sequence[Raw]) -> list[Array]:
-    """The distances at inexact arguments, negative outside of the domain; none is constant."""
+    """Return the distances at inexact arguments; they are negative outside the domain."""
     sizes: list[Array] = []
     for met in kinks_met(case.function(_inexact(case)), point).met[:1]:
         sizes += [abs(np.asarray(x)) for x in met.zeros]
@@ -57,7 +57,7 @@ def _point(case: Case) -> list[Raw]:
 
 
 def _sides_differ(f: Callable[[float], Array]) -> Array:
-    """Whether a function of a number has a kink at 0, for each element of its values."""
+    """Return, for each element, whether a function of a number has a kink at 0."""
     here, step = f(0.0), _STEP
     ahead, behind = (f(step) - here) / step, (here - f(-step)) / step
     with np.errstate(all="ignore"):
@@ -69,7 +69,7 @@ def _sides_differ(f: Callable[[float], Array]) -> Array:
 
 
 def _curvatures_differ(f: Callable[[float], Array]) -> Array:
-    """Whether its slope has a kink, or it jumps by next to nothing, as the spacing of numbers."""
+    """Return whether the slope has a kink, or the function jumps by a tiny amount."""
     gap = abs(f(_STEP) - f(-_STEP))
     beside = abs(f(2 * _STEP) - f(_STEP)) + abs(f(-_STEP) - f(-2 * _STEP))
     jumps = (gap > 10 * beside) & (gap > 0.1 * abs(f(0.0)))
@@ -81,14 +81,14 @@ def _curvatures_differ(f: Callable[[float], Array]) -> Array:
 
 
 def _directions(count: int) -> list[Array]:
-    """Each argument alone, and two oblique ones."""
+    """Return directions along each argument, and two oblique ones."""
     oblique = np.random.default_rng(3).uniform(0.4, 1.3, (2, count))
     oblique[1, 1::2] *= -1
     return [*np.eye(count), *(oblique if count > 1 else [])]
 
 
 def _along(case: Case, columns: Array, direction: Array) -> Callable[[float], Array]:
-    """The operation at columns of real arguments, moved by a number along a direction."""
+    """Return the operation as a function of a step along a direction, at columns of arguments."""
 
     def f(step: float) -> Array:
         moved = columns + step * direction[:, None]
@@ -102,7 +102,7 @@ def _along(case: Case, columns: Array, direction: Array) -> Callable[[float], Ar
 
 
 def _grids(primitive: Primitive) -> Iterator[tuple[Case, Array]]:
-    """For each set of parameters a real sample of numbers, and the points of a grid and samples."""
+    """Yield a real sample for each set of parameters, and the points of a grid and samples."""
     seen: dict[Any, list[Case]] = {}
     for case in cases_of(primitive):
         args = [np.asarray(arg) for arg in case.args]
@@ -127,7 +127,7 @@ def _grids(primitive: Primitive) -> Iterator[tuple[Case, Array]]:
 
 
 def _declared(case: Case, columns: Array) -> Array:
-    """The least declared distance of each column of arguments; infinite where there is none."""
+    """Return the least declared distance of each column; infinite without a kink."""
     least = np.full(columns.shape[1], np.inf)
     for size in _sizes(case, list(columns)):
         least = np.fmin(least, size)
@@ -145,7 +145,7 @@ def _seen_on_grid(case: Case, columns: Array, curved: bool) -> Array:
 
 
 def _lacks_slope(case: Case, columns: Array, direction: Array) -> Array:
-    """Whether there is a value, but no derivative, on one side."""
+    """Return whether one side has a value, but no derivative."""
     lacking = np.zeros(columns.shape[1], bool)
     if case.primitive.differential is DISCRETE:
         return lacking
@@ -177,9 +177,9 @@ def _each_is_there(primitive: Primitive) -> None:
         )
 
 
-def _where(case: Case, columns: Array, flags: Array, what: str) -> str:
+def _where(case: Case, columns: Array, flags: Array, finding: str) -> str:
     points = [tuple(map(float, column)) for column in columns.T[flags][:4]]
-    return f"{case.described()} {what}, at {', '.join(map(str, points))}"
+    return f"{case.described()} {finding}, at {', '.join(map(str, points))}"
 
 
 def _is_on_a_grid(primitive: Primitive) -> bool:
@@ -205,7 +205,7 @@ def _samples_are_away(case: Case) -> None:
 
 
 def _kinks_of_samples(case: Case) -> None:
-    """A sample that is not smooth is at a kink that is declared, or there is none after all."""
+    """Check that a sample declared as not smooth is at a declared kink."""
     numbers = [np.asarray(arg) for arg in case.args]
     inexact = [x for x in numbers if is_inexact(x.dtype)]
     usual = all(np.isfinite(x).all() and (abs(x) < _MOST).all() for x in inexact)
@@ -225,7 +225,7 @@ def _kinks_of_samples(case: Case) -> None:
     try:
         differ = _sides_differ(f)
         values = case.values()
-    except FuncgradError:  # an operation may refuse what has no result
+    except FuncgradError:  # an operation may refuse arguments outside its domain
         return
     if all(x.dtype.char not in "eEfF" and np.isfinite(x).all() for x in values):
         require(not differ.any(), "there is a kink that is not declared")
@@ -239,8 +239,8 @@ def _flat(x: Raw) -> Array:
 
 
 _REMEDY: Final = (
-    "See kinks: zeros are 0 exactly where the operation is not smooth, and elsewhere about as far"
-    " from 0 as the arguments are from there; domain is positive inside."
+    "See kinks: zeros are 0 exactly where the operation is not smooth, and elsewhere about the"
+    " distance of the arguments from there; domain is positive inside."
 )
 
 DECLARED_KINKS: Final = (
@@ -266,7 +266,7 @@ DECLARED_KINKS: Final = (
     ),
     Property(
         "kinks are there",
-        "Where a distance is 0 the sides differ: in value, slope or curvature, or one has none.",
+        "Where a distance is 0 the sides differ in value, slope or curvature; or one has no value.",
         _REMEDY,
         AtOnce(_each_is_there),
         lambda primitive: primitive.kinks is not None and _is_on_a_grid(primitive),

@@ -71,7 +71,7 @@ def _forward(case: Case) -> None:
         require_all_near(tangents, expected, tolerance, f"{name}, against differences")
         real = all(np.asarray(x).dtype == np.float64 for x in (*point, *outs))
         exact = complex_step(case, positions, along) if real else None
-        # Where a function is not analytic the complex step is far off, not by a little.
+        # If a function is not analytic, the complex step is far off, not a little.
         if exact is not None and _are_close(exact, expected):
             require_all_near(tangents, exact, 1e-10, f"{name}, against a complex step")
 
@@ -108,7 +108,7 @@ def _reverse(case: Case) -> None:
 
 
 def _one_result_alone(case: Case) -> None:
-    """Pull back the cotangent of one result at a time: the others have none."""
+    """Pull back the cotangent of one result at a time; the others have no cotangent."""
     point, rng = case.point(case.differentiable), case.rng()
     along = directions(rng, point)
     f = case.followed_function(case.differentiable)
@@ -118,7 +118,7 @@ def _one_result_alone(case: Case) -> None:
         ct = direction(rng, out)
         pulled = vjp(alone, *point)[1](ct)
         tolerance = ROUNDING[coarsest([*point, out])]
-        name = f"cotangents of result {k} alone times tangents"
+        name = f"cotangents of only result {k}, times tangents"
         require_near(inner_all(pulled, along), inner(ct, tangent), tolerance, name)
 
 
@@ -137,7 +137,7 @@ def _linearized(case: Case) -> None:
     require_all_near(push(*along), tangents, 1e-12, "the pushed tangent")
 
 
-# Cotangents of a sum are smaller than what is summed, those of a choice have gaps.
+# The cotangent of a sum is smaller than its operand; the cotangent of a choice has gaps.
 _FORMS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "sum": lambda y, axis, mask: summed(y, axis=axis),
@@ -179,11 +179,11 @@ def _cotangents_of_every_form(case: Case) -> None:
 
 def _modes_agree_at_kinks(case: Case) -> None:
     if not is_elementwise(case.primitive):
-        with suppress(DegenerateError):  # it is said that there is no derivative
+        with suppress(DegenerateError):  # the operation says that it has no derivative
             _require_one_derivative(case)
         return
-    # One element at a time: a product of a zero tangent with an infinite factor of another element
-    # would say nothing of either.
+    # One element at a time: the product of a zero tangent and an infinite factor of another element
+    # would be NaN.
     columns = np.broadcast_arrays(*case.sample.args)
     for element in zip(*[column.ravel() for column in columns], strict=True):
         _modes_agree_at_element(case.at(Sample(element, case.sample.params, smooth=False)))
@@ -312,7 +312,7 @@ def _pull_is_the_transpose(case: Case) -> None:
     pairs = [(drawn[k], sides[k]) for k in case.followed if sides[k] is not None]
     forward = sum(inner(seed, side) for seed, side in pairs)
     reverse = sum(inner(t, g) for t, g in zip(tangents, pulled, strict=True) if g is not None)
-    require_near(reverse, forward, 1e-10, "what pull makes of cotangents, times tangents")
+    require_near(reverse, forward, 1e-10, "pulled cotangents, times tangents")
 
 
 _FACTORS: Final = "See differential: the factors, transposes or push and pull."
@@ -320,7 +320,7 @@ _FACTORS: Final = "See differential: the factors, transposes or push and pull."
 DERIVATIVES: Final = (
     Property(
         "forward mode",
-        "Tangents are what differences of `evaluate` say.",
+        "Tangents agree with differences of `evaluate`.",
         _FACTORS,
         AtSamples(_forward, _is_smooth),
         is_differentiated,
@@ -328,20 +328,20 @@ DERIVATIVES: Final = (
     Property(
         "reverse mode",
         "Reverse mode is the adjoint of forward mode.",
-        f"{_FACTORS} A transpose conjugates nothing of its cotangent; a complex factor neither.",
+        f"{_FACTORS} Neither a transpose nor a complex factor conjugates the cotangent.",
         AtSamples(_reverse, _is_smooth),
         is_differentiated,
     ),
     Property(
         "one result alone",
-        "A result on which nothing depends has no part in the cotangents.",
+        "A result that nothing depends on adds nothing to the cotangents.",
         "See push and pull: a cotangent that is None is zero.",
         AtSamples(_one_result_alone, lambda case: case.is_smooth and case.has_several),
         lambda primitive: isinstance(primitive.differential, Linearized),
     ),
     Property(
         "pull",
-        "What `pull` makes of cotangents is the transpose of `push`.",
+        "`pull` is the transpose of `push`.",
         "See pull: factors are conjugated. Without it, push is transposed mechanically.",
         AtSamples(_pull_is_the_transpose, _is_smooth),
         _has_pull,
@@ -349,34 +349,34 @@ DERIVATIVES: Final = (
     Property(
         "linearize",
         "A linearized operation pushes tangents as forward mode does.",
-        f"{_FACTORS} Rules are written in primitives, and see no numbers.",
+        f"{_FACTORS} Rules are written in primitives, and must not read values.",
         AtSamples(_linearized, _is_smooth, by_kind=True),
         is_differentiated,
     ),
     Property(
         "cotangents of every form",
-        "Cotangents that are sums, or have gaps, are pulled back as whole ones are.",
-        f"{_FACTORS} Of a Linear, see structural, gaps and patch.",
+        "Cotangents that are sums, or have gaps, are pulled back like dense ones.",
+        f"{_FACTORS} For a Linear, see structural, gaps and patch.",
         AtSamples(_cotangents_of_every_form, _is_smooth, by_kind=True),
         is_differentiated,
     ),
     Property(
         "modes at kinks",
-        "Both modes have one derivative where the operation is not smooth.",
-        f"{_FACTORS} At infinities, zeros, ties and NaN too.",
+        "Both modes have the same derivative where the operation is not smooth.",
+        f"{_FACTORS} Also at infinities, zeros, ties and NaN.",
         AtSamples(_modes_agree_at_kinks, _is_kink),
         is_differentiated,
     ),
     Property(
         "second order",
-        "Second derivatives are one in all sequences of modes, and what differences say.",
+        "Second derivatives agree in all sequences of modes, and with differences.",
         f"{_FACTORS} Rules are written with primitives, not with NumPy's functions.",
         AtSamples(_second_order, _is_moderate),
         is_differentiated,
     ),
     Property(
         "derivatives in single precision",
-        "Derivatives in float32 have its dtype, and are near those in float64.",
+        "Derivatives in float32 have its dtype, and are close to derivatives in float64.",
         f"{_FACTORS} Constants in them are Python numbers, which give way to arrays' dtypes.",
         AtSamples(_single_precision, _is_moderate),
         lambda primitive: is_differentiated(primitive) and takes_other_dtypes(primitive),

@@ -1,4 +1,4 @@
-"""Structures: where the elements of a result come from is as declared, at every sample."""
+"""Structures: elements of a result depend on elements of the operands as declared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _is_owned(case: Case) -> None:
         try:
             values = at.values()
         except (ValueError, ArithmeticError, Warning):
-            continue  # of zeros, for which it has no meaning
+            continue  # zeros are invalid arguments
         for value, again in zip(values, at.values(), strict=True):
             for k, arg in enumerate(at.sample.args):
                 shares = isinstance(arg, np.ndarray) and np.may_share_memory(value, arg)
@@ -49,7 +49,7 @@ def _is_owned(case: Case) -> None:
 
 
 def _views_share(primitive: Primitive) -> None:
-    require(not primitive.owns, "a view is said to have memory of its own")
+    require(not primitive.owns, "a view is declared to own its memory")
     cases = [case for case in cases_of(primitive) if np.size(case.args[0])]
     shared = [
         isinstance(case.args[0], np.ndarray) and np.may_share_memory(case.value(), case.args[0])
@@ -97,7 +97,7 @@ def _has_ufunc(primitive: Primitive) -> bool:
 
 
 def _folds(case: Case) -> None:
-    """Fold elements one by one; sums are as near as their rounding in the result's dtype."""
+    """Fold elements one by one; sums agree up to rounding in the result's dtype."""
     structure, params = case.primitive.structure, case.sample.params
     assert isinstance(structure, Reduction | Scan)
     fold, expected = structure.fold, case.value()
@@ -131,11 +131,11 @@ def _movement(primitive: Primitive) -> Movement:
 
 
 def _moved(primitive: Primitive, args: tuple[Any, ...], case: Case) -> Raw:
-    """Move the elements of arguments, one by one, as the index map says."""
+    """Move the elements of arguments, one by one, by the index map."""
     structure, params = _movement(primitive), case.sample.params
     spec = primitive.results(*map(spec_of, args), **params)[0]
     pieces = structure.pieces(spec.shape, *map(np.shape, args), **params)
-    require(pieces is not None, "there is no index map: a window is no view of the arrays given")
+    require(pieces is not None, "the index map is missing: a window is not a view of the operands")
     out = np.zeros(int(np.prod(spec.shape)), spec.dtype)
     for piece in pieces or ():
         elements = np.ravel(args[piece.operand])
@@ -164,7 +164,7 @@ def _moves_as_said(case: Case) -> None:
 
 
 def samples_with_rows_last(primitive: Primitive) -> Iterator[tuple[Sample, Any]]:
-    """Choose the samples of a movement that are done with rows last; with parameters for that."""
+    """Yield the samples of a movement that work with rows last, and their parameters."""
     rows_last = _movement(primitive).rows_last
     if rows_last is not None:
         for sample in primitive.samples():
@@ -174,7 +174,7 @@ def samples_with_rows_last(primitive: Primitive) -> Iterator[tuple[Sample, Any]]
 
 
 def _has_rows_last(case: Case) -> None:
-    """Operands of fewer axes, and with the same for all rows, have one row."""
+    """Check a movement with rows last; operands with fewer axes have one row."""
     rows_last = _movement(case.primitive).rows_last
     if rows_last is None:
         return
@@ -203,7 +203,7 @@ def _has_examples(case: Case) -> bool:
 
 
 def _keeps_examples_apart(case: Case) -> None:
-    """Changing one example of a stack of two leaves the results of the other as they are."""
+    """Check that a change of one example leaves the results of other examples unchanged."""
     stack = (2, *_stacks(case)[0])
     place = (1, *(0,) * (len(stack) - 1))
     args = [np.stack([arg, arg]) for arg in case.sample.args]
@@ -217,7 +217,7 @@ def _keeps_examples_apart(case: Case) -> None:
         )
         others = np.ones(stack, bool)
         others[place] = False
-        text = f"other examples than {place} of a stack, where that one alone is changed"
+        text = f"other examples of a stack, where only example {place} is changed"
         require_near(changed[others], whole[others], 1e-6, text)
 
 
@@ -226,7 +226,7 @@ def _several(out: Raw) -> list[Raw]:
 
 
 def _is_factored(case: Case) -> None:
-    """Each example that has factors has the results that are made of them."""
+    """Check that each example with factors has the results made of these factors."""
     structure = case.primitive.structure
     assert isinstance(structure, Factored)
     form = structure.factorization(**case.sample.params)
@@ -246,7 +246,7 @@ def _is_factored(case: Case) -> None:
 
 
 def _runs_along_axis(case: Case) -> None:
-    """NumPy's loop makes of each line along the axis what ``evaluate`` makes of it."""
+    """Check that NumPy's loop over each line along the axis agrees with ``evaluate``."""
     structure, expected, (x,) = case.primitive.structure, case.value(), case.sample.args
     assert isinstance(structure, Opaque)
     assert structure.along is not None
@@ -290,7 +290,7 @@ def _listed(case: Case) -> list[list[Any]]:
 
 
 def _looks_to_one_side(case: Case) -> None:
-    """Changing the last numbers leaves the first results as they are, or the other way round."""
+    """Check that changing elements at one end leaves results at the other end unchanged."""
     axis = case.sample.params["axis"]
     shape = np.shape(case.sample.args[-1])
     if not shape or shape[axis] < 2:
@@ -324,7 +324,7 @@ def _is_view(primitive: Primitive) -> bool:
 
 
 def _has(kind: type[Any], field: str = "") -> Any:
-    """Ask of a primitive whether its structure is of a kind, and has a field."""
+    """Make a test whether a primitive's structure is of a class, and has a field."""
 
     def asks(primitive: Primitive) -> bool:
         structure: Value = primitive.structure
@@ -336,8 +336,8 @@ def _has(kind: type[Any], field: str = "") -> Any:
 ELEMENT_MAPS: Final = (
     Property(
         "structure: memory of its own",
-        "Results lie in memory of no argument, and of no other call, where the trait OWNS says so.",
-        "See evaluate: copy what it returns as it came, or as it is kept. Or declare that it does"
+        "Results share memory neither with arguments nor with other calls, with the trait OWNS.",
+        "See evaluate: copy results that are arguments, or that it keeps. Or declare that it does"
         " not own them.",
         AtSamples(_is_owned),
         lambda primitive: primitive.owns,
@@ -351,8 +351,8 @@ ELEMENT_MAPS: Final = (
     ),
     Property(
         "structure: elementwise",
-        "An element of the result comes from the elements at its place.",
-        "See structure: declare no Elementwise. Or evaluate.",
+        "An element of the result depends on the elements at the same position.",
+        "See structure: do not declare Elementwise. Or evaluate.",
         AtSamples(_is_elementwise),
         _has(Elementwise),
     ),
@@ -365,7 +365,7 @@ ELEMENT_MAPS: Final = (
     ),
     Property(
         "structure: fold",
-        "Elements that are folded one by one are what `evaluate` makes of them.",
+        "Folding elements one by one agrees with `evaluate`.",
         "See fold: combine, identity, start, finish. Or evaluate.",
         AtSamples(_folds),
         lambda primitive: (
@@ -375,22 +375,22 @@ ELEMENT_MAPS: Final = (
     ),
     Property(
         "structure: index map",
-        "The windows of a movement take elements where `evaluate` does.",
+        "The windows of a movement read the elements that `evaluate` reads.",
         "See windows, or evaluate.",
         AtSamples(_moves_as_said),
         _has(Movement),
     ),
     Property(
         "structure: rows last",
-        "With axis 0 behind the others, a movement moves as it did.",
-        "See rows_last: the parameters for that, or None.",
+        "With axis 0 moved to the end, a movement does the same.",
+        "See rows_last: the parameters for this layout, or None.",
         AtSamples(_has_rows_last),
         _has(Movement, "rows_last"),
     ),
     Property(
         "structure: cores",
-        "An example of a stack comes from the operands' examples at its place.",
-        "See cores: how many trailing axes of each operand are an example's. Or evaluate.",
+        "An example of a stack depends on the operands' examples at the same position.",
+        "See cores: the number of trailing axes of an example of each operand. Or evaluate.",
         AtSamples(_keeps_examples_apart, _has_examples),
         lambda primitive: bool(primitive.cores),
     ),
@@ -403,14 +403,14 @@ ELEMENT_MAPS: Final = (
     ),
     Property(
         "structure: factors",
-        "Results are those that triangular factors of the matrices give.",
-        "See factorization: which factors, and what they make. Or evaluate.",
+        "Results follow from triangular factors of the matrices.",
+        "See factorization: which factors, and how results follow. Or evaluate.",
         AtSamples(_is_factored),
         _has(Factored),
     ),
     Property(
         "structure: random words",
-        "Results are the words that the blocks of the formula have.",
+        "Results are the words of the blocks of the formula.",
         "See block, or evaluate.",
         AtSamples(_draws),
         _has(Random),
@@ -424,14 +424,14 @@ ELEMENT_MAPS: Final = (
     ),
     Property(
         "structure: scan",
-        "Results of a scan depend on elements on one side alone.",
+        "Results of a scan depend on elements on one side only.",
         "See structure.",
         AtSamples(_looks_to_one_side),
         _has(Scan),
     ),
     Property(
         "structure: letters",
-        "The letters of a contraction are those of einsum.",
+        "The letters of a contraction are its einsum.",
         "See letters.",
         AtSamples(_letters_hold),
         _has(Contraction),

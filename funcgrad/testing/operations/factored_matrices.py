@@ -1,6 +1,6 @@
-"""Factorizations of single matrices, as declarations say, in the longest precision.
+"""Factorizations of single matrices, as declared, in the highest precision.
 
-Nothing is asked of ``evaluate``. A matrix without factors gives None.
+It does not use ``evaluate``. A matrix without factors gives None.
 
 >>> from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 >>> form = Factorization(Factors.ELIMINATION, FromFactors.DETERMINANT)
@@ -76,7 +76,7 @@ def _from_bands(bands: Matrix, lower: int, upper: int) -> Matrix:
 
 
 def _eliminated(a: Matrix) -> tuple[Matrix, int, Matrix, Matrix]:
-    """The rows' order, its sign, L and U."""
+    """Return the order of the rows, its sign, L and U."""
     size, sign = len(a), 1
     order, upper, lower = np.arange(size), a.copy(), np.eye(size, dtype=a.dtype)
     for k in range(size):

@@ -1,7 +1,7 @@
-"""A small interpreter of structures: it moves and folds single numbers, as declarations say.
+"""A small interpreter of structures: it moves and folds single elements, as declared.
 
-Arrays are lists of NumPy's numbers in C order beside their shapes; nothing is asked of
-``evaluate``. So it shows what a compiler can know of an operation.
+Arrays are lists of NumPy scalars in C order, with their shapes. It does not use ``evaluate``, so it
+shows that the declaration suffices for a compiler.
 
 >>> from funcgrad._core.structure.folds import SUM
 >>> folded(SUM, np.dtype(int), ([1, 2, 3, 4],), (2, 2), (1,))
@@ -28,7 +28,7 @@ from funcgrad.errors import CheckError
 def folded(
     fold: Fold, dtype: np.dtype[Any], operands: Sequence[list[Raw]], shape: Shape, axes: Shape
 ) -> list[Raw]:
-    """Fold elements along axes, from the identity on where there is one.
+    """Fold elements along axes, starting from the identity if there is one.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def scanned(
 
 
 def _lanes(shape: Shape, axis: int) -> Iterator[list[int]]:
-    """The numbers of the elements along an axis, for each place across it."""
+    """Yield the flat indices of the elements along an axis, for each position across it."""
     numbers = np.arange(prod(shape)).reshape(shape)
     for lane in np.moveaxis(numbers, axis, -1).reshape(-1, shape[axis] or 1):
         yield lane.tolist()
@@ -103,7 +103,7 @@ def scattered(
     updates: Sequence[Raw],
     operands: Sequence[list[Raw]],
 ) -> list[Raw]:
-    """Write updates over the elements of a base, or fold them with those that are there."""
+    """Write updates over the elements of a base, or fold them with the old elements."""
     out = [dtype.type(element) for element in base]
     for update, k in zip(updates, product(*map(range, places.shape)), strict=True):
         element = places.at(k, _reader(operands))

@@ -1,4 +1,4 @@
-"""Operations that are linear, factors that are masks or read little, and pushes' transposes."""
+"""Linear operations, factors that are masks or read few values, and transposes of pushes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _masks_travel(case: Case) -> None:
 
 
 def _superposes(case: Case) -> None:
-    """Check that what ``linear_transpose`` accepts adds up, and is zero at zero."""
+    """Check that a function accepted by ``linear_transpose`` is additive, and zero at zero."""
     rng = np.random.default_rng(8)
     for k, arg in enumerate(case.args):
         if np.asarray(arg).dtype != np.float64 or not np.size(arg):
@@ -116,7 +116,7 @@ def require_superposition(f: Callable[..., Any], x: Raw, y: Raw, subject: str) -
 
 
 def _is_linear_where_said(case: Case) -> None:
-    """Sums and multiples go through, and nothing comes of zeros."""
+    """Check that a linear combination passes through, and zeros give zeros."""
     differential: Any = case.primitive.differential
     linear = differential.linear_arguments(case.sample.params)
     if not linear:
@@ -156,7 +156,7 @@ def _push_is_transposed(case: Case) -> None:
 
 
 class _Unread:
-    """Make a stand-in for a value that a factor does not read."""
+    """Stands for a value that a factor must not read."""
 
     def __init__(self, value: Value) -> None:
         self.shape, self.dtype = np.shape(value), dtype_of(value)
@@ -203,7 +203,7 @@ LINEAR_RULES: Final = (
     Property(
         "linear: its own derivative",
         "The tangent of a Linear operation is the operation of the tangent.",
-        "See differential: declare Partials or Linearized, or jointly, for what is not linear.",
+        "See differential: declare Partials or Linearized, or jointly, if it is not linear.",
         AtSamples(_is_its_own_pushforward, _has_derivative),
         _is_linear,
     ),
@@ -216,14 +216,14 @@ LINEAR_RULES: Final = (
     ),
     Property(
         "linear: masks",
-        "Masks travel back through a structural operation as ones and zeros do.",
+        "Masks go back through a structural operation like ones and zeros.",
         "See structural: every element of the result is a sum of elements of the arguments.",
         AtSamples(_masks_travel, _has_derivative),
         _is_structural,
     ),
     Property(
         "linear: superposition",
-        "An operation that is transposed adds up, and is zero at zero.",
+        "An operation that is transposed is additive, and zero at zero.",
         "See differential: a factor that reads no argument says that the operation is linear;"
         " the trait JUMPS says that it is not.",
         AtSamples(_superposes),
@@ -245,14 +245,14 @@ LINEAR_RULES: Final = (
     ),
     Property(
         "factors read what they say",
-        "A factor does not read what its signature names with a leading underscore.",
-        "See partials: name what is read without an underscore.",
+        "A factor does not read the parameters whose names start with an underscore.",
+        "See partials: name parameters that are read without an underscore.",
         AtSamples(_factors_read_what_they_say, _has_derivative),
         lambda primitive: primitive.form in ("elementwise", "selecting"),
     ),
     Property(
         "factors are elementwise",
-        "An element of a factor comes from the elements at its place.",
+        "An element of a factor depends on the elements at the same position.",
         "See partials.",
         AtSamples(_factors_are_elementwise, _has_derivative),
         lambda primitive: primitive.form == "elementwise",

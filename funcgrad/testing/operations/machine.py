@@ -1,6 +1,6 @@
-"""A small compiler of formulas: it emits instructions, and runs them element by element.
+"""A small compiler of formulas: it emits instructions and runs them element by element.
 
-It shows that a formula uses only intrinsics, and does not branch on numbers.
+It shows that a formula uses only intrinsics, and does not branch on values.
 
 >>> machine = Machine()
 >>> x = machine.register(np.dtype(float))
@@ -23,7 +23,7 @@ from funcgrad._core import intrinsics
 from funcgrad._core.trace import Raw
 
 Operand = Any
-"""A register, or a Python number that stands in a formula."""
+"""A register, or a Python number in a formula."""
 
 
 def _operator(name: str) -> Callable[..., Operand]:
@@ -36,13 +36,13 @@ def _swapped(name: str) -> Callable[..., Operand]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
-    """A value of which only the dtype is known; it has the operators of formulas."""
+    """A value whose dtype is known; it has the operators of formulas."""
 
     machine: Machine
     place: int
     dtype: np.dtype[Any]
 
-    __hash__ = None  # type: ignore[assignment]  # nobody may put values into sets
+    __hash__ = None  # type: ignore[assignment]  # values must not be put into sets
 
     __add__, __radd__ = _operator("add"), _swapped("add")
     __sub__, __rsub__ = _operator("sub"), _swapped("sub")
@@ -62,41 +62,41 @@ class Register:
         return f"r{self.place}"
 
     def __bool__(self) -> bool:
-        raise TypeError("a formula looks at a number: write m.where(condition, x, y) instead of if")
+        raise TypeError("a formula branches on a value: write m.where(condition, x, y) instead")
 
     def __getattr__(self, name: str) -> Operand:
-        raise AttributeError(f"an element has no {name}: a formula is written in intrinsics")
+        raise AttributeError(f"an element has no {name}: write formulas in intrinsics")
 
 
 class Machine:
-    """An algebra, as ``funcgrad._core.intrinsics`` is one: its functions emit instructions.
+    """An algebra like ``funcgrad._core.intrinsics``, whose functions emit instructions.
 
     Attributes
     ----------
     code : list of (str, tuple, int)
-        The intrinsic or the operator, its operands, and the place of its (first) result.
+        The intrinsic or the operator, its operands, and the register of its (first) result.
     """
 
     def __init__(self) -> None:
-        """Begin without instructions."""
+        """Start without instructions."""
         self.code: list[tuple[str, tuple[Operand, ...], int]] = []
         self._places = 0
 
-    if not TYPE_CHECKING:  # checkers would take any name for an intrinsic
+    if not TYPE_CHECKING:  # type checkers would accept any name as an intrinsic
 
         def __getattr__(self, name: str) -> Callable[..., Operand]:
             """Return the intrinsic of a name."""
             if name.startswith("_") or name not in intrinsics.__all__:
-                raise AttributeError(f"{name} is no intrinsic")
+                raise AttributeError(f"{name} is not an intrinsic")
             return lambda *args: self.emit(name, args)
 
     def register(self, dtype: np.dtype[Any]) -> Register:
-        """Add a place."""
+        """Add a register."""
         self._places += 1
         return Register(self, self._places - 1, dtype)
 
     def emit(self, name: str, operands: tuple[Operand, ...]) -> Operand:
-        """Add an instruction; NumPy's result for ones says of what dtype its result is."""
+        """Add an instruction; NumPy's result for ones gives its dtype."""
         examples = [np.ones(1, x.dtype) if type(x) is Register else x for x in operands]
         made = _done(name, examples)
         several = type(made) is tuple
@@ -105,7 +105,7 @@ class Machine:
         return tuple(registers) if several else registers[0]
 
     def run(self, *inputs: Raw) -> list[Raw]:
-        """Run the instructions; return what stands in all places."""
+        """Run the instructions; return the values of all registers."""
         places = list(inputs)
         for name, operands, _ in self.code:
             values = [places[x.place] if type(x) is Register else x for x in operands]
@@ -118,6 +118,6 @@ def _done(name: str, operands: Sequence[Operand]) -> Raw:
     if not name.startswith("__"):
         return getattr(intrinsics, name)(*operands)
     first, *others = operands
-    if type(first) in (int, float):  # weak, as it stands in the formula
+    if type(first) in (int, float):  # Python numbers are weak, as in the formula
         return getattr(others[0], f"__r{name.strip('_')}__")(first)
     return getattr(np.asarray(first)[()] if others else first, name)(*others)

@@ -1,6 +1,6 @@
-"""Properties: sentences that have to hold for every declaration, with their checks.
+"""Properties: sentences that hold for every declaration, with their checks.
 
-A check of an operation returns failures: the sample, and the difference.
+The check of an operation returns its failures: the samples and the differences.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ def always(_: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AtSamples:
-    """A check of each sample by itself.
+    """A check of each sample separately.
 
     Attributes
     ----------
     check : callable
-        Of a ``Case``; it raises whatever it finds.
+        Takes a ``Case``, and raises an error if the property fails.
     wants : callable
-        ``(case) -> bool``: the samples at which that means something.
+        ``(case) -> bool``: the samples to which the check applies.
     by_kind : bool
-        Whether no numbers decide, but dtypes, shapes and parameters alone: ``representatives`` then
-        are enough for an operation of the package.
+        Whether the result depends on dtypes, shapes and parameters only: then ``representatives``
+        suffice for an operation of the package.
     """
 
     check: Callable[[Case], None]
@@ -42,7 +42,7 @@ class AtSamples:
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """A check of the operation with all samples together, or with numbers of the check's own."""
+    """A check of the operation with all samples together, or with other values."""
 
     check: Callable[[Primitive], None]
 
@@ -57,9 +57,9 @@ class BrokenPromise:
     Attributes
     ----------
     case : Case or None
-        Where; None if that is no single sample.
+        The failing sample; None if the property concerns the whole declaration.
     text : str
-        What differs there.
+        The difference.
     """
 
     case: Case | None
@@ -68,18 +68,18 @@ class BrokenPromise:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A promise of declarations, and how it is tried.
+    """A promise of declarations, and its check.
 
     Attributes
     ----------
     name : str
     promise : str
-        A sentence that is true of every operation to which it applies.
+        A sentence that is true for every operation to which it applies.
     remedy : str
-        Where to look if it is not.
+        Where to look if it fails.
     tries : AtSamples or AtOnce
     applies : callable
-        ``(primitive) -> bool``, by the declaration alone.
+        ``(primitive) -> bool``, by the declaration only.
     """
 
     name: str
@@ -92,11 +92,11 @@ class Property:
         return self.name
 
     def failures(self, primitive: Primitive, cases: Sequence[Case]) -> list[BrokenPromise]:
-        """Try an operation at all of its samples that the property wants."""
+        """Check an operation at all samples to which the property applies."""
         return list(self._failures(primitive, cases))
 
     def of_kinds(self, primitive: Primitive, cases: Sequence[Case]) -> list[BrokenPromise]:
-        """Try it with representatives, where no numbers decide."""
+        """Check an operation at representative samples, if values do not matter."""
         tries = self.tries
         if isinstance(tries, AtSamples) and tries.by_kind:
             return self.failures(primitive, representatives(filter(tries.wants, cases)))
@@ -121,13 +121,13 @@ def _tried(tries: AtSamples, case: Case) -> None:
 
 
 def _broken(check: Callable[[], None]) -> str | None:
-    """Make a check; say what it raised, if it did. A rule may raise anything."""
+    """Run a check; return the text of its error, if any. A rule may raise anything."""
     with quiet():
         try:
             check()
         except CheckError as error:
             return str(error)
         except Exception as error:
-            lines = str(error).strip().splitlines() or ["without a word"]
+            lines = str(error).strip().splitlines() or ["without a message"]
             return f"{type(error).__name__}: {' '.join(lines)}"
     return None

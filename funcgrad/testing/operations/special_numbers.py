@@ -1,4 +1,4 @@
-"""Zeros, infinities, NaN, empty and 0-d arrays in the place of a sample's, where it allows them."""
+"""Zeros, infinities, NaN, empty and 0-d arrays instead of a sample's arguments, if allowed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SPECIAL: Final = (0.0, -0.0, np.inf, -np.inf, np.nan)
 
 
 def _first_smooth(primitive: Primitive) -> Iterator[Case]:
-    """Choose the first smooth sample of each dtype."""
+    """Yield the first smooth sample of each dtype."""
     seen = set()
     for case in cases_of(primitive):
         dtypes = tuple([np.asarray(arg).dtype for arg in case.args])
@@ -46,7 +46,7 @@ def _first_smooth(primitive: Primitive) -> Iterator[Case]:
 
 
 def _specials(primitive: Primitive) -> Iterator[Case]:
-    """Put special numbers in the place of a sample's, all of one argument's at a time."""
+    """Replace all elements of one argument of a sample by a special value, in turn."""
     for case in _first_smooth(primitive):
         for k, arg in enumerate(case.sample.args):
             array = np.asarray(arg)
@@ -58,7 +58,7 @@ def _specials(primitive: Primitive) -> Iterator[Case]:
 
 
 def _shapes(primitive: Primitive) -> Iterator[Case]:
-    """Cut the arguments of an elementwise operation to one number, and to none."""
+    """Cut the arguments of an element-wise operation to one element, and to none."""
     for case in _first_smooth(primitive):
         columns = [column.ravel() for column in np.broadcast_arrays(*case.sample.args)]
         for args in (tuple([x[0] for x in columns]), tuple([x[:0] for x in columns])):
@@ -66,7 +66,7 @@ def _shapes(primitive: Primitive) -> Iterator[Case]:
 
 
 def _at_all(cases: Callable[[Primitive], Iterator[Case]], check: Callable[[Case], None]) -> AtOnce:
-    """Make a check of cases that are made of samples; failures name theirs."""
+    """Make a check of cases that are made of samples; failures name the sample."""
 
     def tried(primitive: Primitive) -> None:
         failures = []
@@ -94,11 +94,11 @@ def _shown(arg: Value) -> str:
 
 
 def _is_one_value(case: Case) -> None:
-    """Compare what is said, batched and compiled with what is evaluated, if anything is."""
+    """Compare declared, batched and compiled results with evaluation, if it succeeds."""
     try:
         values = case.values()
     except (ValueError, ArithmeticError, TypeError, IndexError, Warning):
-        return  # it has no meaning there
+        return  # the operation refuses these arguments
     require_said(case)
     outs = {"compiled": jit(case.function(), backend="numpy")(*case.args)}
     if case.args:
@@ -118,8 +118,8 @@ def _listed(outs: Value) -> tuple[Value, ...]:
 
 
 def _derivative_is_a_number(case: Case) -> None:
-    """Check that a derivative is no NaN where arguments and values are numbers."""
-    with suppress(ValueError, ArithmeticError, TypeError, Warning):  # it has no meaning there
+    """Check that a derivative is not NaN if arguments and values are numbers."""
+    with suppress(ValueError, ArithmeticError, TypeError, Warning):  # refused arguments
         values = case.values()
         _require_numbers(case, values)
 
@@ -129,7 +129,7 @@ def _require_numbers(case: Case, values: Sequence[Value]) -> None:
     for k in case.differentiable:
         f, (x,) = case.followed_function((k,)), case.point((k,))
         if np.iscomplexobj(x):
-            continue  # of which directions have different limits
+            continue  # limits differ between directions
         tangents = [np.asarray(t) for t in jvp(f, (x,), (np.ones_like(x),))[1]]
         cts = tuple([np.ones_like(values[j]) for j in case.followed])
         pulled = np.asarray(vjp(f, x)[1](cts)[0])
@@ -149,15 +149,15 @@ SPECIAL_NUMBERS: Final = (
     ),
     Property(
         "empty and 0-d",
-        "An elementwise operation takes single numbers, and none.",
+        "An elementwise operation takes 0-d and empty arrays.",
         "See evaluate, and samples.",
         _at_all(_shapes, _is_one_value),
         is_elementwise,
     ),
     Property(
         "derivatives at zero",
-        "A derivative is a number where arguments and value are: 0 where it is anyone's choice.",
-        "See differential: x / y with fnp.where(y == 0, 1.0, y) in the place of y, for example.",
+        "A derivative is a number if arguments and value are: 0 where any subgradient is allowed.",
+        "See differential: for example x / fnp.where(y == 0, 1.0, y) instead of x / y.",
         _at_all(_specials, _derivative_is_a_number),
         lambda primitive: is_elementwise(primitive) or primitive.form == "reducing",
     ),

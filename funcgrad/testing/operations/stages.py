@@ -1,4 +1,4 @@
-"""Programs: an operation that is staged, optimized, compiled, printed, saved and read again."""
+"""Programs: an operation is staged, optimized, compiled, printed, saved and loaded."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def _is_staged(case: Case) -> None:
 
 
 def _text(staged: Program, case: Case) -> str:
-    """The program's text, in which a label may stand for the name."""
+    """Return the program's text, with labels replaced by the name."""
     return staged.to_text() if case.primitive.label is None else case.primitive.name
 
 
 def _is_compiled(case: Case) -> None:
-    # Machine code may add up in another order.
+    # Machine code may sum in another order.
     _require_values(case, jit(case.function(), backend="numpy")(*case.args), "compiled")
     for k, arg in enumerate(case.args):
         alone = jit(case.function((k,)), backend="numpy")(arg)
-        _require_values(case, alone, f"compiled for argument {k} alone")
+        _require_values(case, alone, f"compiled for argument {k} only")
 
 
 def _pullback_is_compiled(case: Case) -> None:
@@ -76,9 +76,9 @@ def _is_saved(case: Case) -> None:
     staged = program(case.function())(*case.args)
     text = staged.to_json()
     read = Program.from_json(text)
-    require(read == staged, "the program that was read from JSON is another")
-    require(read.to_json() == text, "its JSON is another after it was read")
-    require(pickle.loads(pickle.dumps(staged)) == staged, "the unpickled program is another")
+    require(read == staged, "the program that was read from JSON differs")
+    require(read.to_json() == text, "the JSON of the program that was read differs")
+    require(pickle.loads(pickle.dumps(staged)) == staged, "the unpickled program differs")
     _require_values(case, read(*case.args), "the program that was read from JSON")
 
 
@@ -86,26 +86,26 @@ STAGES: Final = (
     Property(
         "staged",
         "The program of an operation has its value, before and after passes.",
-        "See result, structure and traits: they tell passes what they may do.",
+        "See result, structure and traits: passes rely on them.",
         AtSamples(_is_staged, by_kind=True),
     ),
     Property(
         "compiled",
         "The NumPy backend computes the bits of `evaluate`.",
-        "See formula, source and body: they stand for evaluate in what is compiled.",
+        "See formula, source and body: compiled code uses them instead of evaluate.",
         AtSamples(_is_compiled, by_kind=True),
     ),
     Property(
         "compiled pullbacks",
-        "Compiled derivatives, and derivatives of what is compiled, are the operation's.",
-        "See differential: rules see no numbers. And formula, source and body.",
+        "Compiled derivatives, and derivatives of compiled functions, are the operation's.",
+        "See differential: rules must not read values. And formula, source and body.",
         AtSamples(_pullback_is_compiled, lambda case: case.is_smooth, by_kind=True),
         is_differentiated,
     ),
     Property(
         "saved",
-        "A saved program finds the operation again, by its module and its name there.",
-        "Let the operation stand at the top of a module under a public name; parameters are"
+        "A saved program finds the operation by its module and its name there.",
+        "Define the operation at the top level of a module under a public name; parameters are"
         " numbers, texts, tuples, dtypes and the like.",
         AtSamples(_is_saved, by_kind=True),
     ),

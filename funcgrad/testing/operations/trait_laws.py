@@ -1,4 +1,4 @@
-"""Traits: what an operation says of itself for all operands holds at extreme numbers too."""
+"""Traits: claims of an operation about all operands hold at extreme values, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _pairs() -> Iterator[tuple[Raw, Raw]]:
 
 
 def _of_pairs(law: Callable[[Primitive, Raw, Raw], None]) -> Callable[[Primitive], None]:
-    """Try a law at all pairs whose dtypes the operation takes."""
+    """Make a check of a law at all pairs whose dtypes the operation takes."""
 
     def check(primitive: Primitive) -> None:
         count = 0
@@ -36,10 +36,10 @@ def _of_pairs(law: Callable[[Primitive, Raw, Raw], None]) -> Callable[[Primitive
                 law(primitive, x, y)
             except CheckError as error:
                 raise CheckError(f"{x.dtype}: {error}") from None
-            except TypeError:  # bits of floats
+            except TypeError:  # bitwise operations do not take floats
                 continue
             count += 1
-        require(count, "no numbers of any dtype are taken")
+        require(count, "it takes no dtype")
 
     return check
 
@@ -63,7 +63,7 @@ def _converts(case: Case) -> None:
 
 
 def _is_rounded_once(primitive: Primitive) -> None:
-    """In float32 as in float64 and then rounded: 53 digits are enough to round only once."""
+    """Check float32 against float64 rounded: 53 bits are enough to round only once."""
     rng = np.random.default_rng(2)
     tails = rng.standard_normal(500), 10.0 ** rng.uniform(-44, 38, 500)
     x = np.concatenate([np.array(_EXTREME), *tails]).astype(np.float32)
@@ -75,7 +75,7 @@ def _is_rounded_once(primitive: Primitive) -> None:
     ]
     try:
         out = np.asarray(case.evaluate(*args))
-    except TypeError:  # bits of floats: whatever it does with integers is exact
+    except TypeError:  # bitwise operations do not take floats, and are exact for integers
         args = [np.abs(arg).astype(np.int32) % 31 for arg in args]
         out = np.asarray(case.evaluate(*args))
     wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in args]
@@ -84,7 +84,7 @@ def _is_rounded_once(primitive: Primitive) -> None:
 
 
 def _jumps(primitive: Primitive) -> None:
-    """Without the trait it would be taken for linear, by its factors, and is not."""
+    """Check that the operation is not linear, although its factors read no argument."""
     for case in cases_of(primitive):
         for k in case.differentiable:
             arg = np.asarray(case.args[k])
@@ -106,7 +106,7 @@ def _writes_into(case: Case) -> None:
     place = np.full_like(whole, 7)
     out = case.primitive.evaluate(*case.args, **case.sample.params, out=place)
     require(out is place, "evaluate(..., out=array) returns another array")
-    require_bits(place, whole, "what evaluate puts into an array")
+    require_bits(place, whole, "the array that evaluate writes")
 
 
 def _with(trait: Trait) -> Callable[[Primitive], bool]:
@@ -117,42 +117,42 @@ TRAIT_LAWS: Final = (
     Property(
         "trait: COMMUTATIVE",
         "f(x, y) has the bits of f(y, x).",
-        "Declare no COMMUTATIVE.",
+        "Do not declare COMMUTATIVE.",
         AtOnce(_of_pairs(_commutes)),
         _with(Trait.COMMUTATIVE),
     ),
     Property(
         "trait: PRODUCT",
         "The operation is the product of its operands.",
-        "Declare no PRODUCT.",
+        "Do not declare PRODUCT.",
         AtOnce(_of_pairs(_is_product)),
         _with(Trait.PRODUCT),
     ),
     Property(
         "trait: CONVERTS",
         "f(x) is x in another dtype.",
-        "Declare no CONVERTS.",
+        "Do not declare CONVERTS.",
         AtSamples(_converts),
         _with(Trait.CONVERTS),
     ),
     Property(
         "trait: ROUNDED_ONCE",
         "Each element is the true result, rounded.",
-        "Declare no ROUNDED_ONCE.",
+        "Do not declare ROUNDED_ONCE.",
         AtOnce(_is_rounded_once),
         _with(Trait.ROUNDED_ONCE),
     ),
     Property(
         "trait: JUMPS",
         "The operation is not linear, although its factors read no argument.",
-        "Declare no JUMPS.",
+        "Do not declare JUMPS.",
         AtOnce(_jumps),
         _with(Trait.JUMPS),
     ),
     Property(
         "trait: WRITES_INTO",
-        "`evaluate` takes an array to put the result in, as `out`.",
-        "Declare no WRITES_INTO, or see evaluate.",
+        "`evaluate` takes an array for the result, as `out`.",
+        "Do not declare WRITES_INTO, or see evaluate.",
         AtSamples(_writes_into),
         _with(Trait.WRITES_INTO),
     ),

@@ -1,6 +1,7 @@
-"""Formulas and bodies: they say what ``evaluate`` does, for compilers to read.
+"""Formulas and bodies: definitions of ``evaluate`` that compilers read.
 
-A formula has its bits in every dtype, or is as near as it says, and is written in intrinsics alone.
+A formula has the bits of ``evaluate`` in every dtype, up to its declared error, and consists of
+intrinsics only.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from funcgrad.testing.operations.properties import AtSamples, Property
 
 
 def formula_of(primitive: Primitive) -> Callable[..., Any] | None:
-    """Return the formula of an elementwise operation that has one."""
+    """Return the formula of an element-wise operation, if it has one."""
     structure = primitive.structure
     return structure.formula if isinstance(structure, Elementwise) else None
 
 
 def _require_ulps(case: Case, out: Raw, expected: Raw, subject: str) -> None:
-    """Compare a formula's numbers with those of ``evaluate``, as near as is declared."""
+    """Compare a formula with ``evaluate``, up to the declared error."""
     structure = case.primitive.structure
     ulps = structure.ulps if isinstance(structure, Elementwise) else 0
-    if UNEVEN in case.primitive.traits:  # of two zeros it may be either
+    if UNEVEN in case.primitive.traits:  # the sign of a zero may differ
         require_specs([out], [expected], subject)
         require_near(out, expected, 1e-5, subject, False)
     elif ulps and len(case.args) == 2:
@@ -49,7 +50,7 @@ def _require_ulps(case: Case, out: Raw, expected: Raw, subject: str) -> None:
 
 
 def _in_dtypes(case: Case) -> Iterator[tuple[Case, str]]:
-    """Cast a sample to every dtype that the operation is defined for; name it."""
+    """Yield a sample in every dtype of the operation, with the name of the dtype."""
     yield case, str(np.result_type(*case.args)) if case.args else ""
     for char in "?bBhiefF":
         args = tuple([_cast(arg, np.dtype(char)) for arg in case.sample.args])
@@ -88,7 +89,7 @@ def _is_compiled(sample: Case) -> None:
         registers = [machine.register(a.dtype) for a in args]
         out = formula(machine, *registers, **case.sample.params)
         right = type(out) is Register and out.machine is machine
-        require(right, "the formula returns what was known while it was compiled")
+        require(right, "the formula returns a constant")
         flat = [np.array(a).reshape(-1) for a in np.broadcast_arrays(*args)]
         flat_case = case.at(Sample(tuple(flat), case.sample.params))
         expected = np.asarray(case.evaluate(*flat))
@@ -112,7 +113,7 @@ def _body_says_it(case: Case) -> None:
     staged = program(f)(*case.args)
     names = [equation.operation.name for equation in staged.equations]
     require(primitive.name not in names, "the body applies the operation itself")
-    require(not staged.guards, "the body looks at a number")
+    require(not staged.guards, "the body branches on a value")
     out = np.asarray(staged.evaluate(list(case.sample.args))[0])
     expected = case.value()
     if primitive.body is None and UNEVEN not in primitive.traits:
@@ -136,14 +137,14 @@ WRITTEN_FORMULAS: Final = (
     ),
     Property(
         "formula: intrinsics",
-        "The formula is written in intrinsics of `m` alone, and looks at no number.",
+        "The formula uses only intrinsics of `m`, and does not branch on values.",
         "See formula: m.absolute(x) rather than np.absolute(x), m.where rather than if.",
         AtSamples(_is_compiled),
         _has_formula,
     ),
     Property(
         "body",
-        "The body does what `evaluate` does, in other operations.",
+        "The body computes `evaluate` by other operations.",
         "See body, and formula.",
         AtSamples(_body_says_it),
         _has_body,

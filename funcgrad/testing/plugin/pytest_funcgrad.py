@@ -1,7 +1,7 @@
-"""The plugin for pytest: a fixture ``key``, and options that look into tests with funcgrad.
+"""The plugin for pytest: a fixture ``key``, and options for debugging tests.
 
-It is installed beside the package, since whatever is imported from inside of that loads NumPy:
-pytest loads plugins at every start, and this one loads nothing before a test asks for it.
+It is installed beside the package, because an import from inside the package loads NumPy. Pytest
+loads plugins at every start, and this one imports nothing before a test needs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--funcgrad-keys",
         action="store_true",
-        help="raise where random numbers are drawn from one key twice (fg.random.check_keys)",
+        help="raise if a random key is used twice (fg.random.check_keys)",
     )
     group.addoption(
         "--funcgrad-eager",
@@ -32,12 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--funcgrad-nans",
         action="store_true",
-        help="raise where a result is NaN, with its cause (fg.debug.raise_nans)",
+        help="raise if a result is NaN, with its cause (fg.debug.raise_nans)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have jit leave functions as they are from now on, also in modules that are not loaded yet."""
+    """Make jit return functions unchanged from now on, also in modules that are loaded later."""
     if config.getoption("--funcgrad-nans"):
         _raise_nans()
     if config.getoption("--funcgrad-eager"):
@@ -73,9 +73,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> Tensor:
-    """A key of random numbers for this test, which is made from its name.
+    """A random key for this test, made from its name.
 
-    So tests draw different numbers, and each the same at every run, in whatever order they run.
+    Tests draw different numbers, and each test the same ones at every run, in any order of tests.
     """
     from funcgrad.random import key, named
 

@@ -1,7 +1,7 @@
-"""Strategies of hypothesis for tensors, trees, matrices with a property, and functions.
+"""Hypothesis strategies for tensors, trees, matrices with a property, and functions.
 
-They shrink towards simple *smooth* points, 0.5, 1.25, 1.75, … in order, since a test of derivatives
-that shrinks to 0 lands on the kinks of abs, relu, max and norm.
+They shrink towards simple *smooth* points, 0.5, 1.25, 1.75, … in order. A test of derivatives that
+shrinks to 0 would end on the kinks of abs, relu, max and norm.
 
 >>> from hypothesis import find
 >>> from funcgrad.testing import strategies as st
@@ -15,8 +15,8 @@ Tensor([0.5 , 1.25])
 >>> find(steep, lambda args: args[0][0] < 0)[0] < 0
 Tensor([ True, False, False])
 
-Hypothesis is imported when a strategy is made. What it has itself (integers, shapes, indices) is in
-``hypothesis.strategies`` and ``hypothesis.extra.numpy``; strategies of both kinds combine.
+Hypothesis is imported when a strategy is made. Integers, shapes and indices are in
+``hypothesis.strategies`` and ``hypothesis.extra.numpy``; all strategies can be combined.
 """
 
 from typing import TYPE_CHECKING
@@ -59,6 +59,6 @@ __all__ = [
     "tensors",
 ]
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers know the names
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -26,9 +26,9 @@ from funcgrad.testing.subject import Pytree
 _KINDS: Final = ("float64", "float32", "float16", "complex128", "complex64")
 _RANGE: Final = (-4.0, 4.0)
 _SCALES: Final = (1e-3, 10.0, 30.0, 1e3, 1e6)
-"""Greatest numbers of some draws, by default: formulas have other branches near 0 and far away."""
+"""The scales of some draws by default: formulas have other branches near 0 and far away."""
 _USUAL: Final = 2
-"""How many draws of the usual range there are for one of another scale."""
+"""The number of draws in the usual range for each draw of another scale."""
 _INTEGERS: Final = 8
 
 
@@ -40,7 +40,7 @@ def dtypes(kinds: str = "f", *, min_bits: int = 32) -> Strategy:
     kinds : str
         ``"f"`` for floating, ``"c"`` for complex dtypes, ``"fc"`` for both.
     min_bits : int
-        The least width of a real number: 16 draws float16 too.
+        The minimum width of a real number; 16 includes float16.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def dtypes(kinds: str = "f", *, min_bits: int = 32) -> Strategy:
     Raises
     ------
     ArgumentError
-        There is no such dtype.
+        No dtype fits.
     MissingPackageError
         Hypothesis is not installed.
 
@@ -77,11 +77,11 @@ def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None
     ----------
     dtype : dtype, or strategy of dtypes
     shape : int, tuple of int, or strategy of them
-        Such as ``hypothesis.extra.numpy.array_shapes()``.
+        A strategy is, for example, ``hypothesis.extra.numpy.array_shapes()``.
     elements : pair of numbers, or strategy, optional
-        The least and the greatest number (real and imaginary parts of a complex number), or a
-        strategy of numbers, which shrinks as it does. By default numbers are from -4 to 4 in two
-        draws of three, else all up to 1e-3, 10, 30, 1e3 or 1e6. Integers are from -8 to 8.
+        The least and the greatest element (for real and imaginary parts), or a strategy of
+        elements. By default elements are from -4 to 4 in two draws of three, otherwise up to 1e-3,
+        10, 30, 1e3 or 1e6. Integers are from -8 to 8.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None
     Raises
     ------
     ArgumentError, ShapeError, DtypeError
-        An argument is neither a strategy nor what it is a strategy of.
+        An argument is neither a value nor a strategy of values.
     MissingPackageError
         Hypothesis is not installed.
 
@@ -112,7 +112,7 @@ def tensors(dtype: Drawn = np.float64, shape: Drawn = (), elements: Drawn = None
 
 
 def _scaled(x: Tensor, greatest: float) -> Tensor:
-    """Scale numbers of the usual range, where the dtype is inexact and holds the result."""
+    """Scale elements of the usual range, if the dtype is inexact and can hold the result."""
     dtype = dtype_of(x)
     if greatest == _RANGE[1] or not is_inexact(dtype) or greatest > float(np.finfo(dtype).max):
         return x
@@ -120,7 +120,7 @@ def _scaled(x: Tensor, greatest: float) -> Tensor:
 
 
 def _drawn_tensors(name: str, dtype: Drawn, shape: Drawn, elements: Drawn) -> Strategy:
-    """Draw tensors, for the strategy of a name; see ``tensors``."""
+    """Draw tensors, for the strategy ``name``; see ``tensors``."""
     st = hypothesis_for(name)
     kinds = dtype if isinstance(dtype, st.SearchStrategy) else st.just(dtype_for(name, dtype))
     if not isinstance(shape, st.SearchStrategy):
@@ -172,7 +172,7 @@ def _limits(name: str, elements: Drawn) -> tuple[float, float]:
 
 
 def positive(dtype: Drawn = np.float64, shape: Drawn = ()) -> Strategy:
-    """Draw tensors of numbers from 1/16 to 16; see ``tensors``.
+    """Draw tensors with elements from 1/16 to 16; see ``tensors``.
 
     Examples
     --------
@@ -197,12 +197,12 @@ def sorted(dtype: Drawn = np.float64, shape: Drawn = ()) -> Strategy:
 
 
 def probabilities(dtype: Drawn = np.float64, shape: Drawn = (3,)) -> Strategy:
-    """Draw tensors of positive numbers whose sum along the last axis is 1; see ``tensors``.
+    """Draw tensors of probabilities: positive, with the sum 1 along the last axis; see ``tensors``.
 
     Raises
     ------
     ArgumentError
-        The last axis has no elements, or there is none.
+        The last axis is empty or missing.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def probabilities(dtype: Drawn = np.float64, shape: Drawn = (3,)) -> Strategy:
 
 
 def keys() -> Strategy:
-    """Draw keys of random numbers; the simplest is ``fg.random.key(0)``.
+    """Draw random keys; the simplest is ``fg.random.key(0)``.
 
     Examples
     --------
@@ -239,12 +239,12 @@ def keys() -> Strategy:
 
 
 def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
-    """Draw pytrees of dictionaries, tuples, lists and None; the simplest is a leaf.
+    """Draw pytrees of dicts, tuples, lists and None; the simplest is a leaf.
 
     Parameters
     ----------
     leaves : strategy, optional
-        Of leaves; by default tensors of float64, of up to two axes.
+        A strategy of leaves; by default float64 tensors with up to two axes.
     max_leaves : int
 
     Returns
@@ -254,7 +254,7 @@ def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
     Raises
     ------
     ArgumentError
-        ``leaves`` is no strategy, or ``max_leaves`` is less than 1.
+        ``leaves`` is not a strategy, or ``max_leaves`` is less than 1.
 
     Examples
     --------
@@ -282,12 +282,12 @@ def pytrees(leaves: Strategy | None = None, *, max_leaves: int = 6) -> Strategy:
 
 
 def like(tree: Pytree, elements: Drawn = None) -> Strategy:
-    """Draw trees of the structure, shapes and dtypes of another: tangents and cotangents.
+    """Draw pytrees with the structure, shapes and dtypes of another: tangents and cotangents.
 
     Parameters
     ----------
     tree : pytree
-        Its leaves that are neither floating nor complex stay as they are.
+        The example. Leaves that are neither floating-point nor complex stay unchanged.
     elements : pair of numbers, or strategy, optional
         See ``tensors``.
 

@@ -1,11 +1,11 @@
-"""``functions``: random programs that know their source.
+"""``functions``: random functions that print as source code.
 
-The operations are discovered: every public function of one array, of ``funcgrad.numpy`` and
-``scipy.special``, whose program is a single elementwise operation, on a range of that operation's
-own samples on which it is smooth; and every such function of ``nn`` that meets no kink. An operand
-is moved into the range by a hyperbolic tangent, so that no argument leaves the domain. Besides
-these there are operators of two operands, sums, moves of elements, products with matrices, linear
-algebra of positive matrices, complex numbers, loops and branches.
+The operations are discovered: every public function of one array in ``funcgrad.numpy`` and
+``scipy.special`` that is a single element-wise operation, on a range of its samples where it is
+smooth; and every such function of ``nn`` away from kinks. A hyperbolic tangent maps an operand into
+the range, so no argument leaves the domain. Further operations are binary operators, sums,
+movements of elements, products with matrices, linear algebra of positive definite matrices, complex
+numbers, loops and branches.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ _OF_NUMBERS: Final = (
     "fg.jit(lambda value: value * fnp.exp(-value * value))({0})",
     "fg.checkpoint(lambda value: fnp.cos(value) * value)({0})",
 )
-"""Complex numbers, control flow, whose branches have the same values, and transformations. Names
-inside are words, since the lines of programs are named by letters."""
+"""Complex numbers, control flow (whose branches have the same values), and transformations. Inner
+names are words, because the lines of programs are named by letters.
+"""
 
 _POSITIVE: Final = "({0}[..., :, None] * {0}[..., None, :] + 2.0 * np.eye({n}))"
 _OF_VECTORS: Final = (
@@ -91,13 +92,13 @@ _NN_RANGE: Final = (-3.0, 3.0)
 
 
 class DrawnFunction:
-    """A function that is made of its source.
+    """A function made from source code.
 
     Attributes
     ----------
     source : str
-        Python code that defines ``f``, with ``fg``, ``fnp`` (``funcgrad.numpy``), ``np``, and
-        ``special`` (``funcgrad.scipy.special``) where it is used.
+        Python code that defines ``f``. It uses ``fg``, ``fnp`` (``funcgrad.numpy``), ``np``, and if
+        needed ``special`` (``funcgrad.scipy.special``).
     """
 
     def __init__(self, source: str) -> None:
@@ -123,7 +124,9 @@ class DrawnFunction:
 def functions(
     domain: ShapeLike = (3,), codomain: ShapeLike = (), *, max_steps: int = 6
 ) -> Strategy:
-    """Draw functions of float64 arrays, smooth everywhere, that print as source code that runs.
+    """Draw smooth functions of float64 arrays that print as source code.
+
+    Use them to test transformations, solvers or optimizers of your own on many functions.
 
     Parameters
     ----------
@@ -132,17 +135,17 @@ def functions(
     codomain : shape
         The shape of the result.
     max_steps : int
-        The greatest number of lines before the result.
+        The maximum number of lines before the result.
 
     Returns
     -------
     strategy
-        Of functions with an attribute ``source``. They shrink to fewer and simpler steps.
+        It draws functions with an attribute ``source``. They shrink to fewer and simpler steps.
 
     Raises
     ------
     ArgumentError, ShapeError
-        A shape is none, there is no argument, or ``max_steps`` is less than 1.
+        A shape is invalid, the list of arguments is empty, or ``max_steps`` is less than 1.
     MissingPackageError
         Hypothesis is not installed.
 
@@ -202,7 +205,7 @@ def _source(inputs: Sequence[Shape], output: Shape, steps: Sequence[tuple[str, i
 
 
 def _result(value: str, shape: Shape, output: Shape) -> str:
-    """Bring a value to the shape of the result, so that every element matters."""
+    """Bring a value to the shape of the result, such that every element matters."""
     if shape == output:
         return value
     n, m = prod(shape), prod(output)
@@ -215,11 +218,11 @@ def _result(value: str, shape: Shape, output: Shape) -> str:
 
 
 class _SmoothOperations:
-    """The elementwise functions of one operand that have a public name, found when needed."""
+    """The public element-wise functions of one operand, found when needed."""
 
     @cached_property
     def texts(self) -> tuple[tuple[str, Primitive | None], ...]:
-        """The text of each call, with a place for the operand, and the operation if it is one."""
+        """Return the text of each call, with a field for the operand, and its operation, if any."""
         seen: set[Primitive] = set()
         of_arrays = tuple(_discovered("fnp", array_functions, seen))
         return (*of_arrays, *_discovered("special", special, seen), *_of_nn())
@@ -246,26 +249,26 @@ def _of_nn() -> Iterator[tuple[str, Primitive | None]]:
                 is_elementwise = np.asarray(function(0.5)).ndim == 0 and _is_smooth(
                     function, *_NN_RANGE
                 )
-            except Exception:  # it takes other arguments
+            except Exception:  # a function of other arguments
                 continue
             if is_elementwise:
                 yield _call(f"fg.nn.{name}", _NN_RANGE), None
 
 
 def _call(path: str, limits: tuple[float, float]) -> str:
-    """The text of a call whose argument is within limits."""
+    """Return the text of a call whose argument is within limits."""
     middle, half = sum(limits) / 2, (limits[1] - limits[0]) / 2
     return f"{path}({middle:.4g} + {half:.4g} * fnp.tanh({{0}}))"
 
 
 def _operation(function: object) -> Primitive | None:
-    """The one operation that a function of a number is, if it is one of numbers."""
+    """Return the operation of a function that is a single element-wise operation."""
     if isinstance(function, type) or not callable(function):
         return None
     try:
         with quiet():
             staged = program(function)(0.625)
-    except Exception:  # it takes other arguments
+    except Exception:  # a function of other arguments
         return None
     if len(staged.equations) != 1 or len(staged.outputs) != 1:
         return None
@@ -278,7 +281,7 @@ def _operation(function: object) -> Primitive | None:
 
 
 def _smooth_range(operation: Primitive) -> tuple[float, float] | None:
-    """The range of a sample's numbers, if the operation is finite and smooth in all of it."""
+    """Return the range of a sample, if the operation is finite and smooth on it."""
     for sample in operation.samples():
         numbers = np.asarray(sample.args[0])
         if sample.smooth and len(sample.args) == 1 and numbers.dtype == np.float64:
@@ -291,7 +294,7 @@ def _smooth_range(operation: Primitive) -> tuple[float, float] | None:
 
 
 def _is_smooth(operation: Callable[..., Any], low: float, high: float) -> bool:
-    """Whether values and slopes are moderate, and slopes change less over smaller distances."""
+    """Whether values and slopes are moderate, and slopes are continuous."""
     changes = []
     for count in (_POINTS, 8 * _POINTS):
         points = np.linspace(low, high, count)
@@ -307,7 +310,7 @@ def _is_smooth(operation: Callable[..., Any], low: float, high: float) -> bool:
 
 
 def _crosses_kink(operation: Callable[..., Any], low: float, high: float) -> bool:
-    """Whether arguments between limits are on both sides of a kink, or at one."""
+    """Whether the arguments between limits contain a kink."""
     run = kinks_met(operation, (np.linspace(low, high, _POINTS),))
     zeros = [np.sign(np.asarray(x)) for met in run.met for x in met.zeros]
     return any(sides.min() != sides.max() or not sides.all() for sides in zeros)

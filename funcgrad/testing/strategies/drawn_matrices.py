@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 def orthogonal(n: int, dtype: DTypeLike = np.float64) -> Strategy:
-    """Draw orthogonal matrices, or unitary ones of a complex dtype; the simplest is the identity.
+    """Draw orthogonal (for complex dtypes unitary) matrices; the simplest is the identity.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def orthogonal(n: int, dtype: DTypeLike = np.float64) -> Strategy:
 def spd(n: int, condition: float = 1e6, dtype: DTypeLike = np.float64) -> Strategy:
     """Draw symmetric (Hermitian) positive definite matrices up to a condition number.
 
-    The simplest is diagonal, with eigenvalues from 0.5 on, no two of them equal.
+    The simplest is diagonal, with different eigenvalues from 0.5.
 
     Parameters
     ----------
     n : int
     condition : float
-        The greatest ratio of two eigenvalues; for float32 choose 1e3.
+        The maximum condition number (ratio of two eigenvalues); for float32 choose 1e3.
     dtype : dtype
 
     Returns
@@ -81,7 +81,7 @@ def spd(n: int, condition: float = 1e6, dtype: DTypeLike = np.float64) -> Strate
     size, kind = _size(name, n), dtype_for(name, dtype)
     most = real_number(condition, name, "condition")
     if not 1 <= most < np.inf:
-        raise ArgumentError(f"{name}: condition has to be a finite number from 1 on, got {most:g}.")
+        raise ArgumentError(f"{name}: condition has to be a finite number >= 1, got {most:g}.")
 
     def made(seed: int) -> Array:
         values = lattice(size, -4.0, np.inf)
@@ -97,7 +97,7 @@ def spd(n: int, condition: float = 1e6, dtype: DTypeLike = np.float64) -> Strate
 
 
 def low_rank(shape: tuple[int, int], rank: int, dtype: DTypeLike = np.float64) -> Strategy:
-    """Draw matrices of a rank, to rounding.
+    """Draw matrices of a given rank, up to rounding.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def low_rank(shape: tuple[int, int], rank: int, dtype: DTypeLike = np.float64) -
     Raises
     ------
     ArgumentError
-        No matrix of the shape has the rank.
+        The rank is larger than the shape allows.
 
     Examples
     --------
@@ -139,15 +139,15 @@ def clustered_spectrum(
 ) -> Strategy:
     """Draw symmetric (Hermitian) matrices whose eigenvalues come in clusters.
 
-    Derivatives of eigenvectors divide by the gaps.
+    Derivatives of eigenvectors divide by the gaps between eigenvalues: a hard test.
 
     Parameters
     ----------
     n : int
     clusters : int
-        The number of clusters, which have nearly equally many eigenvalues.
+        The number of clusters of about equal size.
     gap : float
-        The distance of neighbours in a cluster; 0 for equal ones.
+        The distance of neighbours in a cluster; 0 for equal eigenvalues.
     dtype : dtype
 
     Returns
@@ -157,7 +157,7 @@ def clustered_spectrum(
     Raises
     ------
     ArgumentError
-        There are more clusters than eigenvalues, or the gap is negative.
+        The clusters outnumber the eigenvalues, or the gap is negative.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def _seeded(name: str, make: Callable[[int], Array]) -> Strategy:
 
 
 def _rotation(seed: int, n: int, dtype: np.dtype[Any]) -> Array:
-    """The orthogonal factor of a matrix of normal numbers; the identity for seed 0."""
+    """Return the orthogonal factor of a normal random matrix; the identity for seed 0."""
     if seed == 0:
         return np.eye(n, dtype=dtype)
     rng = np.random.default_rng(seed)

@@ -1,9 +1,10 @@
-"""Arrays whose simplest numbers are smooth points: 0.5, 1.25, 1.75, 2.5, …, in order.
+"""Arrays whose simplest elements are smooth points: 0.5, 1.25, 1.75, 2.5, …, in order.
 
 Hypothesis shrinks numbers to 0, where abs, relu, max, norm and the square root have their kinks,
-and equal numbers are ties: the smallest failing example would often be a false one. Here hypothesis
-draws the *distance* from a number of the lattice, and shrinks that. A distance is a float and some
-small steps: searches that climb change drawn numbers by integers, and whole numbers are too far.
+and equal elements are ties: the smallest failing example would often be a false alarm. Here
+Hypothesis draws the *distance* from a lattice point, and shrinks the distance. A distance is a
+float and some small steps, because searches that climb change drawn numbers by integers, and 1 is
+too far.
 
 >>> import numpy as np
 >>> lattice(5, -4.0, 4.0)
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 Strategy: TypeAlias = "SearchStrategy[Any]"
 
 Drawn: TypeAlias = Any
-"""A value of the user's, or a strategy of such values."""
+"""A user's value, or a strategy of such values."""
 
 _CYCLE: Final = (0.5, 1.25, 1.75)
 _MOST_DRAWN: Final = 48
-"""The size up to which each number is drawn by itself. More of them come from one seed."""
+"""The size up to which elements are drawn one by one; larger arrays come from one seed."""
 
 _MOST_STEPS: Final = 1024
-"""The greatest number of small steps, which together are an eighth of the range."""
+"""The maximum number of small steps; together they are an eighth of the range."""
 
 
 def hypothesis_for(name: str) -> Any:
-    """The module ``hypothesis.strategies``, for the function of a name.
+    """Import ``hypothesis.strategies`` for the function ``name``.
 
     Raises
     ------
@@ -52,14 +53,14 @@ def hypothesis_for(name: str) -> Any:
         import hypothesis.strategies
     except ImportError as error:
         raise MissingPackageError(
-            f"{name}: it draws by hypothesis, which is not installed. Install it by"
-            " `pip install hypothesis`; the laws themselves do not need it."
+            f"{name}: hypothesis is not installed. Install it by `pip install hypothesis`; the"
+            " laws themselves do not need it."
         ) from error
     return hypothesis.strategies
 
 
 def check_strategy(name: str, argument: str, value: object) -> None:
-    """Refuse what hypothesis cannot draw from."""
+    """Check that a value is a strategy."""
     kind = hypothesis_for(name).SearchStrategy
     if not isinstance(value, kind):
         raise ArgumentError(
@@ -74,7 +75,7 @@ def checked_shape(shape: object, name: str) -> Shape:
     Raises
     ------
     ShapeError
-        It is none, or has a negative size.
+        The shape is invalid, or has a negative size.
     """
     sizes = shape_argument(shape, name)
     if any(size < 0 for size in sizes):
@@ -83,7 +84,7 @@ def checked_shape(shape: object, name: str) -> Shape:
 
 
 def lattice(count: int, low: float, high: float) -> np.ndarray[Any, Any]:
-    """Smooth numbers in a range: ascending, no two equal, none whole where the range allows it."""
+    """Return smooth points in a range: ascending, different, and not integers if possible."""
     numbers = np.array([_CYCLE[k % 3] + 2 * (k // 3) for k in range(count)])
     if count and (low > 0.25 or high < numbers[-1] + 0.25):
         whole = 2.0 if count <= 3 else numbers[-1] + 0.5
@@ -94,7 +95,7 @@ def lattice(count: int, low: float, high: float) -> np.ndarray[Any, Any]:
 def smooth_arrays(
     name: str, dtype: np.dtype[Any], shape: Shape, low: float, high: float
 ) -> Strategy:
-    """Draw arrays of inexact numbers in a range."""
+    """Draw inexact arrays with elements in a range."""
     st = hypothesis_for(name)
     count = prod(shape) * (2 if dtype.kind == "c" else 1)
     base = lattice(count, low, high)
