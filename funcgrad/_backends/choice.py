@@ -114,17 +114,6 @@ class LateChoice:
         """Choose it; where llvmlite is installed and cannot be used, one warning says why."""
         return chosen_backend(None, "jit", self.exact, self.threads)
 
-    def directly_callable(self, kind: type[Any]) -> type[Any]:
-        """The subclass of a class whose instances machine code may call, if there will be any."""
-        if NUMPY.name == DEFAULT or not _NATIVE_CHANCES.has_compiler:
-            return kind
-        try:
-            from funcgrad._backends.native.cpython import DIRECT_CLASSES
-
-            return DIRECT_CLASSES.of(kind)
-        except Exception:  # another interpreter, of which the backend says so when it is chosen
-            return kind
-
 
 def _native(operation: str, exact: bool, threads: int) -> Backend:
     """The native backend; NumPy's, with a warning, where this machine cannot have it."""

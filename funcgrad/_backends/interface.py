@@ -31,7 +31,6 @@ Tensor(9.0)
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 from funcgrad._base.fast_dataclass import dataclass
@@ -41,55 +40,6 @@ from funcgrad.errors import GuardError
 
 MISS: Final[Any] = object()
 """Returned by fast code for a call that it was not written for."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unchanged:
-    """A check whether the outside values that a program relies on are unchanged, in parts.
-
-    Attributes
-    ----------
-    function : callable
-        Returns whether all of them are.
-    attributes : tuple of triples
-        Some of them: Python functions or cells, the name of an attribute of theirs, and the object
-        that it was, which may have been replaced by an equal number or text.
-    entries : tuple of triples
-        Some of them: dicts, keys, and the objects that were there.
-    empty : tuple of dict
-        Dicts that have to be empty.
-    variables : tuple of pairs
-        Context variables, and the objects that they have to have.
-    others : callable, optional
-        Returns whether all others are.
-    """
-
-    function: Callable[[], bool]
-    attributes: tuple[tuple[Any, str, Any], ...]
-    entries: tuple[tuple[dict[Any, Any], Any, Any], ...]
-    empty: tuple[dict[Any, Any], ...]
-    variables: tuple[tuple[ContextVar[Any], Any], ...]
-    others: Callable[[], bool] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """Calls of a program without a detour by way of Python's code.
-
-    Attributes
-    ----------
-    function : callable
-        From ``Unchanged``, or None, to a function ``(*args, **kwargs) -> result``, which does what
-        ``Compiled.entry`` does, and returns ``MISS`` where an outside value has changed. It never
-        raises what evaluating the program explains better. Or to None, where there can be none.
-    call_natively : callable
-        Has machine code call an instance of a class that the backend's ``directly_callable`` has
-        made. The only slot of an instance has a tuple of functions. They are called one after the
-        other, until one does not return ``MISS``; the last one is called as a method.
-    """
-
-    function: Callable[[Unchanged | None], Callable[..., Any] | None]
-    call_natively: Callable[[object], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +62,13 @@ class Compiled:
     warns : bool
         Whether NumPy may warn of overflow and the like in ``run``, so that its caller has to
         silence NumPy.
-    entry : callable, optional
-        ``(args, kwargs) -> result``: calls the program on the caller's own arguments, for a backend
-        whose code unpacks tensors and trees faster than Python does. It checks, by exact types,
-        that the arguments have the trees, shapes and dtypes of ``program.arguments`` and
-        ``program.inputs``. Its result is the tree ``program.result`` of tensors that share no
-        memory with arrays that can be written to. It never warns. It returns ``MISS`` for other
-        arguments, if a guard fails, and in any case that it does not handle, such as an
-        ``np.errstate`` that asks for errors. After ``MISS`` or an exception, the entry that ``jit``
-        writes for all backends calls ``run``.
-    direct : Direct, optional
-        For a backend whose machine code takes the caller's arguments apart; ``entry`` is None then.
-        Such a backend has one more member, ``directly_callable``: from a class to its subclass
-        whose instances machine code may call.
+    is_fresh : bool
+        Whether all results of ``run`` are new arrays, and no views of its inputs.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
     warns: bool = True
-    entry: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
-    direct: Direct | None = None
+    is_fresh: bool = False
 
 
 def evaluated(program: Program) -> Compiled:

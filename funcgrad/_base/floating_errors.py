@@ -36,10 +36,7 @@ class ErrorState:
     read, choose, restore : callable
         The methods ``get``, ``set`` and ``reset`` of the context variable.
     usual, silent : object
-        The values of the variable by default, and inside ``quiet`` by default.
-    looking : object
-        Equivalent to ``usual``, but another object: if the variable has this value, machine code of
-        jitted functions tests its results.
+        The values of the variable if the user has chosen nothing, and inside of ``quiet`` then.
     """
 
     read: Callable[[], Any]
@@ -47,19 +44,12 @@ class ErrorState:
     restore: Callable[[Token[Any]], None]
     usual: Any
     silent: Any
-    looking: Any
-
-
-def _told(kind: str, flag: int) -> None:
-    """Do nothing; NumPy calls this only in the mode "call"."""
 
 
 def _error_state() -> ErrorState | None:
     """Find the context variable in an empty context; None if NumPy stores its state elsewhere."""
     with np.errstate(**_SILENT):
         chosen = list(copy_context().items())
-    with np.errstate(call=_told):
-        marked = dict(copy_context().items())
     if len(chosen) != 1:
         return None
     variable, silent = chosen[0]
@@ -67,8 +57,7 @@ def _error_state() -> ErrorState | None:
         usual = variable.get()
     except LookupError:
         return None
-    looking = marked[variable]
-    return ErrorState(variable.get, variable.set, variable.reset, usual, silent, looking)
+    return ErrorState(variable.get, variable.set, variable.reset, usual, silent)
 
 
 ERROR_STATE: Final = Context().run(_error_state)

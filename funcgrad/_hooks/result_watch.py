@@ -1,9 +1,7 @@
 """The hook by which ``fg.debug`` watches the results of transformed functions.
 
-The watch is in a context variable, which is None elsewhere. Reading it takes 30 to 70 ns, so it is
-read only after the first use of a watch in the process (``WATCHING``). Machine code of jitted
-functions reads NumPy's error state anyway, so ``fg.debug`` sets a special one: then machine code
-tests its results, and calls the watch if they are not finite.
+The watch is in a context variable, which is None elsewhere. Reading it takes 30 to 70 ns, so
+nobody reads it before somebody has looked for the first time (``WATCHING``).
 
 >>> class Loud(ResultWatch):
 ...     def called(self, operation, call, args, kwargs):

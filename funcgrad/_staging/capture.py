@@ -38,7 +38,6 @@ from weakref import ref as reference
 
 import numpy as np
 
-from funcgrad._backends.interface import Unchanged
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._core.primitive import Primitive
@@ -161,10 +160,6 @@ class Capture:
         if self.draws:
             self._watch.unset(KEY_USES, current_uses)
         return self._watch.function()
-
-    def parts(self) -> Unchanged | None:
-        """The check in parts that machine code can look at; None if nothing can change."""
-        return None if self.check is None else self._watch.parts(self.check)
 
     def unchanged(self) -> bool:
         """Whether nothing that is watched has changed."""

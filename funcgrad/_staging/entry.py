@@ -249,7 +249,8 @@ def write_attempt(
     body.line(f"return {miss}", 2)
     if outputs:
         body.line(f"{', '.join(outputs)}, = outs")
-    shared = [out for out, new in zip(outputs, _new_outputs(program), strict=True) if not new]
+    new = [True] * len(outputs) if compiled.is_fresh else _new_outputs(program)
+    shared = [out for out, is_new in zip(outputs, new, strict=True) if not is_new]
     if shared:
         body.line("if given:")
     for out in shared:

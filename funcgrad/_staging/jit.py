@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from types import MethodType
-from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
 from funcgrad._backends.choice import LateChoice, chosen_backend, thread_count
@@ -69,25 +69,7 @@ class JitWarning(RuntimeWarning):
 
 
 class Jitted(Generic[P, R]):
-    """A function that is staged when it is first called; see ``jit``.
-
-    Where a backend has machine code for calls, a function is of a subclass that has room for it.
-    That code goes through the functions in ``_direct``; the last one is ``Jitted.__call__``.
-    """
-
-    __slots__ = ("__dict__", "__weakref__", "_direct")  # machine code looks into the last one
-
-    def __new__(
-        cls,
-        f: Callable[P, R],
-        static: frozenset[int | str],
-        backend: Backend | LateChoice,
-        relaxed: bool = False,
-    ) -> Self:
-        subclass: Callable[[type[Self]], type[Self]] | None = None
-        if cls is Jitted:
-            subclass = getattr(backend, "directly_callable", None)
-        return object.__new__(cls if subclass is None else subclass(cls))
+    """A function that is staged when it is first called; see ``jit``."""
 
     def __init__(
         self,
@@ -103,7 +85,6 @@ class Jitted(Generic[P, R]):
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
-        self._direct: tuple[Callable[..., Any], ...] = (Jitted.__call__,)
         self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
         self._stagings: list[None] = []  # a list, to which many threads may append
         update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
@@ -216,7 +197,7 @@ class Jitted(Generic[P, R]):
             return known
         for oldest in list(self._signatures)[: 1 - _MOST_SIGNATURES]:
             self._forms = {}
-            self._forget_entries()  # one might use the dropped signature
+            self._entries = ()  # one might use the dropped signature
             self._signatures.pop(oldest, None)
         return self._signatures.setdefault(key, Signature())
 
@@ -226,25 +207,12 @@ class Jitted(Generic[P, R]):
         if known is not variants:  # another thread may have dropped these, or others, meanwhile
             if len(self._forms) >= _MOST_SIGNATURES:
                 self._forms = {}
-                self._forget_entries()
+                self._entries = ()
             entry = write_entry(form, variants)
             self._forms[form] = variants, entry
-        if variants.direct and not form.static:
-            self._call_directly(variants)
-        preferred = (*(() if form.static else variants.entries), *([entry] if entry else ()))
-        others = [other for other in self._entries if other not in preferred]
-        self._entries = (*preferred, *others)[:_MOST_ENTRIES]
-
-    def _call_directly(self, variants: Signature) -> None:
-        """Have machine code call the variants' functions first from now on."""
-        *known, general = self._direct
-        others = [function for function in known if function not in variants.direct]
-        if variants.call_natively is not None and type(self) is not Jitted:
-            variants.call_natively(self)
-        self._direct = (*(*variants.direct, *others)[:_MOST_ENTRIES], general)
-
-    def _forget_entries(self) -> None:
-        self._entries, self._direct = (), self._direct[-1:]
+        if entry is not None:
+            others = [other for other in self._entries if other is not entry]
+            self._entries = (entry, *others)[:_MOST_ENTRIES]
 
     def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
@@ -296,7 +264,7 @@ class Jitted(Generic[P, R]):
         variant = make_variant(optimized, *made, capture, compile)
         if settled:
             variants.add(variant)
-            self._forget_entries()  # the next call takes the general path, and marks it as used
+            self._entries = ()  # the next call takes the general path, and marks it as used
         return variant
 
     # Staging.

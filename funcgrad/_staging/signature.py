@@ -73,12 +73,6 @@ class Signature:
     ----------
     attempts : tuple of callable
         The attempts of the variants, for entries to try.
-    entries : tuple of callable
-        The entries that the variants' backend has made.
-    direct : tuple of callable
-        The variants' functions that machine code calls.
-    call_natively : callable or None
-        Has machine code call the jitted function, if there are such functions.
     watched : bool
         False once it turned out that the function reads more than can be watched.
     """
@@ -90,9 +84,6 @@ class Signature:
         "_variants",
         "_wasted",
         "attempts",
-        "call_natively",
-        "direct",
-        "entries",
         "watched",
     )
 
@@ -100,9 +91,6 @@ class Signature:
         self._lock = ProcessLock()
         self._variants: tuple[Variant, ...] = ()
         self.attempts: tuple[Callable[..., Any], ...] = ()
-        self.entries: tuple[Callable[[Any, Any], Any], ...] = ()
-        self.direct: tuple[Callable[..., Any], ...] = ()
-        self.call_natively: Callable[[object], None] | None = None
         self.watched = True
         self._changes = 0
         self._wasted = 0, ""
@@ -178,36 +166,5 @@ class Signature:
 
     def _set(self, variants: Sequence[Variant]) -> None:
         """Publish variants: last of all in the tuple by which this tells whether they are new."""
-        if self._variants != tuple(variants):
-            self.entries = tuple(
-                [_entry(variant) for variant in variants if variant.compiled.entry]
-            )
-            functions = [_direct(variant) for variant in variants]
-            self.direct = tuple([function for function in functions if function is not None])
-            for variant in variants:
-                if variant.compiled.direct is not None:
-                    self.call_natively = variant.compiled.direct.call_natively
         self.attempts = tuple([variant.attempt for variant in variants])
         self._variants = tuple(variants)
-
-
-def _direct(variant: Variant) -> Callable[..., Any] | None:
-    """The function of a variant that machine code calls, if it has one."""
-    direct = variant.compiled.direct
-    return None if direct is None else direct.function(variant.capture.parts())
-
-
-def _entry(variant: Variant) -> Callable[[Any, Any], Any]:
-    """A backend's entry that returns MISS once an outside value has changed."""
-    entry: Any = variant.compiled.entry
-    unchanged = variant.capture.check
-
-    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if unchanged is not None and not unchanged():
-            return MISS
-        try:
-            return entry(args, kwargs)
-        except Exception:  # if the function is at fault, the attempt raises a better error
-            return MISS
-
-    return call

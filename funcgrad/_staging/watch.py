@@ -23,12 +23,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from keyword import iskeyword
 from operator import is_not
-from types import CellType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.interface import Unchanged
 from funcgrad._core.users_values import FREE
 from funcgrad._programs.equation import exact_key
 from funcgrad._staging.generated import Body
@@ -55,38 +53,20 @@ class Watch:
         The name by which code reaches the places that are added next.
     """
 
-    __slots__ = ("_body", "_conditions", "_parts", "about")
+    __slots__ = ("_body", "_conditions", "about")
 
     def __init__(self) -> None:
         self._body = Body()
         self._conditions: dict[str, str] = {}
-        self._parts: dict[str, tuple[Any, ...]] = {}  # what machine code can look at
         self.about = ""
 
     def function(self) -> Callable[[], bool] | None:
         """A function that returns whether nothing has changed; None if nothing is watched."""
-        return self._function([*self._conditions])
-
-    def parts(self, function: Callable[[], bool]) -> Unchanged:
-        """That function with the parts that machine code can look at."""
-        others = [text for text in self._conditions if text not in self._parts]
-        places = [place for text, place in self._parts.items() if text in self._conditions]
-        triples = [place for place in places if len(place) == 3]
-        return Unchanged(
-            function,
-            tuple([triple for triple in triples if type(triple[0]) is not dict]),
-            tuple([triple for triple in triples if type(triple[0]) is dict]),
-            tuple([place[0] for place in places if len(place) == 1]),
-            tuple([place for place in places if len(place) == 2]),
-            self._function(others),
-        )
-
-    def _function(self, conditions: Sequence[str]) -> Callable[[], bool] | None:
-        if not conditions:
+        if not self._conditions:
             return None
         body = self._body.begun_anew()
         body.line("try:")
-        body.line(f"return ({' and '.join(conditions)})", 2)
+        body.line(f"return ({' and '.join(self._conditions)})", 2)
         # A missing place raises: a KeyError, an AttributeError, or an error of a user's class.
         body.line("except Exception:")
         body.line("return False", 2)
@@ -111,9 +91,7 @@ class Watch:
         if value is ABSENT or iskeyword(name):
             self.holds("{}({}, {}) is {}", look, owner, name, value)
         else:
-            condition = self._is(f"{self._body.name(owner)}.{name}", value)
-            if name in _IN_MEMORY.get(type(owner), ()):
-                self._parts[condition] = owner, name, value
+            self._is(f"{self._body.name(owner)}.{name}", value)
 
     def entry(self, mapping: Mapping[str, Any], key: str) -> None:
         """Watch that an entry of a mapping stays the same object, or stays missing."""
@@ -123,9 +101,7 @@ class Watch:
         elif type(value) is _LAZY:  # the module comes into its place when code reads the name
             self.holds("type({}[{}]) is {}", mapping, key, _LAZY)
         else:
-            condition = self._is(f"{self._body.name(mapping)}[{key!r}]", value)
-            if type(mapping) is dict:
-                self._parts[condition] = mapping, key, value
+            self._is(f"{self._body.name(mapping)}[{key!r}]", value)
 
     def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
         """Watch the objects in a container and their order, as the function ``read`` lists them."""
@@ -134,8 +110,6 @@ class Watch:
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
         if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
             self.holds("len({}) == {}" if before else "not {}", container, len(before))
-            if kind is dict:
-                self._parts[f"not {self._body.name(container)}"] = (container,)
         elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
             self.holds("[*{}] == {}", container, list(parts))
         else:
@@ -159,27 +133,18 @@ class Watch:
     def unset(self, variable: ContextVar[Any], read: Callable[[], object]) -> None:
         """Watch that a context variable is None, or a function that reads it returns None."""
         names = self._body.name(variable.get), self._body.name(read)
-        condition = f"({names[0]}() is None or {names[1]}() is None)"
-        self._parts[condition] = variable, None
-        self._add(condition)
+        self._add(f"({names[0]}() is None or {names[1]}() is None)")
 
-    def _is(self, text: str, value: object) -> str:
+    def _is(self, text: str, value: object) -> None:
         """Watch that an expression gives the same object, or an exactly equal number or text."""
         name = self._body.name(value)
         condition = f"{text} is {name}"
         if type(value) in PLAIN:
             condition = f"({condition} or {self._body.name(_alike)}({text}, {name}))"
         self._add(condition)
-        return condition
 
     def _add(self, condition: str) -> None:
         self._conditions.setdefault(condition, self.about)
-
-
-_IN_MEMORY: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
-    {FunctionType: ("__code__", "__defaults__", "__kwdefaults__"), CellType: ("cell_contents",)}
-)
-"""Attributes that are fields of objects of CPython's."""
 
 
 def entries(mapping: Mapping[Any, Any]) -> list[Any]:

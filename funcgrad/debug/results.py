@@ -16,13 +16,13 @@ funcgrad.errors.NonFiniteError: nans: grad of loss: gradient[1] is nan (1 of 2 e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from math import isfinite
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from funcgrad._base.floating_errors import ERROR_STATE, ErrorState, ignoring, quiet
+from funcgrad._base.floating_errors import ignoring, quiet
 from funcgrad._core import pytrees
 from funcgrad._core.trace import Raw
 from funcgrad._hooks.result_watch import WATCH, WATCHING, ResultWatch, unwatched, watched_by
@@ -110,34 +110,19 @@ def nans(f: Callable[P, R]) -> Callable[P, R]:
 
 
 def _watched(f: Callable[P, R]) -> Callable[P, R]:
-    """Call a jitted function as within ``raise_nans``: its compiled code checks the results."""
-    errors, watch = ERROR_STATE, _Looking("nans")
+    """A jitted function that is called as within ``raise_nans``."""
+    watch = _Looking("nans")
     begin, end = WATCH.set, WATCH.reset
     WATCHING.begun = True
-    if errors is None:
 
-        def finite(*args: P.args, **kwargs: P.kwargs) -> R:
-            token = begin(watch)
-            try:
-                return f(*args, **kwargs)
-            finally:
-                end(token)
-
-        return finite
-    read, choose, usual, looking = errors.read, errors.choose, errors.usual, errors.looking
-
-    def quickly_finite(*args: P.args, **kwargs: P.kwargs) -> R:
+    def finite(*args: P.args, **kwargs: P.kwargs) -> R:
         token = begin(watch)
-        state = read()
-        if state is usual:
-            choose(looking)
         try:
             return f(*args, **kwargs)
         finally:
-            choose(state)
             end(token)
 
-    return quickly_finite
+    return finite
 
 
 @contextmanager
@@ -177,11 +162,7 @@ def raise_nans() -> Iterator[None]:
     funcgrad.errors.NonFiniteError: grad of log: the gradient is inf.
       Cause: reciprocal_of_positive in the pull of log at <doctest ...>:2: ...
     """
-    state = ERROR_STATE
-    marks: AbstractContextManager[Any] = nullcontext()
-    if state is not None and state.read() is state.usual:
-        marks = _chosen(state, "looking")
-    with watched_by(_Looking()), marks:
+    with watched_by(_Looking()):
         yield
 
 
@@ -215,21 +196,11 @@ class _Looking(ResultWatch):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        state = ERROR_STATE
         token = WATCH.set(None)
         try:
-            if state is not None and state.read() is state.looking:
-                state.choose(state.usual)
-                try:
-                    result = call(*args, **kwargs)
-                    state.choose(state.silent)
-                    good = _all_finite(result)
-                finally:
-                    state.choose(state.looking)
-            else:
-                result = call(*args, **kwargs)
-                with ignoring():
-                    good = _all_finite(result)
+            result = call(*args, **kwargs)
+            with ignoring():
+                good = _all_finite(result)
         finally:
             WATCH.reset(token)
         if not good:
@@ -240,27 +211,9 @@ class _Looking(ResultWatch):
 
 @contextmanager
 def _as_before() -> Iterator[None]:
-    """Within this context results are not checked, and NumPy does not warn."""
-    with unwatched(), _usual_errors(), quiet():
+    """Within this context nobody looks, and NumPy does not warn."""
+    with unwatched(), quiet():
         yield
-
-
-def _usual_errors() -> AbstractContextManager[Any]:
-    """Within this context, NumPy treats errors as outside of ``raise_nans``."""
-    state = ERROR_STATE
-    if state is None or state.read() is not state.looking:  # the user has chosen another state
-        return nullcontext()
-    return _chosen(state, "usual")
-
-
-@contextmanager
-def _chosen(state: ErrorState, name: Literal["usual", "looking"]) -> Iterator[None]:
-    """Within this context, NumPy treats errors by a named state."""
-    token = state.choose(getattr(state, name))
-    try:
-        yield
-    finally:
-        state.restore(token)
 
 
 def _explained(

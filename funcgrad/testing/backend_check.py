@@ -39,7 +39,7 @@ from funcgrad.testing.backend_programs import ProgramOfAKind, every_program
 Function = Callable[..., Any]
 
 _CALLS: Final = 4
-"""How often a check calls a function: ``jit`` uses the backend's entry from the third call."""
+"""How often a check calls a function: from the second call on ``jit`` uses an entry for them."""
 _THREADS: Final = 8
 _DIGITS: Final = 256.0
 """The allowed difference of results, in units in the last place of the largest element."""

@@ -1,4 +1,4 @@
-"""Machine code looks at its results by itself, and leaves to Python those that are not finite."""
+"""Results of machine code are looked at: numbers of every width, at every place."""
 
 from __future__ import annotations
 
@@ -10,26 +10,11 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import debug, extend
-from funcgrad.debug.results import _Looking
 from funcgrad.errors import NonFiniteError
 
 pytest.importorskip("llvmlite")
 
 DTYPES = (np.float16, np.float32, np.float64, np.complex64, np.complex128)
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What Python has looked at."""
-    seen: list[object] = []
-    look = _Looking.called_jitted
-
-    def called(self: Any, function: Any, *call: Any) -> Any:
-        seen.append(function)
-        return look(self, function, *call)
-
-    monkeypatch.setattr(_Looking, "called_jitted", called)
-    return seen
 
 
 def inverse(x: Any) -> Any:
@@ -43,20 +28,17 @@ def called_natively(f: Any, *args: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-def test_numbers_of_every_width_and_place_are_looked_at(dtype: Any, looks: list[object]) -> None:
-    for size in (1, 31, 32, 33, 70):  # whole blocks of 32 numbers, and what is left behind them
+def test_numbers_of_every_width_and_place_are_looked_at(dtype: Any) -> None:
+    for size in (1, 31, 32, 33, 70):
         x = np.arange(1, size + 1).astype(dtype)
         f = called_natively(fg.jit(inverse, backend="native"), x)
         with debug.raise_nans():
             f(x)
-            assert looks == []
             for place in {0, size // 2, size - 1}:
                 bad = x.copy()
                 bad[place] = 0
                 with pytest.raises(NonFiniteError, match=rf"\['y'\]\[{place}\]"):
                     f(bad)
-                assert len(looks) == 1
-                looks.clear()
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, complex(1, np.nan)])
@@ -67,18 +49,16 @@ def test_every_number_that_is_not_finite_is_seen(number: complex) -> None:
 
 
 @pytest.mark.parametrize("number", [0.0, -0.0, 5e-324, np.finfo(float).max, -np.finfo(float).max])
-def test_numbers_at_the_ends_are_finite(number: float, looks: list[object]) -> None:
+def test_numbers_at_the_ends_are_finite(number: float) -> None:
     f = called_natively(fg.jit(lambda x: (x * 1.0, x > 0, 3), backend="native"), number)
     with debug.raise_nans():
         f(number)
-    assert looks == []
 
 
-def test_nans_leaves_the_looking_to_machine_code(looks: list[object]) -> None:
+def test_nans_looks_at_calls_of_machine_code() -> None:
     f = called_natively(fg.jit(lambda x: fnp.log(x) + 1, backend="native"), 2.0)
     g = debug.nans(f)
     assert g(2.0) == f(2.0)
-    assert looks == []
     with pytest.raises(NonFiniteError, match=r"nans: jit of <lambda>: the result is -inf"):
         g(0.0)
     assert f(0.0) == -np.inf  # afterwards nobody looks
@@ -86,8 +66,7 @@ def test_nans_leaves_the_looking_to_machine_code(looks: list[object]) -> None:
         g(0.0)
 
 
-def test_functions_that_call_python_are_looked_at_by_python(looks: list[object]) -> None:
-    """So what these call is not looked at: it is inside of the call."""
+def test_calls_of_python_inside_of_machine_code_are_not_looked_at() -> None:
     inner = called_natively(fg.jit(lambda x: 1 / x, backend="native"), 2.0)
 
     def evaluate(x: Any) -> Any:
@@ -97,4 +76,3 @@ def test_functions_that_call_python_are_looked_at_by_python(looks: list[object])
     f = called_natively(fg.jit(lambda x: extend.apply(operation, x) + 1.0, backend="native"), 2.0)
     with debug.raise_nans():
         assert f(0.0) == 6.0
-    assert len(looks) == 1

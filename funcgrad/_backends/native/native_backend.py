@@ -10,29 +10,25 @@ Tensor(8.0)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import methodcaller
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from funcgrad._backends.control_forms import written_out
 from funcgrad._backends.decompose import decomposed
-from funcgrad._backends.interface import MISS, Compiled, Direct, Unchanged, evaluated
-from funcgrad._backends.native.builtin_entry import CALLS, Runtime, runtime_text
-from funcgrad._backends.native.cpython import DIRECT_CLASSES, checked, symbols
+from funcgrad._backends.interface import Compiled
+from funcgrad._backends.native.cpython import checked, symbols
 from funcgrad._backends.native.function_text import Arithmetic
 from funcgrad._backends.native.functions import write_function, write_module
 from funcgrad._backends.native.native_code import BEST, SharedCode, native_code_of
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import Toolchain
+from funcgrad._backends.native.runtime import CALLS, Runtime, runtime_text
 from funcgrad._backends.native.thread_pool import POOL, has_threads
-from funcgrad._base.floating_errors import notices_errors
 from funcgrad._base.locks import cached_property, uninterrupted
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Contraction, Elementwise, Movement, Reduction
-from funcgrad._core.trace import Raw
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
@@ -89,8 +85,7 @@ class NativeBackend:
 
     def _make_runtime(self) -> Runtime:
         if self._made is None:
-            text = runtime_text(self._tools.processor)
-            self._made = Runtime(self._tools, self._tools.object_code(text, BEST))
+            self._made = Runtime(self._tools, self._tools.object_code(runtime_text(), BEST))
         return self._made
 
     @cached_property
@@ -98,10 +93,6 @@ class NativeBackend:
         machine = self._tools.processor
         arithmetic = Arithmetic(machine.fuses, self.exact, machine.scales, machine.halves)
         return SharedCode(self._tools, arithmetic, symbols())
-
-    def directly_callable(self, kind: type[Any]) -> type[Any]:
-        """The subclass of a class, with one slot, whose instances machine code may call."""
-        return DIRECT_CLASSES.of(kind)
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: unless that closes over a tracer."""
@@ -128,21 +119,7 @@ class NativeBackend:
             known["share"] = POOL.share(self._tools)
         shared, threads = self._shared, self.threads
         code = native_code_of(shared, program, lambda: self._written(program), known, threads)
-        native, plain = runtime.raw_run(program, code), evaluated(program).run
-        inputs = program.inputs
-
-        def run(*values: Raw) -> tuple[Any, ...] | None:
-            if notices_errors():  # which machine code does not report
-                return plain(*values)
-            outputs = native(*values)
-            if outputs is MISS:
-                outputs = native(*map(_in_order, values, inputs))
-            return plain(*values) if outputs is MISS else outputs
-
-        def direct(check: Unchanged | None) -> Callable[..., Any] | None:
-            return runtime.tree_run(program, code, check)
-
-        return Compiled(run, direct=Direct(direct, runtime.call_natively))
+        return Compiled(runtime.function(program, code), code.calls_back, is_fresh=True)
 
     def inspect(self, program: Program) -> str:
         """The text of the LLVM module, below the operations that are called back, and why."""
@@ -178,14 +155,6 @@ def _lacks(operation: Primitive) -> bool:
     if isinstance(structure, Reduction):
         return structure.fold is None
     return not isinstance(structure, (Movement, Contraction))
-
-
-def _in_order(value: Raw, spec: Spec) -> Raw:
-    """A value as native code reads it: in C order, of a dtype of NumPy's own."""
-    if spec.weak or not spec.shape:
-        return np.asarray(value)[()] if type(value) is np.ndarray else value
-    # Arrays may have equal dtypes that are two objects; astype makes the one that is asked for.
-    return np.asarray(value).astype(spec.dtype, order="C")
 
 
 NATIVE: Final = NativeBackend()

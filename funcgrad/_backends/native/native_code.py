@@ -35,8 +35,8 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import begin_thread
 from funcgrad._programs.program import Program
 
-_PATIENCE: Final = 10_000_000
-"""For so many ticks of the processor's clock, some milliseconds, the first code runs."""
+_PATIENCE: Final = 4_000_000
+"""For so many nanoseconds the first code runs."""
 
 FIRST, BEST = 0, 2
 
@@ -121,6 +121,27 @@ class SharedCode:
                 self._addresses.setdefault(name, address)
 
 
+class Patience:
+    """How long code is still run before it is improved.
+
+    Attributes
+    ----------
+    left : int
+        Nanoseconds; 0 for ever.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def ends(self, nanoseconds: int) -> bool:
+        """Note that the code has run for some time; returns whether it is to be improved now."""
+        before = self.left
+        self.left = max(0, before - nanoseconds)
+        return self.left == 0 < before  # else another thread was first
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeCode:
     """The code of a program, as the runtime calls it.
@@ -128,17 +149,21 @@ class NativeCode:
     Attributes
     ----------
     words : array
-        The code's address; for how many more ticks of the clock it is run before the function is
-        called whose address comes next, 0 for ever; whether it runs without the interpreter's lock,
-        2 for from its first look for signals on; whether it calls Python's functions.
-    size : int
-        The bytes of its arena.
+        The code's address; 1 if it runs without the interpreter's lock, 2 if so from its first look
+        for signals on; the count of operands; the bytes of its arena.
+    calls_back : bool
+        Whether it calls Python's functions.
+    patience : Patience
+    improve : callable
+        Begins to improve the code.
     referents : list
         Everything that must not go before the code does.
     """
 
     words: np.ndarray[Any, Any]
-    size: int
+    calls_back: bool
+    patience: Patience
+    improve: Callable[[], None]
     referents: list[Any]
 
 
@@ -167,7 +192,7 @@ def native_code_of(
     NativeError
         LLVM refuses the text, or a symbol is not among ``symbols``.
     """
-    words, tools = np.zeros(5, np.int64), shared.tools
+    words, tools, patience = np.zeros(4, np.int64), shared.tools, Patience()
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
 
@@ -192,24 +217,23 @@ def native_code_of(
     def begun(made: ProgramObject) -> NativeCode:
         use(made)
         needs = made.needs
-        words[3] = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
-        words[4] = needs.calls_back
-        if made.level == BEST:
-            return NativeCode(words, made.needs.size, referents)
+        unlocked = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
+        words[1:] = unlocked, len(program.inputs), needs.size
+        if made.level != BEST:
+            patience.left = _PATIENCE
+        return NativeCode(words, needs.calls_back, patience, improve, referents)
 
-        def again() -> None:
-            words[1] = 1
+    def again() -> None:
+        patience.left = 1
 
-        def improve() -> None:
-            if tools.has_much_to_do:  # else threads, and programs that are gone, would pile up
-                words[1] = _PATIENCE
-                return
-            work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
+    def improve() -> None:
+        patience.left = 1  # if an interrupt comes, the next call asks again
+        work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
+        waits = tools.has_much_to_do  # else threads, and programs that are gone, would pile up
+        if not waits:
             with suppress(RuntimeError):  # no thread begins any more when Python ends
                 begin_thread(work, "funcgrad compiles", daemon=True)
-
-        words[1:3] = _PATIENCE, id(improve)
-        return NativeCode(words, made.needs.size, [referents, improve])
+        patience.left = _PATIENCE if waits else 0
 
     for level in (BEST, FIRST):
         contents = None if key is None else read_code(tools.name(key, level))

@@ -75,7 +75,7 @@ LOOPS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
 def test_other_threads_run_meanwhile(name: str) -> None:
     loop, n = LOOPS[name]
     f, answers = fg.jit(loop, backend="native"), list[Any]()
-    for _ in range(3):  # from the third call on, machine code takes calls apart
+    for _ in range(3):
         f(1.0, 3)
     thread = Thread(target=lambda: answers.append(f(1.0, n)))
     begin, turns = time.perf_counter(), 0
@@ -106,7 +106,7 @@ def test_a_long_row_of_steps_can_be_interrupted() -> None:
     x = np.ones((500, 500))
     jitted = fg.jit(f, backend="native")
     expected = jitted(x)
-    jitted(x)  # from the third call on, machine code takes calls apart
+    jitted(x)
     begin = time.perf_counter()
     jitted(x)
     whole = time.perf_counter() - begin
