@@ -42,9 +42,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._passes.costs": frozenset({"funcgrad._base.html"}),
     "funcgrad.optim.base": frozenset({"funcgrad._base.html"}),
     # Machine code, which needs a package of its own.
-    "funcgrad._backends.choice": frozenset(
-        {"funcgrad._backends.native.cpython", "funcgrad._backends.native.native_backend"}
-    ),
+    "funcgrad._backends.choice": frozenset({"funcgrad._backends.native.native_backend"}),
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad._hints.other_libraries"}),
     "funcgrad._hints.lookup": frozenset(

@@ -121,25 +121,25 @@ class SharedCode:
                 self._addresses.setdefault(name, address)
 
 
-class Patience:
+class TimeLeft:
     """How long code is still run before it is improved.
 
     Attributes
     ----------
-    left : int
-        Nanoseconds; 0 for ever.
+    nanoseconds : int
+        0 for ever.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("nanoseconds",)
 
     def __init__(self) -> None:
-        self.left = 0
+        self.nanoseconds = 0
 
-    def ends(self, nanoseconds: int) -> bool:
+    def ends(self, taken: int) -> bool:
         """Note that the code has run for some time; returns whether it is to be improved now."""
-        before = self.left
-        self.left = max(0, before - nanoseconds)
-        return self.left == 0 < before  # else another thread was first
+        before = self.nanoseconds
+        self.nanoseconds = max(0, before - taken)
+        return self.nanoseconds == 0 < before  # else another thread was first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +153,7 @@ class NativeCode:
         for signals on; the count of operands; the bytes of its arena.
     calls_back : bool
         Whether it calls Python's functions.
-    patience : Patience
+    time_left : TimeLeft
     improve : callable
         Begins to improve the code.
     referents : list
@@ -162,7 +162,7 @@ class NativeCode:
 
     words: np.ndarray[Any, Any]
     calls_back: bool
-    patience: Patience
+    time_left: TimeLeft
     improve: Callable[[], None]
     referents: list[Any]
 
@@ -192,7 +192,7 @@ def native_code_of(
     NativeError
         LLVM refuses the text, or a symbol is not among ``symbols``.
     """
-    words, tools, patience = np.zeros(4, np.int64), shared.tools, Patience()
+    words, tools, time_left = np.zeros(4, np.int64), shared.tools, TimeLeft()
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
 
@@ -220,20 +220,20 @@ def native_code_of(
         unlocked = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
         words[1:] = unlocked, len(program.inputs), needs.size
         if made.level != BEST:
-            patience.left = _PATIENCE
-        return NativeCode(words, needs.calls_back, patience, improve, referents)
+            time_left.nanoseconds = _PATIENCE
+        return NativeCode(words, needs.calls_back, time_left, improve, referents)
 
     def again() -> None:
-        patience.left = 1
+        time_left.nanoseconds = 1
 
     def improve() -> None:
-        patience.left = 1  # if an interrupt comes, the next call asks again
+        time_left.nanoseconds = 1  # if an interrupt comes, the next call asks again
         work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
         waits = tools.has_much_to_do  # else threads, and programs that are gone, would pile up
         if not waits:
             with suppress(RuntimeError):  # no thread begins any more when Python ends
                 begin_thread(work, "funcgrad compiles", daemon=True)
-        patience.left = _PATIENCE if waits else 0
+        time_left.nanoseconds = _PATIENCE if waits else 0
 
     for level in (BEST, FIRST):
         contents = None if key is None else read_code(tools.name(key, level))

@@ -70,7 +70,7 @@ class Runtime:
                 if (state := read()) is not usual and state is not silent and someone_listens():
                     return evaluate(v0, v1)
                 o0 = empty((), float64)
-                native = timed if patience.left else builtin
+                native = timed if time_left.nanoseconds else builtin
                 status = native(v0, int64(v1), o0)
                 if status == 3:
                     v0, v1, = in_order(inputs, (v0, v1,))
@@ -79,19 +79,19 @@ class Runtime:
         """
         specs = program.specs()
         outputs = [specs[variable] for variable in program.outputs]
-        builtin, patience, improve = self._builtin(code), code.patience, code.improve
+        builtin, time_left, improve = self._builtin(code), code.time_left, code.improve
 
-        def timed(*values: Any) -> int:
+        def timed(*values: Raw) -> int:
             begin = perf_counter_ns()
             status = builtin(*values)
-            if patience.ends(perf_counter_ns() - begin):
+            if time_left.ends(perf_counter_ns() - begin):
                 improve()
             return status
 
         names: dict[str, Any] = {
             "builtin": builtin,
             "timed": timed,
-            "patience": patience,
+            "time_left": time_left,
             "empty": np.empty,
             "held": (self, code),
             "inputs": program.inputs,
@@ -113,7 +113,7 @@ class Runtime:
         for k, spec in enumerate(outputs):
             names[f"dtype{k}"] = np.dtype(spec.dtype)
             lines.append(f" o{k} = empty({spec.shape}, dtype{k})")
-        lines += [" native = timed if patience.left else builtin", f" {call}"]
+        lines += [" native = timed if time_left.nanoseconds else builtin", f" {call}"]
         lines += [f" if status == {_ORDER}:"]
         lines += [f"  {inputs or '_'} = in_order(inputs, ({inputs}))", f"  {call}"]
         answers = "".join([f"{_result(f'o{k}', spec)}, " for k, spec in enumerate(outputs)])
