@@ -1,0 +1,192 @@
+"""The benefit of each step of the native backend: how long programs of practice run without it.
+
+A step is left out by a replacement in a module, so that the backend plans or writes what it would
+without; nothing of that is in the product. A program whose text stays the same is not measured.
+Code is of the best level at once, and nothing is read from disk. ``worth`` runs it::
+
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --only bands masks
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --calls   # compiling, too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from time import process_time
+from types import SimpleNamespace
+from typing import Any, Final
+from unittest.mock import patch
+
+import numpy as np
+
+from funcgrad._backends.native import (
+    code_cache,
+    factor_planning,
+    factor_text,
+    function_site,
+    functions,
+    native_code,
+    nest_ranges,
+    nests,
+    planner,
+    product_text,
+    sharing,
+)
+from funcgrad._backends.native.lanes import NotEmitted
+from funcgrad._backends.native.native_backend import NativeBackend
+from funcgrad._backends.native.plan_steps import Elimination
+from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.sharing import Sharing
+from funcgrad._backends.native.small_matrices import MOST_ROWS, factors_size
+from funcgrad._core.structure.factorizations import Factors
+from funcgrad._core.structure.structures import Loop
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.program import Program
+
+Change = tuple[Any, str, Any]
+"""A replacement of an attribute of a module."""
+
+FUNCTIONS: Final = (
+    *("exp", "exp2", "expm1", "sinh", "cosh", "tanh", "log", "log2", "log10", "log1p"),
+    *("arcsinh", "arccosh", "arctanh", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
+    *("arctan2", "cbrt", "hypot", "power", "erf", "erfc"),
+)
+"""The functions that vectors have; without one, NumPy's inner loop is called."""
+
+
+def _never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _refused(*_: Any, **__: Any) -> Any:
+    raise NotEmitted("left out")
+
+
+def _short_triangles(plan: Any, equation: Any, structure: Any, results: range) -> bool:
+    """Factorizations, but for long triangles."""
+    form = structure.factorization(**dict(equation.params))
+    is_long = plan.specs[equation.operands[0]].shape[-1] > MOST_ROWS
+    if form.factors is Factors.TRIANGLE and is_long:
+        return False
+    return factor_planning.factorizes(plan, equation, structure, results)
+
+
+def _own_elimination(plan: Any, matrices: Any, dtype: Any) -> int:
+    """Eliminate again for each use of a matrix."""
+    shape = (*matrices.shape[:-2], factors_size(matrices.shape[-1]))
+    factors: int = plan.new(shape, dtype)
+    plan.append(Elimination(matrices, factors), range(factors, factors + 1))
+    return factors
+
+
+def _fixed_lengths(plan: Any, equation: Any, results: range) -> bool:
+    """Loops, but for those of unknown length with stacks."""
+    form = planner.form_of(equation, plan.specs)
+    if isinstance(form, Loop) and form.length is None and form.carried < len(results):
+        return False
+    runs: Callable[..., bool] = RUNS
+    return runs(plan, equation, results)
+
+
+RUNS: Final = planner._runs
+
+STEPS: Final[dict[str, tuple[Change, ...]]] = {
+    "eliminations and roots written out": ((factor_planning, "MOST_ROWS", 0),),
+    "one elimination for all uses": ((factor_planning, "_eliminated", _own_elimination),),
+    "short substitution written out": ((factor_text, "MOST_ROWS", 0),),
+    "long substitution": ((planner, "factorizes", _short_triangles),),
+    "four vectors of long substitution": ((factor_text, "TOGETHER", 1),),
+    "bands": ((factor_planning, "MOST_DIAGONALS", 0),),
+    "NumPy's loops over stacks of matrices": ((factor_planning, "_by_numpy", _never),),
+    "products in registers": ((product_text, "_MOST", dict.fromkeys((512, 256, 128), -1)),),
+    "packing": ((product_text, "_OFTEN", 1 << 60),),
+    "small products written out": ((product_text, "is_small", _never),),
+    "products as members of nests": ((planner, "contracts", _never),),
+    "equal nests": (
+        (functions, "write_nest", nest_ranges.write_nest),
+        (functions, "note_nests", _nothing),
+    ),
+    "scatters and carries in place": ((sharing, "_replaced", lambda *_: iter(())),),
+    "results over operands": ((sharing, "_overwritten", lambda *_: iter(())),),
+    "sharing of memory": ((function_site, "sharing_of", lambda *_: Sharing({}, {})),),
+    "growing stacks": ((planner, "_runs", _fixed_lengths),),
+    "masks": ((nests, "_WITH_MASKS", 1 << 30),),
+    "two registers a vector": ((nests, "_LONG", 1 << 30),),
+    "random words": ((planner, "_draws", _never),),
+    "gathers": ((planner, "gathers", _never),),
+    "scatters": ((planner, "scatters", _never),),
+    "scans": ((planner, "scans", _never),),
+    "folds in order": ((planner, "folds_in_order", _never),),
+    "loops along axes": ((planner, "_runs_along_axis", _never),),
+    "NumPy's inner loops": ((planner, "_sweeps", _never),),
+    "level 2": ((native_code, "BEST", 0),),
+    **{f"vectors: {name}": ((Registers, name, _refused),) for name in FUNCTIONS},
+    "vectors: all functions": tuple([(Registers, name, _refused) for name in FUNCTIONS]),
+}
+
+
+@contextmanager
+def left_out(changes: Sequence[Change]) -> Iterator[None]:
+    """Without some steps; nothing is read from disk or written there."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(code_cache, "_folder", lambda: None))
+        for change in changes:
+            stack.enter_context(patch.object(*change))
+        yield
+
+
+def ready(program: Program) -> tuple[NativeBackend, Program, str]:
+    """A backend that has compiled nothing, the program that it prepares, and its text."""
+    backend = NativeBackend()
+    runs = backend.prepare(optimize(program), False)
+    return backend, runs, backend.inspect(runs)
+
+
+def compiled(backend: NativeBackend, runs: Program) -> Callable[..., Any]:
+    """The program at the best level at once."""
+    with patch.object(native_code, "FIRST", native_code.BEST):
+        run: Callable[..., Any] = backend.compile(runs).run
+    return run
+
+
+def first_level(backend: NativeBackend, runs: Program) -> float:
+    """The seconds that it takes to compile a program for its first call."""
+    start = process_time()
+    backend.compile(runs)
+    return process_time() - start
+
+
+def measured(
+    program: Program,
+    inputs: Sequence[Any],
+    chosen: Sequence[str],
+    least_times: Callable[..., list[float]],
+) -> dict[str, SimpleNamespace]:
+    """For each step that changes a program, its times without the step over those with it."""
+    names, works, firsts = [""], list[Callable[[], Any]](), list[float]()
+    with left_out(()):
+        backend, runs, usual = ready(program)
+        firsts.append(first_level(backend, runs))
+        works.append(partial(compiled(backend, runs), *inputs))
+        if all(value is None for value in [works[0]()]):
+            return {}
+    for name in chosen:
+        with left_out(STEPS[name]):
+            backend, runs, text = ready(program)
+            if text != usual or name == "level 2":
+                firsts.append(first_level(backend, runs))
+                works.append(partial(compiled(backend, runs), *inputs))
+                names.append(name)
+    with np.errstate(all="ignore"):
+        times = least_times(works)
+    return {
+        name: SimpleNamespace(run=time / times[0], first=first / firsts[0], base=times[0])
+        for name, time, first in zip(names, times, firsts, strict=True)
+        if name
+    }
