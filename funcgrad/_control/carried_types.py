@@ -1,8 +1,8 @@
-"""The types of the values that loops carry and branches return, from those of the user's functions.
+"""Types of values that loops carry and branches return, from the types of the user's functions.
 
 A start that is one array or number comes back as a tensor, whichever kind of array or number the
 function is declared for. A container may hold numbers at the start although the function is
-declared for tensors, so the type of the result is then the function's, and not that of the start.
+declared for tensors, so the result then has the type that the function returns.
 
 The type of a function of one array is a union of callables, one for each kind of array that it may
 be declared for: type checkers then let the argument of a lambda be anything.

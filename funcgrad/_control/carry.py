@@ -58,7 +58,7 @@ def placed_values(
 
 
 def handed(values: Sequence[Value]) -> list[Value]:
-    """Return values as a body gets them: Python's truth values become NumPy's, its numbers stay.
+    """Return values as a body gets them, with NumPy's truth values where Python's were.
 
     In Python ``~True`` would be -2, and ``True + True`` would be 2.
     """

@@ -46,7 +46,7 @@ def is_unknown(value: Value) -> bool:
 
 
 def number_in(value: Value) -> Raw:
-    """Return the raw value inside a value: the numbers of all examples that it stands for."""
+    """Return the raw value inside a value: it holds the values of all examples."""
     while type(value) not in RAW:
         value = value._value
     return value
@@ -115,11 +115,11 @@ def cond(
     -----
     Outside of ``jit`` this is Python's ``if``; where a Python number is returned, the other
     function is staged, without numbers, to learn what it would return. In a program it is one
-    operation, of which one branch runs. Where ``vmap`` gives every example a predicate of its own,
+    operation, and one branch runs. Where ``vmap`` gives every example a predicate of its own,
     a branch runs on the whole batch if any example chooses it, and each example gets the result of
     the branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
     and raises no error for it: an operation that might, such as the inverse of a singular matrix,
-    gets the numbers of an example that chose the branch.
+    gets the values of an example that chose the branch.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class Branches:
         return *staged, branch.aux
 
     def finished(self, k: int, out: object) -> Any:
-        """Return the result of a choice, from what the chosen function returned.
+        """Return the result of a choice, from the result of the function that ran.
 
         Arrays stay as they are. A Python number may give way to the results of other functions, so
         these are staged to learn their kinds.
@@ -309,7 +309,7 @@ class Branches:
         """Append the operation that runs one of the functions, and return its results."""
         staged = []
         for k in range(len(self.functions)):
-            # Operations on closed-over values alone run here, for the examples that choose this k.
+            # Operations on only closed-over values run here, for the examples that choose this k.
             goers = goes_into(index, k, len(self.functions)) if is_batched(index) else True
             with participating(goers):
                 staged.append(self.staged(k))

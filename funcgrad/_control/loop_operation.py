@@ -68,7 +68,7 @@ class LoopCall(ControlCall):
 
     @property
     def sweeps(self) -> Sweeps:
-        """The loop, and the sweeps after it, of which a loop by itself has none."""
+        """The loop, and the sweeps after it: ``LOOP`` has none."""
         return Sweeps(self.loop)
 
     def run(self, args: Values) -> list[Value]:
@@ -158,7 +158,7 @@ class LoopCall(ControlCall):
 
     @property
     def _has_unknown_rows(self) -> bool:
-        """Whether specs of arrays or stacks have ``ROWS`` rows: it is for compilers alone."""
+        """Whether specs of arrays or stacks have ``ROWS`` rows: only compilers make such loops."""
         loop = self.loop
         return loop.length is None and (
             loop.condition is None or len(loop.body.outputs) > loop.carried

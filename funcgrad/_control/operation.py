@@ -101,7 +101,7 @@ class ControlCall(Whole):
 
     def record_linearly(self, recorder: Interpreter, args: Values) -> list[Value]:
         if all(type(recorder.inner(arg)) in RAW for arg in args):
-            return self.run(args)  # the numbers tell what is affine
+            return self.run(args)  # raw values tell which operations are affine
         self.require_linear([recorder.index_of(arg) >= 0 for arg in args])
         return self.record_in(recorder, args)
 
@@ -155,9 +155,7 @@ def _of_arrays(values: Values, params: Params, first: int) -> tuple[tuple[Value,
     most = max([program.inputs for program in programs.values()], key=len)
     pairs = [*zip(values[first:], most, strict=False)]
     specs = [(spec_inside(value), spec) for value, spec in pairs]
-    if False not in [
-        value.dtype == spec.dtype and value.weak == spec.weak for value, spec in specs
-    ]:
+    if False not in [one.dtype == spec.dtype and one.weak == spec.weak for one, spec in specs]:
         return tuple(values), params
     fitted = [as_spec(value, strong(spec)) for value, spec in pairs]
     strong_programs = {name: strong_program(program) for name, program in programs.items()}

@@ -56,7 +56,7 @@ class ScannedArrays:
         return self.over([view(x, key=key) for x in self.values], stop - start)
 
     def folded(self, count: int, size: int) -> ScannedArrays:
-        """The first ``count * size`` slices, in chunks of this size, which are slices in turn."""
+        """The first ``count * size`` slices as ``count`` slices of ``size`` rows."""
         first = self.between(0, count * size).values
         folded = [reshape(x, shape=(count, size, *shape_of(x)[1:])) for x in first]
         return self.over(folded, count)

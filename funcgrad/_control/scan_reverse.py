@@ -22,7 +22,7 @@ from funcgrad._control.spread import (
     total,
 )
 from funcgrad._control.transformed_loops import invariant_variables
-from funcgrad._control.values import specs_inside, strong, tangent_in
+from funcgrad._control.values import specs_inside, strong, tangent_in, tangent_stand_ins
 from funcgrad._core.specs import Spec, dtype_of, shape_of, stand_in
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Value
@@ -114,8 +114,8 @@ class ScanRecording:
             self._residuals[position] = results[places[variable]]
         if once:
             before = extract(forward, inputs[: loop.shared], [*once.values()])
-            before_values = before.evaluate(self._values[: loop.shared])
-            self._residuals.update(zip(once, before_values, strict=True))
+            computed = before.evaluate(self._values[: loop.shared])
+            self._residuals.update(zip(once, computed, strict=True))
         return results[: len(outs)]
 
     def _read(self, linear: LinearPart) -> tuple[list[int], list[int]]:
@@ -234,10 +234,8 @@ class ScanRecording:
         shared_flags, carry, x_flags = loop.parts([t is not None for t in tangents])
 
         def push(state: list[bool]) -> tuple[LinearPart, list[bool]]:
-            flags = [*shared_flags, *state, *x_flags]
-            pairs = zip(inputs, flags, strict=True)
-            stand_in_tangents = [stand_in(spec) if flag else None for spec, flag in pairs]
-            pushforward = self._taken.pushforward(self._args, stand_in_tangents)
+            stand_ins = tangent_stand_ins(loop.body.inputs, [*shared_flags, *state, *x_flags])
+            pushforward = self._taken.pushforward(self._args, stand_ins)
             return pushforward, present(pushforward.layout)
 
         start, _ = settled(loop.body, shared_flags, carry, x_flags, forward=True)
@@ -273,7 +271,7 @@ class ScanRecording:
         first: int = 0,
         count: int | None = None,
     ) -> list[Value]:
-        """Run steps that read the residuals of a linear part: a loop, or one of many steps.
+        """Run steps that read the residuals of a linear part: a loop, or a single step of many.
 
         ``step`` takes the residuals by position, shared values, the carry, and slices.
         """

@@ -55,8 +55,8 @@ def closure(
     start : sequence of flags
         The flag of each leaf of the carry at the beginning of the loop.
     step : callable
-        From the flags before a step to what is made for such a step, for example its program, and
-        to the flags after it. Flags beyond those of the carry are ignored.
+        From the flags before a step to a pair: anything made for such a step, for example its
+        program, and the flags after it. Flags behind the flags of the carry are ignored.
     join : callable
         Joins the flags that a leaf has before and after a step.
 
@@ -196,7 +196,7 @@ def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
 
 
 def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Convert a fitted cotangent to a kind that joins its own with others."""
+    """Convert a fitted cotangent to a kind that its kind was joined to."""
     ct_kind = kind_of(ct)
     if ct_kind is kind:
         return ct

@@ -1,8 +1,8 @@
-"""A loop whose length depends on the data, run forwards and backwards in turn, as a value.
+"""A loop whose length depends on the data, run forwards and backwards by turns, as a value.
 
 A *sweep* goes through all steps. The first sweep is the loop itself, which computes the states.
-Each later sweep goes in the direction opposite to the sweep before it, carries values of its own,
-and reads at each step the state and the carries of the sweeps before. Reverse mode of a loop is one
+Each later sweep goes in the direction opposite to the sweep before it, carries other values, and
+reads at each step the state and the carries of the sweeps before. Reverse mode of a loop is one
 later sweep, which carries cotangents; reverse mode of both has two more. So derivatives of sweeps
 are sweeps.
 
@@ -25,7 +25,7 @@ from funcgrad._transforms.with_derivative import as_recorded
 
 T = TypeVar("T")
 Steps: TypeAlias = Sequence[Callable[[Sequence[Any]], Any]]
-"""A function for each sweep: from the carries of all sweeps up to it, to its own next carry."""
+"""A function for each sweep: from the carries of all sweeps up to it, to its next carry."""
 
 
 class Sweeps(NamedTuple):
@@ -36,7 +36,7 @@ class Sweeps(NamedTuple):
     loop : Loop
     later : tuple of Program
         Each maps the values that all steps share, the state at a step, the carries of the sweeps
-        before and its own carry to its next carry. The first of them goes backwards.
+        before and its carry to its next carry. The first of them goes backwards.
     first : int
         The number of the first sweep whose last carry is a result; the loop has the number 0.
     """

@@ -1,10 +1,10 @@
 """Sweeps as loops that a compiler writes out, one after the other.
 
 The first sweep is a ``while``, which stacks the values of its steps that later sweeps read. Each
-turn is a ``for`` along these stacks, from one end to the other; it stacks the values of its own
-steps that later sweeps read. The number of steps is known only when they have run: the spec of a
-stack has ``ROWS`` rows, and its array has as many as there were steps. So such loops are for
-compilers alone, and only such a loop reads a stack.
+later sweep is a ``for`` along these stacks, from one end to the other. It also stacks the values of
+its steps that later sweeps read. The number of steps is known only when they have run: the spec of
+a stack has ``ROWS`` rows, and its array has as many as there were steps. So such loops are only for
+compilers, and only such a loop reads a stack.
 """
 
 from __future__ import annotations
@@ -38,82 +38,57 @@ def as_loops(sweeps: Sweeps, run: Primitive) -> Program | None:
     ``run`` is the operation of a ``Loop``. Returns None for sweeps with checkpoints, since a stack
     holds all states, and where a slice of an array cannot take the place of a Python number.
     """
-    places = _read(sweeps)
-    specs = sweeps.programs[-1].inputs
     if sweeps.loop.checkpoints is not None:
         return None
+    places = _read(sweeps)
     as_slice = strong if _is_double(sweeps) else _unchanged
 
     def ends_of_sweeps(values: Sequence[Value]) -> list[Value]:
         consts, *carries = sweeps.parts(values)
-        known: dict[int, Value] = {}
+        stacks: dict[int, Value] = {}
         ends: list[Value] = []
         for number, carry in enumerate(carries):
-            outs = _sweep(sweeps, number, places, known, consts, carry, run, as_slice)
+            loop, read, stacked = _loop(sweeps, number, places, as_slice)
+            loop, shared = hoisted(loop, consts)
+            outs = run(*shared, *carry, *[stacks[k] for k in read], **loop.params())
+            stacks.update(zip(stacked, outs[len(carry) :], strict=True))
             ends += outs[: len(carry)] if not number or number >= sweeps.first else ()
         return ends
 
+    specs = sweeps.programs[-1].inputs
     return flat_program(f"{sweeps.loop.body.name}_sweeps", ends_of_sweeps, specs)
 
 
-def _sweep(
-    sweeps: Sweeps,
-    number: int,
-    places: Sequence[int],
-    known: dict[int, Value],
-    consts: Sequence[Value],
-    carry: Sequence[Value],
-    run: Primitive,
-    as_slice: Callable[[Spec], Spec],
-) -> Sequence[Value]:
-    """Append a sweep; return its last carry and its stacks, and add these to ``known``."""
-    program = sweeps.programs[number]
-    start = len(program.inputs) - len(program.outputs)
-    before = [k for k in places if k < start] if number else []
-    mine = [k for k in places if start <= k < len(program.inputs) or (k == _MARK and not number)]
-    condition = None if number else sweeps.loop.condition
-    loop = Loop(
-        _step(sweeps, number, before, mine, as_slice),
-        len(consts),
-        len(carry),
-        condition=condition,
-        reverse=bool(number % 2),
-    )
-    loop, shared = hoisted(loop, consts)
-    outs: Sequence[Value] = run(*shared, *carry, *[known[k] for k in before], **loop.params())
-    known.update(zip(mine, outs[len(carry) :], strict=True))
-    return outs
+def _loop(
+    sweeps: Sweeps, number: int, places: Sequence[int], as_slice: Callable[[Spec], Spec]
+) -> tuple[Loop, list[int], list[int]]:
+    """Return the loop of a sweep, and which operands of sweeps it reads from stacks and stacks.
 
-
-def _step(
-    sweeps: Sweeps,
-    number: int,
-    before: Sequence[int],
-    mine: Sequence[int],
-    as_slice: Callable[[Spec], Spec],
-) -> Program:
-    """Stage the program of a step of a sweep.
-
-    It takes the values that all steps share, its carry, and the values that it reads of the sweeps
-    before it. It returns the next carry, and those of its operands that are stacked.
+    Its body takes the values that all steps share, its carry, and the values that it reads of the
+    sweeps before it. It returns the next carry, and the operands that are stacked.
     """
     program, count = sweeps.programs[number], sweeps.loop.shared
-    start = len(program.inputs) - len(program.outputs)
+    stop = len(program.inputs)
+    start = stop - len(program.outputs)
+    read = [k for k in places if k < start] if number else []
+    stacked = [k for k in places if start <= k < stop or (k == _MARK and not number)]
     specs = [*program.inputs[:count], *program.inputs[start:]]
-    specs += [_SPEC_OF_MARK if k == _MARK else as_slice(program.inputs[k]) for k in before]
-    unread = [stand_in(spec) for spec in program.inputs[count:start]]
+    specs += [_SPEC_OF_MARK if k == _MARK else as_slice(program.inputs[k]) for k in read]
+    unread = [*map(stand_in, program.inputs[count:start])]
 
     def step(values: Sequence[Value]) -> list[Value]:
-        stop = count + len(program.outputs)
-        carry = values[count:stop]
-        read = [*values[:count], *unread, *carry]
-        for k, value in zip(before, values[stop:], strict=True):
+        carry = values[count : count + stop - start]
+        operands = [*values[:count], *unread, *carry]
+        for k, value in zip(read, values[count + stop - start :], strict=True):
             if k != _MARK:
-                read[k] = value
-        rows = [np.True_ if k == _MARK else carry[k - start] for k in mine]
-        return [*applied(program, read), *rows]
+                operands[k] = value
+        rows = [np.True_ if k == _MARK else carry[k - start] for k in stacked]
+        return [*applied(program, operands), *rows]
 
-    return flat_program(program.name, step, specs)
+    body = flat_program(program.name, step, specs)
+    condition = None if number else sweeps.loop.condition
+    loop = Loop(body, count, stop - start, condition=condition, reverse=bool(number % 2))
+    return loop, read, stacked
 
 
 def _unchanged(spec: Spec) -> Spec:
@@ -127,13 +102,13 @@ def _is_double(sweeps: Sweeps) -> bool:
 
 
 def _read(sweeps: Sweeps) -> list[int]:
-    """Return the carried operands of earlier sweeps that some turn reads.
+    """Return the carried operands of earlier sweeps that some later sweep reads.
 
-    A turn that reads none goes along the stack that only gives the number of steps.
+    A sweep that reads none goes along the stack that only gives the number of steps.
     """
     places: set[int] = set()
-    for turn in sweeps.later:
-        inputs = inputs_read(turn, range(len(turn.outputs)))
-        carried = range(sweeps.loop.shared, len(turn.inputs) - len(turn.outputs))
+    for program in sweeps.later:
+        inputs = inputs_read(program, range(len(program.outputs)))
+        carried = range(sweeps.loop.shared, len(program.inputs) - len(program.outputs))
         places |= inputs.intersection(carried) or {_MARK}
     return sorted(places)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from funcgrad._control.values import (
     strong,
     taking_part,
     tangent_in,
+    tangent_stand_ins,
 )
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, shape_of, stand_in
@@ -39,8 +40,8 @@ from funcgrad._programs.program import Program
 from funcgrad._transforms.composite import Recording
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
-from funcgrad._transforms.layout import Layout, flat, kind_of, present, restored
-from funcgrad._transforms.linearization import Linearization, LinearPart
+from funcgrad._transforms.layout import CotangentKind, Layout, flat, kind_of, present, restored
+from funcgrad._transforms.linearization import Linearization
 from funcgrad._transforms.masked import Cotangent
 from funcgrad._transforms.numberless import applied, flat_program
 from funcgrad._transforms.with_derivative import WithDerivative, with_pushforward
@@ -72,43 +73,16 @@ def select(index: Value, results: Sequence[Values]) -> list[Value]:
     return selected
 
 
-def _like(tangents: Values, specs: Sequence[Spec]) -> list[Value]:
-    """Return stand-ins for tangents; None where a tangent is None."""
-    return [
-        None if t is None else stand_in(strong(spec))
-        for t, spec in zip(tangents, specs, strict=True)
-    ]
+def _joined_layout(layouts: Sequence[Layout]) -> Layout:
+    """Return which results of a choice have a tangent: those that have one in any branch."""
+    flags = [True in column for column in zip(*map(present, layouts), strict=True)]
+    return tuple([CotangentKind.WHOLE if flag else CotangentKind.ABSENT for flag in flags])
 
 
-class _Moved(NamedTuple):
-    """The tangents of a choice's results: of those that have a tangent in any branch.
-
-    Attributes
-    ----------
-    flags : list of bool
-        Which results have a tangent.
-    specs : list of Spec
-        The spec that the tangent of each result has.
-    """
-
-    flags: list[bool]
-    specs: list[Spec]
-
-    @classmethod
-    def of(cls, layouts: Sequence[Layout], specs: Sequence[Spec]) -> _Moved:
-        """Join the layouts of the branches' tangents."""
-        flags = [any(column) for column in zip(*map(present, layouts), strict=True)]
-        return cls(flags, [*map(strong, specs)])
-
-    def filled(self, tangents: Values) -> list[Value]:
-        """Return the tangents of a branch, with zeros where only other branches have some."""
-        triples = zip(tangents, self.specs, self.flags, strict=True)
-        return [tangent_in(t, spec) for t, spec, flag in triples if flag]
-
-    def spread(self, tangents: Values) -> list[Value]:
-        """Return the tangents of all results; None where no branch has one."""
-        entries = iter(tangents)
-        return [next(entries) if flag else None for flag in self.flags]
+def _filled(tangents: Values, layout: Layout, specs: Sequence[Spec]) -> list[Value]:
+    """Return the tangents of a branch, with zeros where only other branches have some."""
+    triples = zip(tangents, map(strong, specs), present(layout), strict=True)
+    return [tangent_in(t, spec) for t, spec, flag in triples if flag]
 
 
 def goes_into(index: Value, branch: int, count: int) -> Value:
@@ -166,22 +140,17 @@ class SwitchRecording:
         self._branches = branches
         self._values = values
         first = self._branches[0]
-        self._args = [stand_in(spec) for spec in first.inputs]
+        self._args = [*map(stand_in, first.inputs)]
         self._taken = [
-            Linearization(branch, followed[1:], self._args, numbers=False)
-            for branch in self._branches
+            Linearization(branch, followed[1:], self._args, numbers=False) for branch in branches
         ]
-        self.connected = tuple(
-            sorted({k for linearization in self._taken for k in linearization.connected})
-        )
+        self.connected = sorted({k for taken in self._taken for k in taken.connected})
         count = len(first.outputs)
         slots: list[Spec] = []
-        self._places = [
-            _shared(linearization.forward, count, slots) for linearization in self._taken
-        ]
+        self._places = [_shared(taken.forward, count, slots) for taken in self._taken]
         programs = [
-            _filling(linearization.forward, count, places, slots)
-            for linearization, places in zip(self._taken, self._places, strict=True)
+            _filling(taken.forward, count, places, slots)
+            for taken, places in zip(self._taken, self._places, strict=True)
         ]
         outs = apply_switch(values[0], values[1:], programs)
         self.outs = outs[:count]
@@ -199,51 +168,44 @@ class SwitchRecording:
         kinds_by_branch = [pullback.layout for pullback in pullbacks]
         wanted = [reduce(joined, column) for column in zip(*kinds_by_branch, strict=True)]
 
-        def back(branch: int, values: Values) -> list[Value]:
-            arguments = iter(values[len(first.inputs) + len(self._slots) :])
-            result_cts = restored(kinds, arguments)
-            chosen = [
-                ct if k in self._taken[branch].connected else None
-                for k, ct in enumerate(result_cts)
-            ]
-            pulled = self._apply_linear(pullbacks[branch], branch, values, chosen)
-            pairs = zip(pulled, first.inputs, strict=True)
-            return flat([*map(in_kind, [fitted(*pair) for pair in pairs], wanted, first.inputs)])
+        def back(branch: int, known: Values, incoming: Values) -> list[Value]:
+            connected = self._taken[branch].connected
+            pairs = enumerate(restored(kinds, incoming))
+            chosen = [ct if k in connected else None for k, ct in pairs]
+            pulled = map(fitted, pullbacks[branch].apply(known, chosen), first.inputs)
+            return flat([*map(in_kind, pulled, wanted, first.inputs)])
 
-        operand_cts = self._switch(back, flat(fitted_cts))
-        return [None, *restored(wanted, iter(operand_cts))]
+        return [None, *restored(wanted, self._switch(back, flat(fitted_cts)))]
 
     def push(self, tangents: Values) -> list[Value]:
         first = self._branches[0]
-        pushforwards = [
-            linearization.pushforward(self._args, _like(tangents[1:], first.inputs))
-            for linearization in self._taken
-        ]
-        moved = _Moved.of([linear.layout for linear in pushforwards], first.output_specs)
+        stand_ins = tangent_stand_ins(first.inputs, [t is not None for t in tangents[1:]])
+        pushforwards = [taken.pushforward(self._args, stand_ins) for taken in self._taken]
+        layout = _joined_layout([linear.layout for linear in pushforwards])
 
-        def forth(branch: int, values: Values) -> list[Value]:
-            incoming = values[len(first.inputs) + len(self._slots) :]
-            return moved.filled(self._apply_linear(pushforwards[branch], branch, values, incoming))
+        def forth(branch: int, known: Values, incoming: Values) -> list[Value]:
+            moved = pushforwards[branch].apply(known, incoming)
+            return _filled(moved, layout, first.output_specs)
 
-        return moved.spread(self._switch(forth, flat(tangents[1:])))
+        return restored(layout, self._switch(forth, flat(tangents[1:])))
 
-    def _apply_linear(
-        self, linear: LinearPart, branch: int, values: Values, incoming: Sequence[Cotangent]
-    ) -> list[Cotangent]:
-        """Evaluate a linear part of a branch; ``values`` begin with the operands and the slots."""
-        count = len(self._branches[0].inputs)
-        places = [*range(count), *[count + place for place in self._places[branch]]]
-        return linear.apply([values[place] for place in places], incoming)
+    def _switch(
+        self, step: Callable[[int, Values, Values], list[Value]], incoming: Values
+    ) -> list[Value]:
+        """Stage a step of a linear part for each branch, and choose between these programs.
 
-    def _switch(self, run: Callable[[int, Values], list[Value]], incoming: Values) -> list[Value]:
-        """Stage ``run(branch, values)`` for each branch, and choose between these programs.
-
-        The values are the operands, the slots and ``incoming``.
+        ``step`` takes the number of the branch, its operands and residuals, and ``incoming``.
         """
+        count, stop = len(self._args), len(self._args) + len(self._slots)
+
+        def run(branch: int, values: Values) -> list[Value]:
+            residuals = [values[count + place] for place in self._places[branch]]
+            return step(branch, [*values[:count], *residuals], values[stop:])
+
         operands = [*self._values[1:], *self._slots, *incoming]
-        specs = [*self._branches[0].inputs, *specs_inside([*self._slots, *incoming])]
+        specs = [*self._branches[0].inputs, *specs_inside(operands[count:])]
         programs = [
-            flat_program(f"{branch.name}_{run.__name__}", partial(run, k), specs)
+            flat_program(f"{branch.name}_{step.__name__}", partial(run, k), specs)
             for k, branch in enumerate(self._branches)
         ]
         return apply_switch(self._values[0], operands, programs)
@@ -309,30 +271,24 @@ class SwitchCall(ControlCall):
         return Recording(switch.outs, switch.pull, switch.push, switch.connected)
 
     def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
-        inputs, count = self.branches[0].inputs, len(self.branches[0].outputs)
-        stand_in_args = [stand_in(spec) for spec in inputs]
-        every = [
-            with_pushforward(branch, stand_in_args, _like(tangents[1:], inputs), numbers=False)
-            for branch in self.branches
-        ]
-        moved = _Moved.of([both.layout for both in every], self.branches[0].output_specs)
+        inputs, out_specs = self.branches[0].inputs, self.branches[0].output_specs
+        flags = [t is not None for t in tangents[1:]]
+        pair = [*map(stand_in, inputs)], tangent_stand_ins(inputs, flags)
+        every = [with_pushforward(branch, *pair, numbers=False) for branch in self.branches]
+        layout, count = _joined_layout([both.layout for both in every]), len(out_specs)
 
-        def pushed(both: WithDerivative) -> Callable[[Values], list[Value]]:
-            def branch_with_tangents(both_values: Values) -> list[Value]:
-                outs = applied(both.program, both_values)
-                return [*outs[:count], *moved.filled(restored(both.layout, outs[count:]))]
+        def pushed(both: WithDerivative, values: Values) -> list[Value]:
+            outs = applied(both.program, values)
+            moved = restored(both.layout, outs[count:])
+            return [*outs[:count], *_filled(moved, layout, out_specs)]
 
-            return branch_with_tangents
-
-        incoming = flat(tangents[1:])
-        pairs = zip(inputs, tangents[1:], strict=True)
-        specs = [*inputs, *[strong(spec) for spec, t in pairs if t is not None]]
+        specs = [*inputs, *[strong(spec) for spec, flag in zip(inputs, flags, strict=True) if flag]]
         programs = [
-            flat_program(f"{branch.name}_push", pushed(both), specs)
+            flat_program(f"{branch.name}_push", partial(pushed, both), specs)
             for branch, both in zip(self.branches, every, strict=True)
         ]
-        outs = apply_switch(args[0], [*args[1:], *incoming], programs)
-        return outs[:count], moved.spread(outs[count:])
+        outs = apply_switch(args[0], [*args[1:], *flat(tangents[1:])], programs)
+        return outs[:count], restored(layout, outs[count:])
 
     def batch(
         self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None

@@ -1,7 +1,7 @@
-"""Loops with tangents beside their values, loops on a batch, and loops without unread results.
+"""Loops with tangents, on a batch, without unread results, and without work that repeats itself.
 
-Each function takes a ``Loop`` and a flag for each operand or result, and returns a loop whose
-operands have another layout, together with a description of that layout.
+``pushed`` and ``batched`` take a loop with the sweeps after it and a flag for each operand. They
+return sweeps whose operands have another layout, together with a description of that layout.
 
 >>> import funcgrad as fg
 >>> body = fg.program(lambda w, c: w * c)(2.0, 3.0)
@@ -27,6 +27,7 @@ from funcgrad._control.values import (
     strong,
     taking_part,
     tangent_in,
+    tangent_stand_ins,
     with_batch,
 )
 from funcgrad._core.specs import stand_in
@@ -57,7 +58,8 @@ class Tangents(NamedTuple):
     ----------
     parts : tuple of tuple of bool
         A flag for each value, by part. The parts of operands are the shared values, then the carry
-        and the arrays of a loop, or the carries of sweeps; those of results are carry and stacks.
+        and the arrays of a loop, or the carries of sweeps; the parts of results are the carry and
+        the stacks, or carries.
     """
 
     parts: tuple[tuple[bool, ...], ...]
@@ -73,12 +75,12 @@ class Tangents(NamedTuple):
             start = stop
         return values
 
-    def taken_apart(self, values: Sequence[T], first: int = 0) -> tuple[list[T], list[T | None]]:
-        """Split values into those of the parts from ``first`` on, and their tangents."""
+    def taken_apart(self, values: Sequence[T]) -> tuple[list[T], list[T | None]]:
+        """Split the values of the loop with tangents into values and their tangents."""
         entries = iter(values)
         primals: list[T] = []
         tangents: list[T | None] = []
-        for flags in self.parts[first:]:
+        for flags in self.parts:
             primals += [next(entries) for _ in flags]
             tangents += [next(entries) if flag else None for flag in flags]
         return primals, tangents
@@ -96,7 +98,7 @@ def pushed_step(
 ) -> tuple[Program, Tangents, Tangents]:
     """Stage a step with tangents; also return which of its operands and results have some.
 
-    The program returns the next carry, and what is stacked. ``parts`` flags the inputs that have
+    The program returns the next carry, and rows of stacks. ``parts`` flags the inputs that have
     tangents; the part number ``carry`` is the carry, whose other leaves may get some from the step.
     """
     inputs = [strong(spec) for spec in program.inputs]
@@ -104,8 +106,7 @@ def pushed_step(
     before, after = parts[:carry], parts[carry + 1 :]
 
     def step(state: list[bool]) -> tuple[WithDerivative, list[bool]]:
-        flags = chain(*before, state, *after)
-        tangents = [stand_in(s) if flag else None for s, flag in zip(inputs, flags, strict=True)]
+        tangents = tangent_stand_ins(program.inputs, [*chain(*before, state, *after)])
         both = with_pushforward(program, args, tangents, numbers=False)
         return both, present(both.layout)
 
@@ -251,8 +252,8 @@ def batched(sweeps: Sweeps, size: int, flags: Sequence[bool]) -> BatchedSweeps:
 def _for_active(program: Program, flags: Sequence[bool]) -> Callable[..., list[Value]]:
     """Return a step of a program on a batch in which some examples keep their carry.
 
-    It takes the truth values of the examples, the operands, of which flagged ones have the batch,
-    and the carry before the step.
+    It takes the truth values of the examples, the operands, and the carry before the step; flagged
+    operands have the batch.
     """
     refuses = may_refuse(program)
 
@@ -301,7 +302,7 @@ def _masked_later(program: Program, flags: Sequence[bool], loop: Loop) -> Progra
     return flat_program(program.name, step, specs)
 
 
-# ----------------------------------------------------------------------------------- what is read
+# ------------------------------------------------------------------------------ unread results
 
 
 def leaner(loop: Loop, read: Sequence[bool]) -> tuple[Loop, list[int], list[int]] | None:
@@ -342,7 +343,7 @@ def hoisted(loop: Loop, shared: Sequence[Value]) -> tuple[Loop, list[Value]]:
     """Run the equations with the same value at every step, and take them out of the loop.
 
     Returns the changed loop and its shared operands. Nothing runs or changes where such an equation
-    might refuse its numbers, unless the loop surely has a step.
+    might refuse its operands, unless the loop surely has a step.
     """
     before, body, read = split_invariants(loop.body, loop.shared)
     if before is not None and not loop.length and may_refuse(before):
@@ -381,8 +382,21 @@ def split_invariants(body: Program, consts: int) -> tuple[Program | None, Progra
     """Split a body into a program that runs before the loop, and one that runs at each step.
 
     The first program takes the first ``consts`` inputs, which are the same at every step; it is
-    None where nothing moves in front of the loop. The second takes those of these inputs that it
+    None where nothing moves in front of the loop. The second takes the inputs among these that it
     reads, the results of the first, and the other inputs. Also returns the positions that it reads.
+
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> body = fg.program(lambda w, c: fnp.sin(w) * c)(2.0, 3.0)
+    >>> before, step_body, shared = split_invariants(body, 1)
+    >>> print(before.to_text(sources=False))
+    program <lambda>(w: float64[]) -> float64[]
+      a: float64[] = sin w
+      return a
+    >>> print(step_body.to_text(sources=False), shared)
+    program <lambda>(a: float64[], c: float64[]) -> float64[]
+      b: float64[] = multiply a c
+      return b []
     """
     invariant = invariant_variables(body, consts)
     read = {*body.outputs}

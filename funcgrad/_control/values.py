@@ -1,4 +1,4 @@
-"""Conversions of the values and specs that programs take and return.
+"""Conversions of values and specs that programs take and return, and programs on a batch.
 
 >>> import numpy as np
 >>> stacked([np.float64(1.0), np.float64(2.0)], Spec((), np.dtype(np.float64)))
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from funcgrad._core.specs import Spec, dtype_of, shape_of
+from funcgrad._core.specs import Spec, dtype_of, shape_of, stand_in
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -44,6 +44,12 @@ def tangent_in(tangent: Value, spec: Spec) -> Value:
     return as_spec(zeros_like(spec) if tangent is None else tangent, spec)
 
 
+def tangent_stand_ins(specs: Sequence[Spec], flags: Sequence[bool]) -> list[Value]:
+    """Return stand-ins for the tangents of flagged values, and None for others."""
+    pairs = zip(specs, flags, strict=True)
+    return [stand_in(strong(spec)) if flag else None for spec, flag in pairs]
+
+
 def specs_inside(values: Sequence[Value]) -> list[Spec]:
     """Return the specs of values."""
     return [spec_inside(value) for value in values]
@@ -67,7 +73,7 @@ def converted(
     wanted: Sequence[Spec],
     reads: Sequence[int] | None = None,
 ) -> Program:
-    """Stage a program on inputs of these specs, of which it reads some, for the wanted results."""
+    """Stage a program on inputs of these specs, some of which it reads, for the wanted results."""
 
     def run(values: Sequence[Value]) -> list[Value]:
         operands = values if reads is None else [values[k] for k in reads]
@@ -84,7 +90,8 @@ def closed_together(
     """Let programs take the same inputs: first the values that any of them closes over.
 
     Each program comes with the values that it closes over, which are its last inputs; ``specs`` are
-    those of the others. Results are converted to ``wanted``. Also returns the closed-over values.
+    the specs of the others. Results are converted to ``wanted``. Also returns the values that they
+    close over.
     """
     closed = [*{id(x): x for _, program_closed in staged for x in program_closed}.values()]
     every, count = [*specs_inside(closed), *specs], len(closed)
@@ -159,9 +166,9 @@ def part_of(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> 
 
 
 def may_refuse(program: Program) -> bool:
-    """Whether a program has operations that may refuse numbers, or never end with them.
+    """Whether a program has operations that may refuse values, or never end with them.
 
-    Formulas, sums, products and rearrangements are defined for all numbers.
+    Formulas, sums, products and rearrangements are defined for all values.
     """
     for equation in program.equations:
         operation, params = equation.operation, dict(equation.params)
@@ -176,7 +183,18 @@ def may_refuse(program: Program) -> bool:
 
 
 def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-    """Replace examples outside of a mask by one inside, in the values flagged to have the batch."""
+    """Replace examples outside of a mask by one inside, in the values flagged to have the batch.
+
+    The others have ended in a loop, or chosen another branch. A program that runs on the whole
+    batch may refuse their values, or never come to an end with them, as where it divides by a
+    matrix that is zero for them. Nobody reads their results.
+
+    >>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
+    >>> (matrices,) = taking_part(np.array([False, True]), [matrices], [True])
+    >>> np.linalg.inv(matrices)[1]
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return [
         deputed(mask, value) if flag else value for value, flag in zip(values, flags, strict=True)
     ]

@@ -1,9 +1,9 @@
 """Reverse mode of a loop whose length depends on the data, and of the sweeps after it.
 
-On the way back all sweeps run again, and each has another sweep of its own: first the last one, at
-the end the loop itself. Such a sweep carries the cotangents of a sweep's carry. At each step it
-pulls them back through that sweep, and adds the cotangents that the sweeps after it contribute at
-this step. These have been pulled back before, so their cotangents are known.
+On the way back all sweeps run again, and each gets another sweep: first the last one, at the end
+the loop itself. Such a sweep carries the cotangents of a sweep's carry. At each step it pulls them
+back through that sweep, and adds the cotangents that the sweeps after it contribute at this step.
+These have been pulled back before, so their cotangents are known.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def push_sweeps(
 def _connected_results(
     program: Program, before: Sequence[bool], state: Sequence[bool]
 ) -> tuple[list[bool], list[bool]]:
-    """Record a step to find out which of its results depend on what is followed."""
+    """Record a step to find out which of its results depend on followed operands."""
     args, cts = [stand_in(spec) for spec in program.inputs], [None] * len(state)
     both = with_pullback(program, [*before, *state], args, cts, numbers=False)
     flags = [k in both.connected for k in range(len(state))]

@@ -348,7 +348,7 @@ def _staged(
 def _step(
     carried: CarrySpecs, body_fun: Callable[[Any], Any]
 ) -> Callable[[Sequence[Value]], list[Value]]:
-    """Return the body as a function of lists of values, in place of pytrees."""
+    """Return the body as a function of lists of values, instead of pytrees."""
     return lambda values: carried.fit(carried.flatten(body_fun(carried.tree(values)), ""), "")[0]
 
 
