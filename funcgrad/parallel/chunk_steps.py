@@ -82,9 +82,9 @@ class Steps:
         args: tuple[object, ...],
         chunks: object,
         weights: Sequence[float] | None = None,
-    ) -> Step:
+    ) -> ChunkStep:
         """Begin a step."""
-        return Step(self, params, args, chunks, weights)
+        return ChunkStep(self, params, args, chunks, weights)
 
     def plan(self, leaves: Sequence[Value], structure: Structure) -> StagingPlan:
         """The plan for parameters of this kind; a new one when something outside has changed."""
@@ -97,7 +97,7 @@ class Steps:
         return plan
 
 
-class Step:
+class ChunkStep:
     """One step: its parameters, its chunks, and the plan that grows while it runs."""
 
     def __init__(
