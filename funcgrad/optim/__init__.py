@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.optim import projections, schedules
 from funcgrad.optim.adafactor import AdafactorState, adafactor
-from funcgrad.optim.adam import AdamState, adam, adamw
+from funcgrad.optim.adam import AdamState, LambState, adam, adamw, lamb
 from funcgrad.optim.adam_variants import MomentsState, adabelief, adamax, nadam, radam
 from funcgrad.optim.base import Optimizer, apply_updates
-from funcgrad.optim.chain import ChainState, chain
-from funcgrad.optim.evaluation import eval_params
-from funcgrad.optim.finite_steps import ApplyIfFiniteState, apply_if_finite
+from funcgrad.optim.chain import ChainState, chain, partition
+from funcgrad.optim.former_recipes import add_former_names as _add_former_names
 from funcgrad.optim.gradient_changes import (
     add_weight_decay,
     centralize,
@@ -39,14 +38,20 @@ from funcgrad.optim.gradient_changes import (
     freeze,
     scale,
 )
-from funcgrad.optim.gradient_means import EmaState, TraceState, ema, trace
-from funcgrad.optim.gradient_noise import NoiseState, noise
+from funcgrad.optim.gradient_memories import (
+    EmaState,
+    NoiseState,
+    ReduceOnPlateauState,
+    TraceState,
+    ema,
+    noise,
+    reduce_on_plateau,
+    trace,
+)
 from funcgrad.optim.lbfgs import LbfgsState, lbfgs
-from funcgrad.optim.lion_lamb import LambState, LionState, lamb, lion
 from funcgrad.optim.lookahead import LookaheadState, lookahead
 from funcgrad.optim.muon import MuonDimensionNumbers, MuonState, muon
-from funcgrad.optim.parameter_means import AverageState, average_params
-from funcgrad.optim.plateau import ReduceOnPlateauState, reduce_on_plateau
+from funcgrad.optim.parameter_means import AverageState, average_params, eval_params
 from funcgrad.optim.rms_family import (
     AdadeltaState,
     AdagradState,
@@ -57,8 +62,13 @@ from funcgrad.optim.rms_family import (
 )
 from funcgrad.optim.sam import sam
 from funcgrad.optim.schedule_free import ScheduleFreeState, schedule_free
-from funcgrad.optim.sgd import SgdState, sgd
-from funcgrad.optim.wrappers import AccumulateState, accumulate, partition
+from funcgrad.optim.sgd import LionState, SgdState, lion, sgd
+from funcgrad.optim.wrappers import (
+    AccumulateState,
+    ApplyIfFiniteState,
+    accumulate,
+    apply_if_finite,
+)
 
 __all__ = [
     "AccumulateState",
@@ -123,6 +133,8 @@ __all__ = [
     "trace",
 ]
 
+
+_add_former_names(__name__)
 
 if not TYPE_CHECKING:  # which know the names that there are
     __getattr__ = _missing_from(__name__)

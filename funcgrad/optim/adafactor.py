@@ -12,30 +12,24 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.specs import Shape
-from funcgrad._core.users_values import ArrayLike
 from funcgrad._primitives.norms import length
 from funcgrad.errors import ArgumentError
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
-    check_number,
-    check_numbers,
-    check_whole,
-    making,
     mean,
     scalar,
     square,
     zeros,
 )
-from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
+from funcgrad.optim.option_types import Count, Share, Size, making
+from funcgrad.optim.rule import LeafRule, Leafwise, Mask, Memory, Step
 from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 
@@ -69,18 +63,22 @@ class AdafactorState:
 @making
 def adafactor(
     learning_rate: LearningRate = 1.0,
-    min_dim_size_to_factor: int = 128,
-    decay_rate: ArrayLike = 0.8,
-    decay_offset: ArrayLike = 0,
+    min_dim_size_to_factor: Count = 128,
+    decay_rate: Size = 0.8,
+    decay_offset: Size = 0,
     multiply_by_parameter_scale: bool = True,
-    clipping_threshold: ArrayLike | None = 1.0,
-    momentum: ArrayLike | None = None,
-    weight_decay_rate: ArrayLike = 0.0,
-    eps: ArrayLike = 1e-30,
+    clipping_threshold: Size | None = 1.0,
+    momentum: Share | None = None,
+    weight_decay_rate: Size = 0.0,
+    eps: Size = 1e-30,
     factored: bool = True,
     weight_decay_mask: Mask = None,
 ) -> Optimizer[AdafactorState]:
-    """Scale steps as RMSProp does, with a memory for rows and columns in the place of a matrix.
+    """Adafactor: scale steps as RMSProp does, with little memory for matrices.
+
+    For a matrix of m rows and n columns the state holds m + n means of squares, and not m n. So it
+    suits models that hardly fit into memory. The defaults need no learning rate: a step has about
+    the size of its parameter.
 
     Parameters
     ----------
@@ -115,23 +113,23 @@ def adafactor(
     Raises
     ------
     ArgumentError
-        A number is negative, ``momentum`` is not below 1, or ``min_dim_size_to_factor`` is no
+        A number is negative, ``momentum`` is not below 1, or ``min_dim_size_to_factor`` is not an
         integer above 0.
 
     Notes
     -----
-    Shazeer, Stern, "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018, as
-    in optax. With gradient g, step n and the means R and C of a matrix's rows and columns::
+    With gradient g, step n and the means R and C of a matrix's rows and columns::
 
         b = 1 - n ** -decay_rate              S = |g|² + eps
         R' = b R + (1 - b) mean of rows(S)    C' = b C + (1 - b) mean of columns(S)
         u = g / sqrt(R' C' / mean(R'))        u = u / max(1, rms(u) / clipping_threshold)
         update = -(rate max(rms(p), 0.001) u + weight_decay_rate p)
 
-    Other axes, as that of a stack of matrices, have means of their own. PyTorch's ``Adafactor``
-    factors the last two axes of any length, multiplies the decay by the rate, and bounds the rate
-    by one over the root of n, which a schedule does here. For complex parameters squares are those
-    of magnitudes; PyTorch refuses them. A square that overflows makes the update zero.
+    Shazeer, Stern, "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018, as
+    in optax. Each matrix of a stack has its own means. PyTorch's ``Adafactor`` factors the last two
+    axes of any length, multiplies the decay by the rate, and bounds the rate by one over the root
+    of n, which a schedule does here. Complex parameters count by their magnitudes; PyTorch refuses
+    them. A square that overflows makes the update zero.
 
     Examples
     --------
@@ -140,31 +138,48 @@ def adafactor(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(2.0)), tensor(2.0))[0]
     Tensor(1.8)
     """
-    check_whole("adafactor", "min_dim_size_to_factor", min_dim_size_to_factor)
-    check_numbers(
-        "adafactor",
-        decay_rate=decay_rate,
-        decay_offset=decay_offset,
-        weight_decay_rate=weight_decay_rate,
-        eps=eps,
-    )
-    if momentum is not None:
-        check_number("adafactor", "momentum", momentum, 1.0)
-    if clipping_threshold is not None:
-        check_number("adafactor", "clipping_threshold", clipping_threshold)
-        if not isinstance(clipping_threshold, Tensor) and clipping_threshold == 0:
-            raise ArgumentError(
-                "adafactor: clipping_threshold has to be above 0, or None for no bound, got 0."
-            )
+    if not isinstance(clipping_threshold, Tensor) and clipping_threshold == 0:
+        raise ArgumentError(
+            "adafactor: clipping_threshold has to be above 0, or None for no bound, got 0."
+        )
     least = min_dim_size_to_factor if factored else None
-    direction = partial(_scaled, decay_rate, decay_offset, eps, least)
-    step = partial(_step, direction, multiply_by_parameter_scale, clipping_threshold, momentum)
-    return StepRule(
+
+    def start(p: Tensor) -> tuple[Memory, ...]:
+        return (*_first_means(p, least), zeros(p) if momentum is not None else None)
+
+    def direction(step: Step) -> Leafwise:
+        n = fnp.maximum(step.count - decay_offset, 1)
+        decay = 1 - (1.0 * n) ** -decay_rate
+
+        def of_leaf(
+            g: Tensor, p: Tensor, v_row: Memory, v_col: Memory, v: Memory, mu: Memory
+        ) -> tuple[Memory, ...]:
+            squares = square(g)
+            squares = squares + scalar(eps, squares)
+            axes = _factored_axes(g.shape, least)
+            if axes is not None and v_row is not None and v_col is not None:
+                u, v_row, v_col = _factored(decay, g, squares, v_row, v_col, axes)
+            else:
+                v = mean(decay, v, squares)  # type: ignore[arg-type]  # the one that there is
+                u = g / fnp.sqrt(v)
+            if clipping_threshold is not None:
+                size = _root_mean_square(u)
+                u = u / scalar(fnp.maximum(1.0, size / clipping_threshold), u)
+            u = u * scalar(step.rate, u)
+            if multiply_by_parameter_scale:
+                u = u * fnp.maximum(_root_mean_square(p), 1e-3)
+            if mu is not None and momentum is not None:
+                u = mu = mean(momentum, mu, u)
+            return u, v_row, v_col, v, mu
+
+        return of_leaf
+
+    return LeafRule(
         "adafactor",
         AdafactorState,
         learning_rate,
-        step,
-        partial(_start, least, momentum is not None),
+        start,
+        direction,
         weight_decay_rate,
         weight_decay_mask,
         like_params=False,
@@ -184,13 +199,12 @@ def _factored_axes(shape: Shape, least: int | None) -> tuple[int, int] | None:
     return (second, longest) if shape[second] >= least else None
 
 
-def _start(least: int | None, has_momentum: bool, p: Tensor) -> tuple[Memory, ...]:
-    mu = zeros(p) if has_momentum else None
+def _first_means(p: Tensor, least: int | None) -> tuple[Memory, Memory, Memory]:
     axes = _factored_axes(p.shape, least)
     if axes is None:
-        return None, None, zeros(p, real=True), mu
+        return None, None, zeros(p, real=True)
     second, longest = (_zeros_without(p, axis) for axis in axes)
-    return longest, second, None, mu
+    return longest, second, None
 
 
 def _zeros_without(p: Tensor, axis: int) -> Tensor:
@@ -198,59 +212,19 @@ def _zeros_without(p: Tensor, axis: int) -> Tensor:
     return wrap(np.zeros(shape, p.real.dtype))
 
 
-def _scaled(
-    decay_rate: ArrayLike,
-    decay_offset: ArrayLike,
-    eps: ArrayLike,
-    least: int | None,
-    count: Tensor,
-) -> Leafwise:
-    n = fnp.maximum(count - decay_offset, 1)
-    decay = 1 - (1.0 * n) ** -decay_rate
-
-    def of_leaf(g: Tensor, v_row: Memory, v_col: Memory, v: Memory) -> tuple[Memory, ...]:
-        squares = square(g)
-        squares = squares + scalar(eps, squares)
-        axes = _factored_axes(g.shape, least)
-        if v is not None or axes is None or v_row is None or v_col is None:
-            v = mean(decay, v, squares)  # type: ignore[arg-type]  # the one that there is
-            return g / fnp.sqrt(v), None, None, v
-        second, longest = axes
-        v_row = mean(decay, v_row, fnp.mean(squares, axis=longest))
-        v_col = mean(decay, v_col, fnp.mean(squares, axis=second))
-        rows, columns = fnp.expand_dims(v_row, longest), fnp.expand_dims(v_col, second)
-        total = fnp.mean(rows, axis=second, keepdims=True)
-        is_finite = fnp.isfinite(total)  # an infinite one over an infinite one is NaN
-        safe = fnp.where(is_finite, rows, 1.0) / fnp.where(is_finite, total, 1.0)
-        factor = fnp.where(is_finite, 1 / fnp.sqrt(safe), 0.0)
-        return g * factor / fnp.sqrt(columns), v_row, v_col, None
-
-    return of_leaf
-
-
-def _step(
-    scaled: partial[Leafwise],
-    has_scale: bool,
-    threshold: ArrayLike | None,
-    momentum: ArrayLike | None,
-    moment: Moment,
-) -> Leafwise:
-    direction = scaled(moment.count)
-
-    def of_leaf(
-        g: Tensor, p: Tensor, v_row: Memory, v_col: Memory, v: Memory, mu: Memory
-    ) -> tuple[Memory, ...]:
-        u, v_row, v_col, v = direction(g, v_row, v_col, v)
-        if threshold is not None:
-            u = u / scalar(fnp.maximum(1.0, _root_mean_square(u) / threshold), u)
-        u = u * scalar(moment.rate, u)
-        if has_scale:
-            u = u * fnp.maximum(_root_mean_square(p), 1e-3)
-        if mu is not None and momentum is not None:
-            u = mu = mean(momentum, mu, u)
-        return u, v_row, v_col, v, mu
-
-    return of_leaf
+def _factored(
+    decay: Tensor, g: Tensor, squares: Tensor, v_row: Tensor, v_col: Tensor, axes: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The direction of a factored parameter, and the next means of rows and columns."""
+    second, longest = axes
+    v_row = mean(decay, v_row, fnp.mean(squares, axis=longest))
+    v_col = mean(decay, v_col, fnp.mean(squares, axis=second))
+    rows, columns = fnp.expand_dims(v_row, longest), fnp.expand_dims(v_col, second)
+    total = fnp.mean(rows, axis=second, keepdims=True)
+    is_finite = fnp.isfinite(total)  # an infinite one over an infinite one is NaN
+    safe = fnp.where(is_finite, rows, 1.0) / fnp.where(is_finite, total, 1.0)
+    factor = fnp.where(is_finite, 1 / fnp.sqrt(safe), 0.0)
+    return g * factor / fnp.sqrt(columns), v_row, v_col
 
 
 def _root_mean_square(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Adam and AdamW: steps whose size is learned for each parameter.
+"""Adam, AdamW and LAMB: steps whose size is learned for each parameter.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = adam(0.1)
@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
@@ -18,17 +18,16 @@ from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
-    check_number,
-    check_numbers,
-    making,
     mean,
     root,
     scalar,
     square,
     zeros,
 )
-from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
+from funcgrad.optim.option_types import Share, Size, making
+from funcgrad.optim.rule import Direction, LeafRule, Leafwise, Mask, Memory, Step
 from funcgrad.tensor.tensor import Tensor
+from funcgrad.tree import norm
 
 
 @pytree(slots=True)
@@ -61,19 +60,24 @@ class AdamState:
 @making
 def adam(
     learning_rate: LearningRate,
-    b1: ArrayLike = 0.9,
-    b2: ArrayLike = 0.999,
-    eps: ArrayLike = 1e-8,
-    eps_root: ArrayLike = 0.0,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
+    eps_root: Size = 0.0,
     *,
     amsgrad: bool = False,
 ) -> Optimizer[AdamState]:
-    """Adam: gradient descent whose steps are nearly independent of the gradient's scale.
+    """Adam: divide a mean of gradients by the root of the mean of their squares.
+
+    Each number moves by about the learning rate, whatever the scale of its gradient. ``adam`` is
+    the usual choice for networks, and for problems whose parameters have different scales. To
+    decay weights take ``adamw``.
 
     Parameters
     ----------
     learning_rate : float, 0-d tensor, or schedule
-        A schedule is a function from the number of earlier steps, a tensor, to the rate.
+        The size of a step; 1e-3 is usual for networks. A schedule is a function from the number of
+        earlier steps, a tensor, to the rate.
     b1, b2 : float or 0-d tensor
         The decay rates of the two means, below 1.
     eps : float or 0-d tensor
@@ -83,8 +87,8 @@ def adam(
         differentiate through steps at which a gradient may vanish.
     amsgrad : bool
         Whether to divide by the root of the greatest mean square so far (Reddi, Kale, Kumar, ICLR
-        2018), so that steps never grow again. The greatest is that of the corrected means, as in
-        optax; PyTorch takes that of the means as they are, and corrects it.
+        2018), so that steps never grow again. The means are corrected before they are compared, as
+        in optax; PyTorch compares the means as they are, and corrects the greatest.
 
     Returns
     -------
@@ -97,38 +101,44 @@ def adam(
 
     Notes
     -----
-    Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015. With gradient g, rate r and
-    steps n = 1, 2, ...::
+    With gradient g, rate r and steps n = 1, 2, ...::
 
         mu' = b1 mu + (1 - b1) g              nu' = b2 nu + (1 - b2) |g|²
         update = -r (mu' / (1 - b1ⁿ)) / (sqrt(nu' / (1 - b2ⁿ) + eps_root) + eps)
 
+    Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015.
+
     Examples
     --------
-    >>> from funcgrad.tensor.tensor import tensor
-    >>> params = {"w": tensor([1.0, -2.0])}
+    >>> import funcgrad as fg
     >>> optimizer = adam(0.1)
-    >>> grads = {"w": tensor([5.0, -7.0])}
-    >>> updates, state = optimizer.update(grads, optimizer.init(params), params)
-    >>> updates
-    {'w': Tensor([-0.1,  0.1])}
+    >>> w = fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(200):
+    ...     w, state = optimizer.step(fg.grad(lambda w: fg.numpy.sum(w**2))(w), state, w)
+    >>> fg.numpy.max(abs(w)) < 1e-4
+    Tensor(True)
     """
-    return _adam("adam", learning_rate, b1, b2, eps, eps_root, amsgrad)
+    direction = adam_direction(b1, b2, eps, eps_root)
+    return LeafRule("adam", AdamState, learning_rate, _starting(amsgrad), direction).optimizer()
 
 
 @making
 def adamw(
     learning_rate: LearningRate,
-    b1: ArrayLike = 0.9,
-    b2: ArrayLike = 0.999,
-    eps: ArrayLike = 1e-8,
-    eps_root: ArrayLike = 0.0,
-    weight_decay: ArrayLike = 1e-4,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
+    eps_root: Size = 0.0,
+    weight_decay: Size = 1e-4,
     mask: Mask = None,
     *,
     amsgrad: bool = False,
 ) -> Optimizer[AdamState]:
-    """Adam with decoupled weight decay.
+    """Adam, and weights that decay by a fraction in each step.
+
+    Decay keeps weights small, which regularizes networks. A penalty in the loss would be divided by
+    Adam's root; here the decay is apart from the gradient, and so acts on all weights alike.
 
     Parameters
     ----------
@@ -137,7 +147,8 @@ def adamw(
     weight_decay : float or 0-d tensor
         The fraction of each parameter that a step subtracts, times the learning rate.
     mask : pytree of bool, or function from params to one, optional
-        Which parameters decay, all by default. It may be a prefix of the tree of parameters.
+        Which parameters decay, all by default. The mask may be a prefix of the tree of parameters,
+        or a pattern on paths such as ``"*.weight"``.
     amsgrad
         See ``adam``.
 
@@ -152,8 +163,8 @@ def adamw(
 
     Notes
     -----
-    Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019: Adam's update, and
-    ``-learning_rate * weight_decay * params`` whatever the gradient.
+    With the direction d of ``adam``, parameter p and rate r: ``update = -r (d + weight_decay p)``.
+    Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019.
 
     Examples
     --------
@@ -161,50 +172,121 @@ def adamw(
     >>> params = {"w": tensor(2.0), "b": tensor(2.0)}
     >>> optimizer = adamw(0.1, weight_decay=0.5, mask={"w": True, "b": False})
     >>> grads = {"w": tensor(0.0), "b": tensor(0.0)}
-    >>> updates, state = optimizer.update(grads, optimizer.init(params), params)
-    >>> float(updates["w"]), float(updates["b"])
-    (-0.1, -0.0)
+    >>> optimizer.step(grads, optimizer.init(params), params)[0]
+    {'b': Tensor(2.0), 'w': Tensor(1.9)}
     """
-    check_number("adamw", "weight_decay", weight_decay)
-    return _adam("adamw", learning_rate, b1, b2, eps, eps_root, amsgrad, weight_decay, mask)
+    direction, start = adam_direction(b1, b2, eps, eps_root), _starting(amsgrad)
+    return LeafRule(
+        "adamw", AdamState, learning_rate, start, direction, weight_decay, mask
+    ).optimizer()
 
 
-def _adam(
-    name: str,
+def _starting(amsgrad: bool) -> Callable[[Tensor], Sequence[Memory]]:
+    return lambda p: (*two_means(p), zeros(p, real=True) if amsgrad else None)
+
+
+def two_means(p: Tensor) -> tuple[Tensor, Tensor]:
+    """The first memories: a mean of gradients, and a mean of squares."""
+    return zeros(p), zeros(p, real=True)
+
+
+def adam_direction(b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike) -> Direction:
+    """The direction of Adam, with ``nu_max`` for AMSGrad."""
+
+    def direction(step: Step) -> Leafwise:
+        start1, start2 = 1 - b1**step.count, 1 - b2**step.count
+
+        def of_leaf(
+            g: Tensor, p: Tensor, mu: Tensor, nu: Tensor, nu_max: Memory = None
+        ) -> tuple[Memory, ...]:
+            mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
+            corrected = nu / scalar(start2, nu)
+            if nu_max is not None:
+                corrected = nu_max = fnp.maximum(nu_max, corrected)
+            spread = root(corrected + eps_root) + eps
+            return (mu / scalar(start1, nu)) / spread, mu, nu, nu_max
+
+        return of_leaf
+
+    return direction
+
+
+@pytree(slots=True)
+class LambState:
+    """The state of ``lamb``.
+
+    Attributes
+    ----------
+    count : Tensor of int64
+        The number of steps so far.
+    mu, nu : pytree of tensors
+        The decaying means of the gradients and of their squares, as in ``AdamState``.
+    rate : Tensor of float64
+        The learning rate of the last step; 0 before the first.
+    """
+
+    count: Tensor
+    mu: Pytree
+    nu: Pytree
+    rate: Tensor
+
+
+@making
+def lamb(
     learning_rate: LearningRate,
-    b1: ArrayLike,
-    b2: ArrayLike,
-    eps: ArrayLike,
-    eps_root: ArrayLike,
-    amsgrad: bool,
-    weight_decay: ArrayLike | None = None,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-6,
+    eps_root: Size = 0.0,
+    weight_decay: Size = 0.0,
     mask: Mask = None,
-) -> Optimizer[AdamState]:
-    check_numbers(name, 1.0, b1=b1, b2=b2)
-    check_numbers(name, eps=eps, eps_root=eps_root)
-    leafwise = partial(adam_direction, b1, b2, eps, eps_root)
-    start = partial(_start, bool(amsgrad))
-    return StepRule(name, AdamState, learning_rate, leafwise, start, weight_decay, mask).optimizer()
+) -> Optimizer[LambState]:
+    """LAMB: Adam for large batches, with a step for each parameter as long as the parameter.
 
+    A large batch allows a large rate, but not for all layers: LAMB measures the step of each
+    parameter by the norm of the parameter, so one rate fits all layers.
 
-def _start(amsgrad: bool, p: Tensor) -> tuple[Memory, ...]:
-    return zeros(p), zeros(p, real=True), (zeros(p, real=True) if amsgrad else None)
+    Parameters
+    ----------
+    learning_rate, b1, b2, eps, eps_root
+        See ``adam``. The rate is counted in norms of parameters.
+    weight_decay, mask
+        See ``adamw``.
 
+    Returns
+    -------
+    Optimizer
 
-def adam_direction(
-    b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike, moment: Moment
-) -> Leafwise:
-    """The direction of Adam at a step, with ``nu_max`` for AMSGrad."""
-    start1, start2 = 1 - b1**moment.count, 1 - b2**moment.count
+    Raises
+    ------
+    ArgumentError
+        A number is negative, or ``b1`` or ``b2`` is not below 1.
 
-    def of_leaf(
-        g: Tensor, p: Tensor, mu: Tensor, nu: Tensor, nu_max: Memory = None
-    ) -> tuple[Memory, ...]:
-        mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
-        corrected = nu / scalar(start2, nu)
-        if nu_max is not None:
-            corrected = nu_max = fnp.maximum(nu_max, corrected)
-        spread = root(corrected + eps_root) + eps
-        return (mu / scalar(start1, nu)) / spread, mu, nu, nu_max
+    Notes
+    -----
+    The direction d of ``adamw``, decay included, becomes ``d |p| / |d|``, with the norms of one
+    leaf; where either norm is 0 it stays d. You and others, "Large batch optimization for deep
+    learning: training BERT in 76 minutes", ICLR 2020, as in optax; PyTorch has no LAMB.
 
-    return of_leaf
+    Examples
+    --------
+    >>> from funcgrad.tensor.tensor import tensor
+    >>> optimizer = lamb(0.1)
+    >>> optimizer.step(tensor(4.0), optimizer.init(tensor(2.0)), tensor(2.0))[0]
+    Tensor(1.8)
+    """
+    adam = adam_direction(b1, b2, eps, eps_root)
+
+    def direction(step: Step) -> Leafwise:
+        of_leaf = adam(step)
+        return lambda g, p, mu, nu: of_leaf(g, p, mu, nu)[:3]
+
+    def finish(d: Tensor, p: Tensor) -> Tensor:
+        of_parameter, of_direction = norm(p), norm(d)
+        is_zero = fnp.logical_or(of_parameter == 0, of_direction == 0)
+        ratio = of_parameter / fnp.where(is_zero, 1.0, of_direction)
+        return d * scalar(fnp.where(is_zero, 1.0, ratio), p)
+
+    return LeafRule(
+        "lamb", LambState, learning_rate, two_means, direction, weight_decay, mask, finish
+    ).optimizer()

@@ -9,24 +9,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.users_values import ArrayLike
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    check_numbers,
-    making,
-    mean,
-    root,
-    scalar,
-    square,
-    zeros,
-)
-from funcgrad.optim.rule import Leafwise, Moment, StepRule
+from funcgrad.optim.adam import two_means
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, mean, root, scalar, square
+from funcgrad.optim.option_types import Share, Size, making
+from funcgrad.optim.rule import Direction, LeafRule, Leafwise, Step
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -52,19 +41,17 @@ class MomentsState:
     rate: Tensor
 
 
-def _start(p: Tensor) -> tuple[Tensor, Tensor]:
-    return zeros(p), zeros(p, real=True)
-
-
 @making
 def nadam(
     learning_rate: LearningRate,
-    b1: ArrayLike = 0.9,
-    b2: ArrayLike = 0.999,
-    eps: ArrayLike = 1e-8,
-    eps_root: ArrayLike = 0.0,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
+    eps_root: Size = 0.0,
 ) -> Optimizer[MomentsState]:
-    """Adam with Nesterov's momentum.
+    """Adam with Nesterov's momentum: the mean of gradients looks one step ahead.
+
+    ``nadam`` reacts to a new gradient a little sooner than ``adam``, and takes the same options.
 
     Parameters
     ----------
@@ -82,9 +69,9 @@ def nadam(
 
     Notes
     -----
-    Dozat, "Incorporating Nesterov momentum into Adam", ICLR workshop 2016, as in optax: Adam, whose
-    corrected mean is ``b1 mu' / (1 - b1ⁿ⁺¹) + (1 - b1) g / (1 - b1ⁿ)``. PyTorch lets ``b1`` itself
-    grow with n.
+    In the formula of ``adam``, ``b1 mu' / (1 - b1ⁿ⁺¹) + (1 - b1) g / (1 - b1ⁿ)`` replaces the
+    corrected mean. Dozat, "Incorporating Nesterov momentum into Adam", ICLR workshop 2016, as in
+    optax. PyTorch lets ``b1`` itself grow with n.
 
     Examples
     --------
@@ -93,45 +80,48 @@ def nadam(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.85263158)
     """
-    check_numbers("nadam", 1.0, b1=b1, b2=b2)
-    check_numbers("nadam", eps=eps, eps_root=eps_root)
-    leafwise = partial(nadam_direction, b1, b2, eps, eps_root)
-    return StepRule("nadam", MomentsState, learning_rate, leafwise, _start).optimizer()
+    direction = nadam_direction(b1, b2, eps, eps_root)
+    return LeafRule("nadam", MomentsState, learning_rate, two_means, direction).optimizer()
 
 
-def nadam_direction(
-    b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike, moment: Moment
-) -> Leafwise:
-    """The direction of Nadam at a step."""
-    n = moment.count
-    start1, ahead1, start2 = 1 - b1**n, 1 - b1 ** (n + 1), 1 - b2**n
+def nadam_direction(b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike) -> Direction:
+    """The direction of Nadam."""
 
-    def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
-        mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
-        ahead = b1 * mu / scalar(ahead1, nu) + (1 - b1) * g / scalar(start1, nu)
-        return ahead / (root(nu / scalar(start2, nu) + eps_root) + eps), mu, nu
+    def direction(step: Step) -> Leafwise:
+        n = step.count
+        start1, ahead1, start2 = 1 - b1**n, 1 - b1 ** (n + 1), 1 - b2**n
 
-    return of_leaf
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
+            ahead = b1 * mu / scalar(ahead1, nu) + (1 - b1) * g / scalar(start1, nu)
+            return ahead / (root(nu / scalar(start2, nu) + eps_root) + eps), mu, nu
+
+        return of_leaf
+
+    return direction
 
 
 @making
 def radam(
     learning_rate: LearningRate,
-    b1: ArrayLike = 0.9,
-    b2: ArrayLike = 0.999,
-    eps: ArrayLike = 1e-8,
-    eps_root: ArrayLike = 0.0,
-    threshold: ArrayLike = 5.0,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
+    eps_root: Size = 0.0,
+    threshold: Size = 5.0,
 ) -> Optimizer[MomentsState]:
-    """Adam that warms up by itself: it divides by the mean square as far as that is known.
+    """Rectified Adam: scale steps by how well the mean of squares is known.
+
+    Adam's first steps divide by a mean of few squares, so they are often too long. ``radam`` starts
+    with plain momentum, and lengthens its steps as the mean settles: it needs no warmup.
 
     Parameters
     ----------
     learning_rate, b1, b2, eps, eps_root
         See ``adam``.
     threshold : float or 0-d tensor
-        The length of the mean of squares from which on it is divided by; before, the step is that
-        of the corrected mean of gradients alone.
+        The length k of the mean of squares from which on steps are divided by it. Shorter means are
+        left out: the step follows the corrected mean of gradients.
 
     Returns
     -------
@@ -144,10 +134,10 @@ def radam(
 
     Notes
     -----
-    Liu, Jiang, He, Chen, Liu, Gao, Han, "On the variance of the adaptive learning rate and beyond",
-    ICLR 2020, as in optax; PyTorch differs where ``eps`` matters. With l = 2 / (1 - b2) - 1 and
-    k = l - 2 n b2ⁿ / (1 - b2ⁿ), Adam's direction is multiplied by
-    ``sqrt((k - 4) (k - 2) l / ((l - 4) (l - 2) k))`` if ``k >= threshold``.
+    With l = 2 / (1 - b2) - 1 and k = l - 2 n b2ⁿ / (1 - b2ⁿ), the direction of ``adam`` is
+    multiplied by ``sqrt((k - 4) (k - 2) l / ((l - 4) (l - 2) k))`` if ``k >= threshold``. Liu and
+    others, "On the variance of the adaptive learning rate and beyond", ICLR 2020, as in optax;
+    PyTorch differs where ``eps`` matters.
 
     Examples
     --------
@@ -156,53 +146,46 @@ def radam(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.6)
     """
-    check_numbers("radam", 1.0, b1=b1, b2=b2)
-    check_numbers("radam", eps=eps, eps_root=eps_root, threshold=threshold)
-    leafwise = partial(_radam, b1, b2, eps, eps_root, threshold)
-    return StepRule("radam", MomentsState, learning_rate, leafwise, _start).optimizer()
 
+    def direction(step: Step) -> Leafwise:
+        n = step.count
+        start1, start2 = 1 - b1**n, 1 - b2**n
+        most = 2 / (1 - b2) - 1
+        length = most - 2 * n * (1 - start2) / start2
+        is_known = fnp.logical_and(length >= threshold, length > 4)
+        safe = fnp.where(is_known, length, 5.0)  # no root of a negative number, nor its derivative
+        shrinks = (safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)
+        factor = fnp.sqrt(fnp.where(is_known, shrinks, 1.0))
 
-def _radam(
-    b1: ArrayLike,
-    b2: ArrayLike,
-    eps: ArrayLike,
-    eps_root: ArrayLike,
-    threshold: ArrayLike,
-    moment: Moment,
-) -> Leafwise:
-    n = moment.count
-    start1, start2 = 1 - b1**n, 1 - b2**n
-    most = 2 / (1 - b2) - 1
-    length = most - 2 * n * (1 - start2) / start2
-    is_known = fnp.logical_and(length >= threshold, length > 4)
-    safe = fnp.where(is_known, length, 5.0)  # no root of a negative number, nor its derivative
-    shrinks = (safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)
-    factor = fnp.sqrt(fnp.where(is_known, shrinks, 1.0))
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
+            plain = mu / scalar(start1, nu)
+            spread = root(nu / scalar(start2, nu) + eps_root) + eps
+            return fnp.where(is_known, scalar(factor, nu) * plain / spread, plain), mu, nu
 
-    def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
-        mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
-        plain = mu / scalar(start1, nu)
-        spread = root(nu / scalar(start2, nu) + eps_root) + eps
-        return fnp.where(is_known, scalar(factor, nu) * plain / spread, plain), mu, nu
+        return of_leaf
 
-    return of_leaf
+    return LeafRule("radam", MomentsState, learning_rate, two_means, direction).optimizer()
 
 
 @making
 def adamax(
     learning_rate: LearningRate,
-    b1: ArrayLike = 0.9,
-    b2: ArrayLike = 0.999,
-    eps: ArrayLike = 1e-8,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
 ) -> Optimizer[MomentsState]:
-    """Adam with the greatest magnitude in the place of the root of the mean square.
+    """AdaMax: divide Adam's mean by the greatest recent gradient.
+
+    The greatest magnitude replaces the root of the mean square. It suits gradients that are mostly
+    zero, as embeddings have: a rare gradient is not divided by a mean that has nearly vanished.
 
     Parameters
     ----------
     learning_rate, b1
         See ``adam``.
     b2 : float or 0-d tensor
-        The decay rate of the greatest magnitude.
+        The decay rate of the greatest magnitude, below 1.
     eps : float or 0-d tensor
         A number that is added to each magnitude.
 
@@ -217,9 +200,13 @@ def adamax(
 
     Notes
     -----
+    With gradient g, rate r and steps n = 1, 2, ...::
+
+        mu' = b1 mu + (1 - b1) g              nu' = max(b2 nu, |g| + eps)
+        update = -r (mu' / (1 - b1ⁿ)) / nu'
+
     Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, section 7.1; optax and
-    PyTorch agree. ``nu' = max(b2 nu, |g| + eps)``, and the direction is
-    ``mu' / (1 - b1ⁿ) / nu'``.
+    PyTorch agree.
 
     Examples
     --------
@@ -228,32 +215,31 @@ def adamax(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.9)
     """
-    check_numbers("adamax", 1.0, b1=b1, b2=b2)
-    check_numbers("adamax", eps=eps)
-    return StepRule(
-        "adamax", MomentsState, learning_rate, partial(_adamax, b1, b2, eps), _start
-    ).optimizer()
 
+    def direction(step: Step) -> Leafwise:
+        start1 = 1 - b1**step.count
 
-def _adamax(b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, moment: Moment) -> Leafwise:
-    start1 = 1 - b1**moment.count
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu, nu = mean(b1, mu, g), fnp.maximum(b2 * nu, abs(g) + eps)
+            return mu / scalar(start1, nu) / nu, mu, nu
 
-    def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
-        mu, nu = mean(b1, mu, g), fnp.maximum(b2 * nu, abs(g) + eps)
-        return mu / scalar(start1, nu) / nu, mu, nu
+        return of_leaf
 
-    return of_leaf
+    return LeafRule("adamax", MomentsState, learning_rate, two_means, direction).optimizer()
 
 
 @making
 def adabelief(
     learning_rate: LearningRate,
-    b1: ArrayLike = 0.9,
-    b2: ArrayLike = 0.999,
-    eps: ArrayLike = 1e-16,
-    eps_root: ArrayLike = 1e-16,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-16,
+    eps_root: Size = 1e-16,
 ) -> Optimizer[MomentsState]:
-    """Adam with the mean square of the gradients' deviations from their mean.
+    """AdaBelief: Adam whose steps grow where gradients are as their mean foretells.
+
+    The squares are those of the gradients' deviations from their mean. So a steady gradient makes
+    long steps, and a noisy one short steps.
 
     Parameters
     ----------
@@ -273,9 +259,10 @@ def adabelief(
 
     Notes
     -----
-    Zhuang and others, "AdaBelief optimizer: adapting stepsizes by the belief in observed
-    gradients", NeurIPS 2020, as in optax: ``nu' = b2 nu + (1 - b2) |g - mu'|² + eps_root``.
-    PyTorch has none.
+    In the formula of ``adam`` the mean of squares is
+    ``nu' = b2 nu + (1 - b2) |g - mu'|² + eps_root``. Zhuang and others, "AdaBelief optimizer:
+    adapting stepsizes by the belief in observed gradients", NeurIPS 2020, as in optax; PyTorch has
+    no AdaBelief.
 
     Examples
     --------
@@ -284,20 +271,15 @@ def adabelief(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.88888889)
     """
-    check_numbers("adabelief", 1.0, b1=b1, b2=b2)
-    check_numbers("adabelief", eps=eps, eps_root=eps_root)
-    leafwise = partial(_adabelief, b1, b2, eps, eps_root)
-    return StepRule("adabelief", MomentsState, learning_rate, leafwise, _start).optimizer()
 
+    def direction(step: Step) -> Leafwise:
+        start1, start2 = 1 - b1**step.count, 1 - b2**step.count
 
-def _adabelief(
-    b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike, moment: Moment
-) -> Leafwise:
-    start1, start2 = 1 - b1**moment.count, 1 - b2**moment.count
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu = mean(b1, mu, g)
+            nu = mean(b2, nu, square(g - mu)) + eps_root
+            return mu / scalar(start1, nu) / (root(nu / scalar(start2, nu)) + eps), mu, nu
 
-    def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
-        mu = mean(b1, mu, g)
-        nu = mean(b2, nu, square(g - mu)) + eps_root
-        return mu / scalar(start1, nu) / (root(nu / scalar(start2, nu)) + eps), mu, nu
+        return of_leaf
 
-    return of_leaf
+    return LeafRule("adabelief", MomentsState, learning_rate, two_means, direction).optimizer()

@@ -1,4 +1,4 @@
-"""The type of optimizers, ``apply_updates``, and checks of arguments.
+"""The type of optimizers, ``apply_updates``, trees like the parameters, and arithmetic on leaves.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> apply_updates([tensor(1.0)], [tensor(-0.25)])
@@ -7,30 +7,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
-from inspect import signature
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._base.record_text import call_text
 from funcgrad._core.pytrees import Structure, flatten, flatten_like, pytree, static_field, unflatten
-from funcgrad._core.specs import is_inexact
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.pytrees import structure as tree_structure
+from funcgrad._core.trace import RAW, STRONG, concrete
 from funcgrad._core.users_values import ArrayLike, leaf_remedy, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.structural import cast
-from funcgrad.errors import (
-    ArgumentError,
-    DtypeError,
-    FunctionError,
-    LeafError,
-    ShapeError,
-    TreeError,
-)
+from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError
 from funcgrad.tensor.tensor import Tensor, tensor, wrap
 
 Pytree: TypeAlias = Any
@@ -39,13 +30,12 @@ Pytree: TypeAlias = Any
 LearningRate: TypeAlias = ArrayLike | Callable[[Tensor], ArrayLike]
 """A number, or a schedule: a function of the number of earlier steps, which is 0 at first."""
 
-Objective: TypeAlias = Callable[[Any], ArrayLike]
-"""From parameters to a real number."""
-
 State = TypeVar("State")
-Make = TypeVar("Make", bound=Callable[..., object])
 Parameters = TypeVar("Parameters", bound=Any)
 Updates = TypeVar("Updates", bound=Any)
+
+_NO_TREES: Final[Mapping[str, Pytree]] = MappingProxyType({})
+_NO_LEAVES: Final = tree_structure(None).tokens
 
 
 class UpdateFunction(Protocol[State]):
@@ -70,10 +60,13 @@ class Optimizer(Generic[State]):
     takes : tuple of str
         The names of further arguments that ``update`` takes by name, such as ``value``.
     recipe : object, optional
-        A record whose method ``optimizer()`` makes this optimizer again. It is what is pickled, so
-        that the two functions need not be.
+        A record whose method ``optimizer()`` makes this optimizer again. An optimizer pickles as
+        its recipe, so that the two functions need not be pickled.
     call : str, optional
-        The call that made it, as which it prints.
+        The call that made the optimizer, as text. The optimizer prints so.
+    stepper : callable, optional
+        ``(grads, state, params) -> (params, state)``: ``step`` in one piece, which flattens the
+        trees once.
     """
 
     init: Callable[[Pytree], State] = static_field()
@@ -81,6 +74,9 @@ class Optimizer(Generic[State]):
     takes: tuple[str, ...] = static_field(default=())
     recipe: Recipe[State] | None = static_field(default=None)
     call: str = static_field(default="")
+    stepper: Callable[[Pytree, State, Pytree], tuple[Pytree, State]] | None = static_field(
+        default=None
+    )
 
     def __repr__(self) -> str:
         return self.call or f"Optimizer({self.init!r}, {self.update!r})"
@@ -118,6 +114,8 @@ class Optimizer(Generic[State]):
         >>> params, state.rate
         (Tensor(0.5), Tensor(0.5))
         """
+        if self.stepper is not None and not named:
+            return self.stepper(grads, state, params)
         update: Callable[..., tuple[Pytree, State]] = self.update
         updates, following = update(grads, state, params, **named)
         return apply_updates(params, updates), following
@@ -130,36 +128,13 @@ class Optimizer(Generic[State]):
 
 
 class Recipe(Protocol[State]):
-    """A record of options that makes an optimizer, and can be pickled."""
+    """A record that makes an optimizer, and can be pickled."""
 
     def optimizer(self) -> Optimizer[State]: ...
 
 
 def _made_by(recipe: Recipe[State], call: str = "") -> Optimizer[State]:
     return replace(recipe.optimizer(), call=call)
-
-
-def making(function: Make) -> Make:
-    """Wrap a function that makes an optimizer, so that this prints as the call that made it.
-
-    Calls that Python refuses raise an error with advice, see ``answering``.
-    """
-    answered: Any = answering(function)
-    name = function.__name__
-
-    @wraps(function)
-    def made(*args: object, **kwargs: object) -> Optimizer[Any]:
-        optimizer: Optimizer[Any] = answered(*args, **kwargs)
-        bound = signature(function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        shown: list[tuple[str, object]] = []
-        for parameter in bound.signature.parameters.values():
-            value = bound.arguments[parameter.name]
-            several = parameter.kind is parameter.VAR_POSITIONAL
-            shown += [("", member) for member in value] if several else [(parameter.name, value)]
-        return replace(optimizer, call=call_text(name, shown))
-
-    return made  # type: ignore[return-value]  # it takes and returns what the function does
 
 
 def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
@@ -189,79 +164,139 @@ def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
     >>> apply_updates({"w": tensor([1.0, 2.0])}, {"w": tensor([0.5, 0.5])})
     {'w': Tensor([1.5, 2.5])}
     """
-    leaves, structure = flatten_params(params, "apply_updates")
-    added = aligned(updates, "updates", leaves, structure, "apply_updates")
-    pairs = zip(leaves, added, strict=True)
-    return unflatten(structure, [in_dtype(leaf + update, leaf.dtype) for leaf, update in pairs])
+    structure, leaves, added = flattened("apply_updates", params, exact={"updates": updates})
+    return unflatten(structure, moved(leaves, added))
 
 
-def flatten_params(params: Pytree, operation: str) -> tuple[list[Tensor], Structure]:
-    """Flatten parameters to tensors and a structure.
-
-    Raises
-    ------
-    DtypeError
-        A leaf cannot have a gradient.
-    """
-    users_leaves, structure = flatten(params)
-    leaves = _tensors(users_leaves, structure, "params", operation)
-    for position, leaf in enumerate(leaves):
-        if not is_inexact(leaf.dtype):
-            raise DtypeError(
-                f"{operation}: params{structure.paths()[position]} is of dtype {leaf.dtype}, which"
-                " cannot be optimized. Use a floating dtype, or keep it out of the parameters, in a"
-                " static field or in an argument of its own."
-            )
-    return leaves, structure
+def moved(leaves: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
+    """Add updates to parameters, in the parameters' dtypes."""
+    pairs = zip(leaves, updates, strict=True)
+    return [in_dtype_of(leaf + widened(update, leaf), leaf) for leaf, update in pairs]
 
 
-def aligned(
-    tree: Pytree,
-    name: str,
-    leaves: list[Tensor],
-    structure: Structure,
+def in_dtypes_of(leaves: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
+    """Convert updates to the dtypes of the parameters."""
+    return list(map(in_dtype_of, updates, leaves))
+
+
+def flattened(
     operation: str,
-    *,
-    widen: bool = True,
-) -> list[Tensor]:
-    """Check that a tree is like the parameters; return its leaves, in the working dtypes or not.
+    params: Pytree,
+    trees: Mapping[str, Pytree] = _NO_TREES,
+    exact: Mapping[str, Pytree] = _NO_TREES,
+) -> tuple[Any, ...]:
+    """Flatten parameters and trees like the parameters, all at once.
+
+    Parameters
+    ----------
+    operation : str
+        The user's call, for errors.
+    params : pytree
+    trees : dict, optional
+        Trees by their names in errors. Leaves are widened to the parameters' working dtypes.
+    exact : dict, optional
+        Further trees. Leaves keep their dtypes; None has None in the place of leaves.
+
+    Returns
+    -------
+    structure, leaves, *columns
+        The structure and the leaves of the parameters, and a list of leaves for each tree.
 
     Raises
     ------
     TreeError
-        The structure differs.
+        The structure of a tree differs.
     ShapeError
         The shape of a leaf differs.
     DtypeError
-        A leaf is complex, and the parameter is real.
+        A parameter cannot have a gradient, or a leaf is complex and the parameter is real.
     """
-    tensors = _tensors(
-        flatten_like(structure, tree, f"{operation}: {name}"), structure, name, operation
+    present = {**trees}
+    for name, tree in exact.items():  # a comprehension would be one more call in a step
+        if tree is not None:
+            present[name] = tree
+    every = (params, *present.values())
+    leaves, form = flatten(every)
+    tokens, size = form.tokens[1:], len(leaves) // len(every)
+    one = tokens[: len(tokens) // len(every)]
+    columns: list[Any] = []
+    if one * len(every) == tokens:
+        structure = Structure(one)
+        for place in range(len(every)):
+            columns.append(leaves[place * size : (place + 1) * size])
+    else:
+        columns, structure = _flattened_in_turn(operation, params, present)
+    _check_columns(operation, ("params", *present), columns, structure)
+    for column in columns[1 : 1 + len(trees)]:
+        column[:] = map(widened, column, columns[0])
+    for place, tree in enumerate(exact.values(), 1 + len(trees)):
+        if tree is None:
+            columns.insert(place, None)
+    return structure, *columns
+
+
+def _flattened_in_turn(
+    operation: str, params: Pytree, trees: Mapping[str, Pytree]
+) -> tuple[list[list[Any]], Structure]:
+    """Flatten one tree after another; an error says which one differs."""
+    leaves, structure = flatten(params)
+    _check_columns(operation, ("params",), [leaves], structure)
+    places = [(f"{operation}: {name}", tree) for name, tree in trees.items()]
+    return [leaves, *[flatten_like(structure, tree, place) for place, tree in places]], structure
+
+
+def _check_columns(
+    operation: str, names: Sequence[str], columns: list[list[Any]], structure: Structure
+) -> None:
+    """Make leaves tensors; check that they are like the parameters, which are the first column."""
+    specs = []
+    for name, column in zip(names, columns, strict=True):
+        for position, leaf in enumerate(column):
+            if not isinstance(leaf, Tensor):
+                place = f"{operation}: {name}{structure.paths()[position]}"
+                column[position] = leaf = _tensor(leaf, place)
+            spec = leaf._value if type(leaf) is Tensor else leaf
+            spec = spec if type(spec) in STRONG else leaf
+            shape, dtype = spec.shape, spec.dtype
+            if column is columns[0]:
+                specs.append((shape, dtype.kind))
+                fits = dtype.kind in "fc"
+            else:
+                expected, kind = specs[position]
+                fits = shape == expected and (dtype.kind != "c" or kind == "c")
+            if not fits:
+                place = f"{operation}: {name}{structure.paths()[position]}"
+                raise _misfit(place, leaf, columns[0][position])
+
+
+def _misfit(place: str, leaf: Tensor, parameter: Tensor) -> Exception:
+    """The error for a leaf that is not like its parameter, or a parameter without a gradient."""
+    if leaf is parameter:
+        return DtypeError(
+            f"{place} is of dtype {leaf.dtype}, which cannot be optimized. Use a floating dtype, or"
+            " keep it out of the parameters, in a static field or in an argument of its own."
+        )
+    if leaf.shape != parameter.shape:
+        return ShapeError(
+            f"{place}: expected shape {parameter.shape}, as the parameter has, got {leaf.shape}."
+        )
+    return DtypeError(
+        f"{place} is of dtype {leaf.dtype}, and the parameter is of the real dtype"
+        f" {parameter.dtype}."
     )
-    for position, (leaf, parameter) in enumerate(zip(tensors, leaves, strict=True)):
-        if leaf.shape != parameter.shape:
-            raise ShapeError(
-                f"{operation}: {name}{structure.paths()[position]}: expected shape"
-                f" {parameter.shape}, as the parameter has, got {leaf.shape}."
-            )
-        if leaf.dtype.kind == "c" and parameter.dtype.kind != "c":
-            raise DtypeError(
-                f"{operation}: {name}{structure.paths()[position]} is of dtype {leaf.dtype}, and"
-                f" the parameter is of the real dtype {parameter.dtype}."
-            )
-    if not widen:
-        return tensors
-    return [widened(leaf, parameter.dtype) for leaf, parameter in zip(tensors, leaves, strict=True)]
 
 
-def _tensors(leaves: list[Any], structure: Structure, name: str, operation: str) -> list[Tensor]:
-    if all(isinstance(leaf, Tensor) for leaf in leaves):
-        return leaves
-    paths = structure.paths()
-    return [
-        _tensor(leaf, f"{operation}: {name}{path}")
-        for leaf, path in zip(leaves, paths, strict=True)
-    ]
+def unflattened(
+    structure: Structure, columns: Sequence[Sequence[Any] | None]
+) -> tuple[Pytree, ...]:
+    """Make a tree of each column of leaves; None of a column that is None."""
+    tokens: list[Any] = [(tuple, len(columns), None)]
+    leaves: list[Any] = []
+    for column in columns:
+        tokens += _NO_LEAVES if column is None else structure.tokens
+        leaves += column or ()
+    trees: tuple[Pytree, ...] = unflatten(Structure(tuple(tokens)), leaves)
+    return trees
 
 
 def _tensor(leaf: Any, place: str) -> Tensor:
@@ -271,26 +306,46 @@ def _tensor(leaf: Any, place: str) -> Tensor:
         raise LeafError(f"{error} {leaf_remedy(leaf)}") from None
 
 
+# A step asks often for dtypes, and a tensor's property is two calls: these functions look inside.
+
+
+def tensor_dtype(x: Tensor) -> np.dtype[Any]:
+    """The dtype of a tensor."""
+    raw = x._value if type(x) is Tensor else x
+    return raw.dtype if type(raw) in STRONG else x.dtype
+
+
 def in_dtype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """Convert a tensor to a dtype."""
-    return x if x.dtype == dtype else wrap(cast(x, dtype=dtype))
+    raw = x._value if type(x) is Tensor else x
+    has_it = (raw.dtype if type(raw) in STRONG else x.dtype) == dtype
+    return x if has_it else wrap(cast(x, dtype=dtype))
 
 
-def widened(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """Convert a tensor to the working dtype of a parameter's dtype."""
-    return in_dtype(x, _working_dtype(dtype))
+def in_dtype_of(x: Tensor, other: Tensor) -> Tensor:
+    """Convert a tensor to the dtype of another."""
+    raw = other._value if type(other) is Tensor else other
+    dtype = raw.dtype if type(raw) in STRONG else other.dtype
+    raw = x._value if type(x) is Tensor else x
+    has_it = (raw.dtype if type(raw) in STRONG else x.dtype) == dtype
+    return x if has_it else wrap(cast(x, dtype=dtype))
 
 
-def _working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of states and of all arithmetic for parameters of a dtype: float32 at least.
+def widened(x: Tensor, parameter: Tensor | None = None) -> Tensor:
+    """Convert a tensor to the dtype of all arithmetic: a parameter's or its own, at least float32.
 
     float16 has no number between 0 and 6e-8 and none above 65504: squared gradients, and ``eps``,
     would underflow or overflow.
 
-    >>> _working_dtype(np.dtype("float16")), _working_dtype(np.dtype("complex64"))
-    (dtype('float32'), dtype('complex64'))
+    >>> widened(tensor(1.0, "float16")).dtype
+    dtype('float32')
     """
-    return np.promote_types(dtype, np.float32)
+    like = x if parameter is None else parameter
+    raw = like._value if type(like) is Tensor else like
+    dtype = np.promote_types(raw.dtype if type(raw) in STRONG else like.dtype, np.float32)
+    raw = x._value if type(x) is Tensor else x
+    has_it = (raw.dtype if type(raw) in STRONG else x.dtype) == dtype
+    return x if has_it else wrap(cast(x, dtype=dtype))
 
 
 def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -314,7 +369,7 @@ def zeros(x: Tensor, *, real: bool = False) -> Tensor:
 
 def square(g: Tensor) -> Tensor:
     """The squared absolute value, which is real."""
-    return g.real * g.real + g.imag * g.imag if g.dtype.kind == "c" else g * g
+    return g.real * g.real + g.imag * g.imag if tensor_dtype(g).kind == "c" else g * g
 
 
 def root(mean_square: Tensor) -> Tensor:
@@ -331,12 +386,19 @@ def root(mean_square: Tensor) -> Tensor:
 
 def mean(share: ArrayLike, past: Tensor, value: Tensor) -> Tensor:
     """A decaying mean with one more value, in the dtype that it had."""
-    return in_dtype(share * past + (1 - share) * value, past.dtype)
+    return in_dtype_of(share * past + (1 - share) * value, past)
 
 
 def scalar(number: ArrayLike, x: Tensor) -> ArrayLike:
     """A real number in the precision of a tensor, so that their product has it too."""
-    return in_dtype(number, _real_dtype(x.dtype)) if isinstance(number, Tensor) else number
+    if not isinstance(number, Tensor):
+        return number
+    raw = x._value if type(x) is Tensor else x
+    dtype = raw.dtype if type(raw) in STRONG else x.dtype
+    dtype = _real_dtype(dtype) if dtype.kind == "c" else dtype
+    raw = number._value if type(number) is Tensor else number
+    has_it = (raw.dtype if type(raw) in STRONG else number.dtype) == dtype
+    return number if has_it else wrap(cast(number, dtype=dtype))
 
 
 def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
@@ -367,125 +429,6 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
 
 def recorded(rate: ArrayLike) -> Tensor:
     """A rate as a state holds it: in float64, whatever it is written in."""
+    if type(rate) is float:  # the commonest, in fewer calls
+        return wrap(np.float64(rate))
     return in_dtype(tensor(operand(rate, "learning_rate")), np.dtype(np.float64))
-
-
-def in_dtypes(tree: Pytree, leaves: list[Tensor], structure: Structure, operation: str) -> Pytree:
-    """Updates in the dtypes of the parameters."""
-    tensors = aligned(tree, "updates", leaves, structure, operation)
-    pairs = zip(tensors, leaves, strict=True)
-    return unflatten(structure, [in_dtype(x, leaf.dtype) for x, leaf in pairs])
-
-
-def check_optimizer(operation: str, candidate: object) -> None:
-    """Check that an argument is an optimizer.
-
-    Raises
-    ------
-    FunctionError
-        It is none.
-    """
-    if not isinstance(candidate, Optimizer):
-        raise FunctionError(
-            f"{operation}: expected an optimizer, as optim.adam(0.1) is, got {candidate!r}."
-        )
-
-
-def check_whole(operation: str, name: str, number: object, least: int = 1) -> None:
-    """Check that an option is an integer that is great enough.
-
-    Raises
-    ------
-    ArgumentError
-        It is not.
-    """
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ArgumentError(
-            f"{operation}: {name} has to be an integer above {least - 1}, got {number!r}."
-        )
-
-
-def check_state(state: object, kind: type[Any], operation: str) -> None:
-    """Check that a state belongs to this optimizer.
-
-    Raises
-    ------
-    TreeError
-        The state is another object.
-    """
-    if not isinstance(state, kind):
-        raise TreeError(
-            f"{operation}: expected the state of this optimizer, of type {kind.__name__}, got"
-            f" {type(state).__name__}. The order is update(grads, state, params)."
-        )
-
-
-def one_value(value: ArrayLike | None, operation: str, call: str) -> Tensor:
-    """The named argument ``value`` of an update, in float64; errors show how to call.
-
-    Raises
-    ------
-    ArgumentError, ShapeError, DtypeError
-        It is missing, or not one real number.
-    """
-    if value is None:
-        raise ArgumentError(f"{operation}: value= is missing. Call {call}.")
-    number = tensor(operand(value, f"{operation}: value"))
-    if number.shape:
-        raise ShapeError(f"{operation}: value has to be one number, got shape {number.shape}.")
-    if number.dtype.kind not in "fiu":
-        raise DtypeError(f"{operation}: value has to be a real number, got dtype {number.dtype}.")
-    return in_dtype(number, np.dtype(np.float64))
-
-
-def one_objective(objective: Objective | None, operation: str, call: str) -> Objective:
-    """The named argument ``objective`` of an update; errors show how to call.
-
-    Raises
-    ------
-    ArgumentError, FunctionError
-        It is missing, or no function.
-    """
-    if objective is None:
-        raise ArgumentError(f"{operation}: objective= is missing. Call {call}.")
-    if not callable(objective):
-        raise FunctionError(
-            f"{operation}: objective has to be a function from parameters to a number, got"
-            f" {objective!r}."
-        )
-    return objective
-
-
-def check_rate(learning_rate: object, optimizer: str) -> None:
-    """Check a learning rate that is not a schedule and not traced."""
-    if not callable(learning_rate):
-        check_number(optimizer, "learning_rate", learning_rate)
-
-
-def check_numbers(optimizer: str, below: float = float("inf"), **options: ArrayLike) -> None:
-    """Check several options as ``check_number`` does."""
-    for name, value in options.items():
-        check_number(optimizer, name, value, below)
-
-
-def check_number(optimizer: str, name: str, value: ArrayLike, below: float = float("inf")) -> None:
-    """Check that an option is at least 0 and below a bound; of a tensor, that it is a real number.
-
-    Raises
-    ------
-    ArgumentError
-        The number is out of bounds.
-    DtypeError
-        The option is not a number.
-    """
-    if np.ndim(operand(value, optimizer)) or not np.isrealobj(value):
-        remedy = " For a run with each of several, use fg.vmap." if np.ndim(value) else ""
-        raise DtypeError(f"{optimizer}: {name} has to be a real number, got {value!r}.{remedy}")
-    if isinstance(value, Tensor):
-        return
-    if not 0 <= value < below:
-        raise ArgumentError(
-            f"{optimizer}: {name} has to be at least 0"
-            + (f" and below {below:g}" if below < float("inf") else " and finite")
-            + f", got {value!r}."
-        )

@@ -10,14 +10,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
-from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.pytrees import pytree, static_field
-from funcgrad._hints.lookup import answering
+from funcgrad._core.pytrees import Structure, broadcast_prefix, pytree, static_field, unflatten
 from funcgrad.errors import ArgumentError, FunctionError, MissingAttributeError, TreeError
-from funcgrad.optim.base import Optimizer, Pytree, making
+from funcgrad.optim.base import Optimizer, Pytree, flattened
+from funcgrad.optim.option_types import check_named, check_option, making
+from funcgrad.tensor.tensor import Tensor
+from funcgrad.tree.path_texts import matcher, no_such_path, path_text
+
+Labels: TypeAlias = Pytree | Callable[[Pytree], Pytree]
+"""A tree of names like the parameters, or a prefix, or a function from parameters to one."""
 
 
 @pytree(slots=True)
@@ -90,45 +95,56 @@ def chain(*optimizers: Optimizer[Any], **named: Optimizer[Any]) -> Optimizer[Cha
             raise FunctionError(
                 f"chain: expected optimizers, as optim.adam(0.1) is, got {member!r}."
             )
-    positions = tuple(str(position) for position in range(len(optimizers)))
-    return _Chain((*positions, *named), members).optimizer()
+    names = (*map(str, range(len(optimizers))), *named)
+    takes = _all_takes(members)
+
+    def init(params: Pytree) -> ChainState:
+        return ChainState(names, tuple([member.init(params) for member in members]))
+
+    def update(
+        grads: Pytree, state: ChainState, params: Pytree, **values: Pytree
+    ) -> tuple[Pytree, ChainState]:
+        _check_chain("chain.update", state, names, values, takes)
+        states = []
+        for member, before in zip(members, state.states, strict=True):
+            grads, following = _updated(member, grads, before, params, values)
+            states.append(following)
+        return grads, ChainState(names, tuple(states))
+
+    return Optimizer(init, update, takes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chain:
-    names: tuple[str, ...]
-    members: tuple[Optimizer[Any], ...]
-
-    def optimizer(self) -> Optimizer[ChainState]:
-        names, members = self.names, self.members
-        takes = tuple(dict.fromkeys(name for member in members for name in member.takes))
-
-        def init(params: Pytree) -> ChainState:
-            return ChainState(names, tuple(member.init(params) for member in members))
-
-        def update(
-            grads: Pytree, state: ChainState, params: Pytree, **values: Pytree
-        ) -> tuple[Pytree, ChainState]:
-            check_named("chain.update", values, takes)
-            check_states(state, names, "chain.update")
-            states = []
-            for member, before in zip(members, state.states, strict=True):
-                taken = {name: values[name] for name in member.takes if name in values}
-                grads, following = member.update(grads, before, params, **taken)
-                states.append(following)
-            return grads, ChainState(names, tuple(states))
-
-        return Optimizer(init, answering(update, "chain.update"), takes, self)
+def _all_takes(members: Iterable[Optimizer[Any]]) -> tuple[str, ...]:
+    """The named arguments that any of several optimizers takes."""
+    return tuple(dict.fromkeys(name for member in members for name in member.takes))
 
 
-def check_states(state: object, names: tuple[str, ...], operation: str) -> None:
-    """Check that a state holds those of optimizers of these names.
+def _updated(
+    member: Optimizer[Any], grads: Pytree, state: Pytree, params: Pytree, values: dict[str, Pytree]
+) -> tuple[Pytree, Any]:
+    """Call ``update`` with the named arguments that an optimizer takes."""
+    update: Callable[..., tuple[Pytree, Any]] = member.update
+    taken = {name: values[name] for name in member.takes if name in values}
+    return update(grads, state, params, **taken)
+
+
+def _check_chain(
+    operation: str,
+    state: object,
+    names: tuple[str, ...],
+    values: dict[str, Pytree],
+    takes: tuple[str, ...],
+) -> None:
+    """Check that a state holds the states of optimizers of these names, and named arguments.
 
     Raises
     ------
+    ArgumentError
+        No optimizer takes an argument.
     TreeError
-        It does not.
+        The state is another.
     """
+    check_named(operation, values, takes)
     if not isinstance(state, ChainState) or state.names != names:
         got = type(state).__name__
         if isinstance(state, ChainState):
@@ -140,15 +156,123 @@ def check_states(state: object, names: tuple[str, ...], operation: str) -> None:
         )
 
 
-def check_named(operation: str, values: dict[str, Pytree], takes: tuple[str, ...]) -> None:
-    """Check that an optimizer takes the named arguments of a call.
+@making
+def partition(
+    optimizers: Mapping[str, Optimizer[Any]], labels: Labels | None = None
+) -> Optimizer[ChainState]:
+    """Give each parameter to one of several optimizers.
+
+    Parameters
+    ----------
+    optimizers : dict
+        Optimizers by their labels; or, without ``labels``, by patterns on paths as those of
+        ``fg.tree.partition``, of which the first that matches counts.
+    labels : pytree of str, or function from params to one, optional
+        The label of each parameter, or of all below a place.
+
+    Returns
+    -------
+    Optimizer
+        Its state is a ``ChainState`` with the labels, or the patterns, as names. Each optimizer
+        sees its parameters alone, with None in the place of others.
 
     Raises
     ------
+    FunctionError
+        A value of the dict is no optimizer.
     ArgumentError
-        It does not.
+        The dict is empty.
+    TreeError
+        A parameter has no optimizer, or a pattern no parameter.
+
+    Notes
+    -----
+    As ``optax.partition``, once ``multi_transform``.
+
+    Examples
+    --------
+    >>> from funcgrad import optim
+    >>> from funcgrad.tensor.tensor import tensor
+    >>> params = {"body": tensor(1.0), "head": tensor(1.0)}
+    >>> optimizer = partition({"head": optim.sgd(0.5), "*": optim.sgd(0.1)})
+    >>> optimizer.step(params, optimizer.init(params), params)[0]
+    {'body': Tensor(0.9), 'head': Tensor(0.5)}
+    >>> by_name = partition({"fast": optim.sgd(0.5)}, {"body": "fast", "head": "fast"})
+    >>> by_name.init(params).fast.count
+    Tensor(0)
     """
-    for name in values:
-        if name not in takes:
-            known = f"it takes {', '.join(takes)}" if takes else "it takes none"
-            raise ArgumentError(f"{operation}: there is no argument {name}=; by name {known}.")
+    if not isinstance(optimizers, Mapping) or not optimizers:
+        raise ArgumentError(
+            f"partition: expected a dict of optimizers by labels or patterns, got {optimizers!r}."
+        )
+    for member in optimizers.values():
+        check_option("partition", "optimizers", "Optimizer[Any]", member)
+    names, operation = tuple(optimizers), "partition.update"
+    takes = _all_takes(optimizers.values())
+
+    def init(params: Pytree) -> ChainState:
+        structure, leaves = flattened("partition.init", params)
+        chosen = _labels(labels, names, params, structure)
+        states = [
+            member.init(_only(name, chosen, leaves, structure))
+            for name, member in optimizers.items()
+        ]
+        return ChainState(names, tuple(states))
+
+    def update(
+        grads: Pytree, state: ChainState, params: Pytree, **values: Pytree
+    ) -> tuple[Pytree, ChainState]:
+        _check_chain(operation, state, names, values, takes)
+        structure, leaves, gs = flattened(operation, params, {"grads": grads})
+        chosen = _labels(labels, names, params, structure)
+        moves: dict[str, Any] = {}
+        states = []
+        for (name, member), before in zip(optimizers.items(), state.states, strict=True):
+            apart = [_only(name, chosen, column, structure) for column in (gs, leaves)]
+            updates, following = _updated(member, apart[0], before, apart[1], values)
+            moves[name] = iter(flattened(operation, updates)[1])
+            states.append(following)
+        mixed = [next(moves[label]) for label in chosen]
+        return unflatten(structure, mixed), ChainState(names, tuple(states))
+
+    return Optimizer(init, update, takes)
+
+
+def _labels(
+    labels: Labels | None, names: tuple[str, ...], params: Pytree, structure: Structure
+) -> list[str]:
+    """The name of each parameter's optimizer."""
+    paths = [path_text(path) for path in structure.key_paths()]
+    if labels is None:
+        return _by_patterns(names, paths)
+    tree = labels(params) if callable(labels) else labels
+    chosen = broadcast_prefix(tree, structure, "partition: labels")
+    for label, path in zip(chosen, paths, strict=True):
+        if not isinstance(label, str) or label not in names:
+            raise TreeError(
+                f"partition: the label of {path} is {label!r}; the optimizers are"
+                f" {', '.join(names)}."
+            )
+    return chosen
+
+
+def _by_patterns(names: tuple[str, ...], paths: list[str]) -> list[str]:
+    matchers = {name: matcher(name) for name in names}
+    for name, matches in matchers.items():
+        if not any(matches(path) for path in paths):
+            raise no_such_path("partition", name, paths)
+    labels = []
+    for path in paths:
+        label = next((name for name in names if matchers[name](path)), None)
+        if label is None:
+            raise TreeError(f"partition: no pattern matches {path}. Put '*' last, for all others.")
+        labels.append(label)
+    return labels
+
+
+def _only(name: str, labels: list[str], leaves: list[Tensor], structure: Structure) -> Pytree:
+    """A tree of the leaves with one label."""
+    return unflatten(
+        structure,
+        [leaf if label == name else None for leaf, label in zip(leaves, labels, strict=True)],
+    )

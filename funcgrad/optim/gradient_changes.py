@@ -17,24 +17,12 @@ from math import prod
 from typing import TypeAlias
 
 import funcgrad.numpy as fnp
-from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.pytrees import unflatten
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
 from funcgrad._primitives.norms import length
 from funcgrad.errors import ArgumentError, TreeError
-from funcgrad.optim.base import (
-    Optimizer,
-    Pytree,
-    aligned,
-    check_number,
-    check_numbers,
-    flatten_params,
-    making,
-    scalar,
-    widened,
-    zeros,
-)
+from funcgrad.optim.base import Optimizer, Pytree, flattened, scalar, widened, zeros
+from funcgrad.optim.option_types import Size, check_number, making
 from funcgrad.optim.rule import Mask, chosen
 from funcgrad.tensor.tensor import Tensor, apply
 from funcgrad.tree import norm
@@ -43,11 +31,10 @@ Change: TypeAlias = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 """From gradients and their parameters to other gradients."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GradientChange:
-    """A function of gradients, from which an optimizer without a state is made.
+def changing(name: str, change: Change, where: Mask = None) -> Optimizer[None]:
+    """Make an optimizer without a state that changes the gradients of some parameters.
 
-    Attributes
+    Parameters
     ----------
     name : str
         The function that users call, for errors.
@@ -56,41 +43,30 @@ class GradientChange:
         Which parameters it is for.
     """
 
-    name: str
-    change: Change
-    where: Mask = None
+    def init(params: Pytree) -> None:
+        structure, _ = flattened(f"{name}.init", params)
+        chosen(f"{name}.init", where, params, structure)
 
-    def optimizer(self) -> Optimizer[None]:
-        """Make the optimizer."""
+    def update(grads: Pytree, state: None, params: Pytree) -> tuple[Pytree, None]:
+        operation = f"{name}.update"
+        if state is not None:
+            raise TreeError(
+                f"{operation}: the state is None, got {type(state).__name__}. The order is"
+                " update(grads, state, params)."
+            )
+        structure, leaves, gs = flattened(operation, params, {"grads": grads})
+        flags = chosen(operation, where, params, structure)
+        trios = zip(gs, leaves, flags, strict=True)
+        pairs = [(g, widened(leaf)) for g, leaf, flag in trios if flag]
+        changed = iter(change([g for g, _ in pairs], [p for _, p in pairs]))
+        mixed = [next(changed) if flag else g for g, flag in zip(gs, flags, strict=True)]
+        return unflatten(structure, mixed), None
 
-        def init(params: Pytree) -> None:
-            _, structure = flatten_params(params, f"{self.name}.init")
-            chosen(f"{self.name}.init", self.where, params, structure)
-
-        def update(grads: Pytree, state: None, params: Pytree) -> tuple[Pytree, None]:
-            operation = f"{self.name}.update"
-            if state is not None:
-                raise TreeError(
-                    f"{operation}: the state is None, got {type(state).__name__}. The order is"
-                    " update(grads, state, params)."
-                )
-            leaves, structure = flatten_params(params, operation)
-            gs = aligned(grads, "grads", leaves, structure, operation)
-            flags = chosen(operation, self.where, params, structure)
-            pairs = [
-                (g, widened(leaf, leaf.dtype))
-                for g, leaf, flag in zip(gs, leaves, flags, strict=True)
-                if flag
-            ]
-            changed = iter(self.change([g for g, _ in pairs], [p for _, p in pairs]))
-            mixed = [next(changed) if flag else g for g, flag in zip(gs, flags, strict=True)]
-            return unflatten(structure, mixed), None
-
-        return Optimizer(init, answering(update, f"{self.name}.update"), (), self)
+    return Optimizer(init, update)
 
 
 @making
-def clip(max_delta: ArrayLike) -> Optimizer[None]:
+def clip(max_delta: Size) -> Optimizer[None]:
     """Clip each number of the gradients; a complex one keeps its direction.
 
     Parameters
@@ -113,21 +89,18 @@ def clip(max_delta: ArrayLike) -> Optimizer[None]:
     >>> clip(1.0).update(tensor([3.0, -0.5, -2.0]), None, tensor([0.0, 0.0, 0.0]))[0]
     Tensor([ 1. , -0.5, -1. ])
     """
-    check_number("clip", "max_delta", max_delta)
-    return GradientChange("clip", partial(_clipped, max_delta)).optimizer()
 
+    def clipped(g: Tensor) -> Tensor:
+        most = scalar(max_delta, g)
+        if g.dtype.kind == "c":
+            return fnp.where(abs(g) > max_delta, fnp.sign(g) * most, g)
+        return fnp.clip(g, -most, most)
 
-def _clipped(most: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
-    return [
-        fnp.where(abs(g) > most, fnp.sign(g) * scalar(most, g), g)
-        if g.dtype.kind == "c"
-        else fnp.clip(g, -scalar(most, g), scalar(most, g))
-        for g in gs
-    ]
+    return changing("clip", lambda gs, ps: [clipped(g) for g in gs])
 
 
 @making
-def clip_by_norm(max_norm: ArrayLike, per: str = "tree", eps: ArrayLike = 1e-3) -> Optimizer[None]:
+def clip_by_norm(max_norm: Size, per: str = "tree", eps: Size = 1e-3) -> Optimizer[None]:
     """Shorten gradients that are too long, without a change of their direction.
 
     An infinite gradient becomes the direction of its infinite numbers, and a zero gradient stays
@@ -167,13 +140,14 @@ def clip_by_norm(max_norm: ArrayLike, per: str = "tree", eps: ArrayLike = 1e-3) 
     >>> clip_by_norm(5.0).update(grads, None, params)[0]
     (Tensor([3.]), Tensor([4.]))
     """
-    check_numbers("clip_by_norm", max_norm=max_norm, eps=eps)
-    changes = {"tree": _shorter_tree, "leaf": _shorter_leaves}
-    if isinstance(per, str) and per == "unit":
-        return GradientChange("clip_by_norm", partial(_shorter_units, max_norm, eps)).optimizer()
+    changes: dict[str, Change] = {
+        "tree": lambda gs, ps: _shorter_tree(max_norm, gs),
+        "leaf": lambda gs, ps: [_shorter_tree(max_norm, [g])[0] for g in gs],
+        "unit": lambda gs, ps: list(map(partial(_shorter_units, max_norm, eps), gs, ps)),
+    }
     if not isinstance(per, str) or per not in changes:
         raise ArgumentError(f"clip_by_norm: per is 'tree', 'leaf' or 'unit', got {per!r}.")
-    return GradientChange("clip_by_norm", partial(changes[per], max_norm)).optimizer()
+    return changing("clip_by_norm", changes[per])
 
 
 def _tamed(g: Tensor, top: Tensor, is_infinite: Tensor) -> Tensor:
@@ -191,7 +165,7 @@ def _factor(size: Tensor, bound: ArrayLike, tamed_size: Tensor) -> Tensor:
     return fnp.where(is_long, bound / fnp.where(is_long, tamed_size, 1.0), 1.0)
 
 
-def _shorter_tree(most: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
+def _shorter_tree(most: ArrayLike, gs: list[Tensor]) -> list[Tensor]:
     if not gs:
         return []
     size = norm(gs)
@@ -199,10 +173,6 @@ def _shorter_tree(most: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[T
     tamed = [_tamed(g, top, fnp.isinf(size)) for g in gs]
     factor = _factor(size, most, norm(tamed))
     return [g * scalar(factor, g) for g in tamed]
-
-
-def _shorter_leaves(most: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
-    return [_shorter_tree(most, [g], [])[0] for g in gs]
 
 
 def _axes_of_units(x: Tensor) -> tuple[int, ...]:
@@ -216,17 +186,12 @@ def _unit_norm(x: Tensor) -> Tensor:
     return apply(length, x, axis=axes, keepdims=True) if axes else abs(x)
 
 
-def _shorter_units(
-    most: ArrayLike, eps: ArrayLike, gs: list[Tensor], ps: list[Tensor]
-) -> list[Tensor]:
-    shorter = []
-    for g, p in zip(gs, ps, strict=True):
-        bound = scalar(most, p) * fnp.maximum(_unit_norm(p), scalar(eps, p))
-        size = _unit_norm(g)
-        top = fnp.max(abs(g), axis=_axes_of_units(g), keepdims=True, initial=0.0)
-        tamed = _tamed(g, top, fnp.isinf(size))
-        shorter.append(tamed * _factor(size, bound, _unit_norm(tamed)))
-    return shorter
+def _shorter_units(most: ArrayLike, eps: ArrayLike, g: Tensor, p: Tensor) -> Tensor:
+    bound = scalar(most, p) * fnp.maximum(_unit_norm(p), scalar(eps, p))
+    size = _unit_norm(g)
+    top = fnp.max(abs(g), axis=_axes_of_units(g), keepdims=True, initial=0.0)
+    tamed = _tamed(g, top, fnp.isinf(size))
+    return tamed * _factor(size, bound, _unit_norm(tamed))
 
 
 @making
@@ -249,15 +214,11 @@ def scale(factor: ArrayLike) -> Optimizer[None]:
     Tensor(-2.0)
     """
     check_number("scale", "factor", abs(factor) if isinstance(factor, (int, float)) else factor)
-    return GradientChange("scale", partial(_scaled, factor)).optimizer()
-
-
-def _scaled(factor: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
-    return [g * scalar(factor, g) for g in gs]
+    return changing("scale", lambda gs, ps: [g * scalar(factor, g) for g in gs])
 
 
 @making
-def add_weight_decay(weight_decay: ArrayLike, mask: Mask = None) -> Optimizer[None]:
+def add_weight_decay(weight_decay: Size, mask: Mask = None) -> Optimizer[None]:
     """Add a fraction of the parameters to their gradients: a penalty of squares in the loss.
 
     Parameters
@@ -284,13 +245,11 @@ def add_weight_decay(weight_decay: ArrayLike, mask: Mask = None) -> Optimizer[No
     >>> add_weight_decay(0.5, mask="w").update(params, None, params)[0]
     {'b': Tensor(2.0), 'w': Tensor(3.0)}
     """
-    check_number("add_weight_decay", "weight_decay", weight_decay)
-    change = partial(_decayed, weight_decay)
-    return GradientChange("add_weight_decay", change, mask).optimizer()
 
+    def decayed(g: Tensor, p: Tensor) -> Tensor:
+        return g + scalar(weight_decay, p) * p
 
-def _decayed(decay: ArrayLike, gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
-    return [g + scalar(decay, p) * p for g, p in zip(gs, ps, strict=True)]
+    return changing("add_weight_decay", lambda gs, ps: list(map(decayed, gs, ps)), mask)
 
 
 @making
@@ -314,18 +273,13 @@ def centralize() -> Optimizer[None]:
     Tensor([[-1., -2.],
             [ 1.,  2.]])
     """
-    return GradientChange("centralize", _centralized).optimizer()
 
+    def centralized(g: Tensor) -> Tensor:
+        if g.ndim < 2 or prod(g.shape) == 0:
+            return g
+        return g - fnp.mean(g, axis=tuple(range(g.ndim - 1)), keepdims=True)
 
-def _centralized(gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
-    return [
-        g - fnp.mean(g, axis=tuple(range(g.ndim - 1)), keepdims=True) if _has_units(g) else g
-        for g in gs
-    ]
-
-
-def _has_units(g: Tensor) -> bool:
-    return g.ndim > 1 and prod(g.shape) > 0
+    return changing("centralize", lambda gs, ps: [centralized(g) for g in gs])
 
 
 @making
@@ -359,8 +313,4 @@ def freeze(where: Mask) -> Optimizer[None]:
     """
     if where is None:
         raise ArgumentError("freeze: expected a pattern or a mask, as freeze('encoder.*').")
-    return GradientChange("freeze", _frozen, where).optimizer()
-
-
-def _frozen(gs: list[Tensor], ps: list[Tensor]) -> list[Tensor]:
-    return [zeros(g) for g in gs]
+    return changing("freeze", lambda gs, ps: [zeros(g) for g in gs], where)

@@ -16,29 +16,20 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.pytrees import leaves as tree_leaves
 from funcgrad._core.pytrees import map, pytree, unflatten
-from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
 from funcgrad.optim.base import (
     Optimizer,
     Pytree,
-    aligned,
-    apply_updates,
-    check_number,
-    check_optimizer,
-    check_state,
-    check_whole,
-    flatten_params,
-    in_dtype,
-    in_dtypes,
-    making,
+    flattened,
+    in_dtype_of,
+    in_dtypes_of,
+    moved,
     scalar,
+    unflattened,
     widened,
 )
-from funcgrad.optim.chain import check_named
-from funcgrad.optim.evaluation import EvaluationState
+from funcgrad.optim.option_types import Count, Size, check_state, making
+from funcgrad.optim.parameter_means import EvaluationState
 from funcgrad.tensor.tensor import Tensor, tensor
 
 
@@ -70,8 +61,8 @@ class LookaheadState(EvaluationState):
 @making
 def lookahead(
     optimizer: Optimizer[Any],
-    sync_period: int = 5,
-    slow_step_size: ArrayLike = 0.5,
+    sync_period: Count = 5,
+    slow_step_size: Size = 0.5,
     reset_state: bool = False,
 ) -> Optimizer[LookaheadState]:
     """Go back a part of the way after some steps, and start again from there.
@@ -114,54 +105,37 @@ def lookahead(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.95)
     """
-    check_optimizer("lookahead", optimizer)
-    check_whole("lookahead", "sync_period", sync_period)
-    check_number("lookahead", "slow_step_size", slow_step_size)
-    return _Lookahead(optimizer, sync_period, slow_step_size, bool(reset_state)).optimizer()
+    operation = "lookahead.update"
 
+    def init(params: Pytree) -> LookaheadState:
+        structure, leaves = flattened("lookahead.init", params)
+        slow = unflatten(structure, [widened(leaf) for leaf in leaves])
+        return LookaheadState(tensor(0), slow, optimizer.init(params))
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Lookahead:
-    inner: Optimizer[Any]
-    period: int
-    share: ArrayLike
-    resets: bool
+    def update(
+        grads: Pytree, state: LookaheadState, params: Pytree, **values: Pytree
+    ) -> tuple[Pytree, LookaheadState]:
+        check_state(operation, state, LookaheadState, values, optimizer.takes)
+        structure, leaves, slows = flattened(operation, params, {"state.slow": state.slow})
+        updates, following = optimizer.update(grads, state.inner, params, **values)
+        us = in_dtypes_of(leaves, flattened(operation, params, {"updates": updates})[2])
+        count = state.count + 1
+        is_last = count == sync_period
 
-    def optimizer(self) -> Optimizer[LookaheadState]:
-        inner, operation = self.inner, "lookahead.update"
+        def slow_step(slow: Tensor, fast: Tensor) -> Tensor:
+            there = slow + scalar(slow_step_size, slow) * (fast - slow)
+            return fnp.where(is_last, in_dtype_of(there, fast), slow)
 
-        def init(params: Pytree) -> LookaheadState:
-            leaves, structure = flatten_params(params, "lookahead.init")
-            slow = unflatten(structure, [widened(leaf, leaf.dtype) for leaf in leaves])
-            return LookaheadState(tensor(0), slow, inner.init(params))
+        fasts = [widened(fast) for fast in moved(leaves, us)]
+        after = [slow_step(slow, fast) for slow, fast in zip(slows, fasts, strict=True)]
+        steps = [
+            in_dtype_of(fnp.where(is_last, slow - widened(p), u), p)
+            for slow, p, u in zip(after, leaves, us, strict=True)
+        ]
+        if reset_state:
+            first = optimizer.init(params)
+            following = map(lambda new, old: fnp.where(is_last, old, new), following, first)
+        moves, slow = unflattened(structure, [steps, after])
+        return moves, LookaheadState(fnp.where(is_last, 0, count), slow, following)
 
-        def update(
-            grads: Pytree, state: LookaheadState, params: Pytree, **values: Pytree
-        ) -> tuple[Pytree, LookaheadState]:
-            check_named(operation, values, inner.takes)
-            check_state(state, LookaheadState, operation)
-            leaves, structure = flatten_params(params, operation)
-            slows = aligned(state.slow, "state.slow", leaves, structure, operation)
-            updates, following = inner.update(grads, state.inner, params, **values)
-            updates = in_dtypes(updates, leaves, structure, operation)
-            fast = aligned(apply_updates(params, updates), "params", leaves, structure, operation)
-            count = state.count + 1
-            is_last = count == self.period
-            after = [
-                fnp.where(
-                    is_last, in_dtype(slow + scalar(self.share, slow) * (x - slow), x.dtype), slow
-                )
-                for slow, x in zip(slows, fast, strict=True)
-            ]
-            steps = [
-                in_dtype(fnp.where(is_last, slow - widened(p, p.dtype), u), p.dtype)
-                for slow, p, u in zip(after, leaves, tree_leaves(updates), strict=True)
-            ]
-            if self.resets:
-                first = inner.init(params)
-                following = map(lambda new, old: fnp.where(is_last, old, new), following, first)
-            count = fnp.where(is_last, 0, count)
-            slow = unflatten(structure, after)
-            return unflatten(structure, steps), LookaheadState(count, slow, following)
-
-        return Optimizer(init, answering(update, operation), inner.takes, self)
+    return Optimizer(init, update, optimizer.takes)

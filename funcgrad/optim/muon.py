@@ -19,9 +19,8 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.pytrees import Structure, broadcast_prefix, pytree, unflatten
+from funcgrad._core.pytrees import Structure, broadcast_prefix, pytree
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.optim.adam import adam_direction
 from funcgrad.optim.adam_variants import nadam_direction
@@ -29,29 +28,24 @@ from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
-    aligned,
-    check_number,
-    check_numbers,
-    check_rate,
-    check_state,
-    check_whole,
-    flatten_params,
-    in_dtype,
-    making,
+    flattened,
+    in_dtypes_of,
     mean,
     rate_at,
     recorded,
     scalar,
+    unflattened,
     widened,
     zeros,
 )
+from funcgrad.optim.option_types import Count, Share, Size, check_state, making
 from funcgrad.optim.orthogonalization import (
     PRECONDITIONINGS,
     PRESETS,
     Coefficients,
     orthogonalized,
 )
-from funcgrad.optim.rule import Mask, Memory, Moment, chosen, memories_like
+from funcgrad.optim.rule import Direction, Mask, Memory, Step, chosen, memories_like
 from funcgrad.tensor.tensor import Tensor, tensor
 
 
@@ -109,22 +103,22 @@ class MuonState:
 def muon(
     learning_rate: LearningRate,
     ns_coeffs: NsCoefficients = "standard",
-    ns_steps: int = 5,
-    beta: ArrayLike = 0.95,
-    eps: ArrayLike = 1e-8,
-    weight_decay: ArrayLike = 0.0,
+    ns_steps: Count = 5,
+    beta: Share = 0.95,
+    eps: Size = 1e-8,
+    weight_decay: Size = 0.0,
     weight_decay_mask: Mask = None,
     *,
     nesterov: bool = True,
     adaptive: bool = False,
     preconditioning: str = "frobenius",
-    adam_b1: ArrayLike = 0.9,
-    adam_b2: ArrayLike = 0.999,
-    adam_eps_root: ArrayLike = 0.0,
-    adam_weight_decay: ArrayLike = 0.0,
+    adam_b1: Share = 0.9,
+    adam_b2: Share = 0.999,
+    adam_eps_root: Size = 0.0,
+    adam_weight_decay: Size = 0.0,
     adam_learning_rate: LearningRate | None = None,
     muon_weight_dimension_numbers: DimensionNumbers = None,
-    consistent_rms: ArrayLike | None = None,
+    consistent_rms: Size | None = None,
 ) -> Optimizer[MuonState]:
     """Step along the nearest orthogonal matrix of a matrix's momentum; by Adam for all others.
 
@@ -200,39 +194,26 @@ def muon(
             [0. , 0. ],
             [0. , 0.9]])
     """
-    check_rate(learning_rate, "muon")
-    if adam_learning_rate is not None:
-        check_rate(adam_learning_rate, "muon")
-    check_numbers("muon", 1.0, beta=beta, adam_b1=adam_b1, adam_b2=adam_b2)
-    check_numbers("muon", eps=eps, weight_decay=weight_decay, adam_eps_root=adam_eps_root)
-    check_numbers("muon", adam_weight_decay=adam_weight_decay)
-    if consistent_rms is not None:
-        check_number("muon", "consistent_rms", consistent_rms)
-    check_whole("muon", "ns_steps", ns_steps)
     if ns_steps >= 100:
         raise ArgumentError(f"muon: ns_steps has to be below 100, got {ns_steps}: 5 are usual.")
     if not isinstance(preconditioning, str) or preconditioning not in PRECONDITIONINGS:
         words = ", ".join(map(repr, PRECONDITIONINGS))
         raise ArgumentError(f"muon: preconditioning is one of {words}, got {preconditioning!r}.")
-    return _Muon(
+    adams = nadam_direction if nesterov else adam_direction
+    coefficients = _coefficients(ns_coeffs, ns_steps)
+    rule = _MuonSteps(
         learning_rate=learning_rate,
         adam_rate=adam_learning_rate,
-        orthogonal=partial(
-            orthogonalized,
-            coefficients=_coefficients(ns_coeffs, ns_steps),
-            preconditioning=preconditioning,
-            eps=eps,
-        ),
-        momentum=partial(_momentum, beta, bool(nesterov)),
-        adam=partial(
-            nadam_direction if nesterov else adam_direction, adam_b1, adam_b2, eps, adam_eps_root
-        ),
+        orthogonal=lambda x: orthogonalized(x, coefficients, preconditioning, eps),
+        momentum=partial(_corrected_mean, beta, nesterov),
+        adam=adams(adam_b1, adam_b2, eps, adam_eps_root),
         decays=(weight_decay, adam_weight_decay),
         mask=weight_decay_mask,
         numbers=muon_weight_dimension_numbers,
-        is_adaptive=bool(adaptive),
+        is_adaptive=adaptive,
         rms=consistent_rms,
-    ).optimizer()
+    )
+    return Optimizer(rule.init, rule.update)
 
 
 def _coefficients(users: NsCoefficients, steps: int) -> tuple[Coefficients, ...]:
@@ -260,7 +241,7 @@ def _coefficients(users: NsCoefficients, steps: int) -> tuple[Coefficients, ...]
     return triples * steps if len(triples) == 1 else triples
 
 
-def _momentum(
+def _corrected_mean(
     beta: ArrayLike, is_ahead: bool, n: Tensor
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """From a gradient and the mean before to the corrected mean, and the mean after."""
@@ -321,44 +302,38 @@ class _MatrixAxes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Muon:
+class _MuonSteps:
     learning_rate: LearningRate
     adam_rate: LearningRate | None
-    orthogonal: partial[Tensor]
-    momentum: partial[Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]]
-    adam: partial[Callable[..., tuple[Tensor, ...]]]
+    orthogonal: Callable[[Tensor], Tensor]
+    momentum: Callable[[Tensor], Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]]
+    adam: Direction
     decays: tuple[ArrayLike, ArrayLike]
     mask: Mask
     numbers: DimensionNumbers
     is_adaptive: bool
     rms: ArrayLike | None
 
-    def optimizer(self) -> Optimizer[MuonState]:
-        def init(params: Pytree) -> MuonState:
-            leaves, structure = flatten_params(params, "muon.init")
-            wide = [widened(leaf, leaf.dtype) for leaf in leaves]
-            nus = _squares(wide, self._axes(params, leaves, structure, "muon.init"))
-            mu, nu = (unflatten(structure, column) for column in (map(zeros, wide), nus))
-            return MuonState(tensor(0), mu, nu, tensor(0.0), tensor(0.0))
+    def init(self, params: Pytree) -> MuonState:
+        structure, leaves = flattened("muon.init", params)
+        wide = [widened(leaf) for leaf in leaves]
+        nus = _squares(wide, self._axes(params, leaves, structure, "muon.init"))
+        mu, nu = unflattened(structure, [[zeros(p) for p in wide], nus])
+        return MuonState(tensor(0), mu, nu, tensor(0.0), tensor(0.0))
 
-        def update(grads: Pytree, state: MuonState, params: Pytree) -> tuple[Pytree, MuonState]:
-            return self._update(grads, state, params)
-
-        return Optimizer(init, answering(update, "muon.update"), (), self)
-
-    def _update(self, grads: Pytree, state: MuonState, params: Pytree) -> tuple[Pytree, MuonState]:
+    def update(self, grads: Pytree, state: MuonState, params: Pytree) -> tuple[Pytree, MuonState]:
         operation = "muon.update"
-        check_state(state, MuonState, operation)
-        leaves, structure = flatten_params(params, operation)
-        wide = [widened(leaf, leaf.dtype) for leaf in leaves]
+        check_state(operation, state, MuonState)
+        structure, leaves = flattened(operation, params)
         axes = self._axes(params, leaves, structure, operation)
-        gs = aligned(grads, "grads", leaves, structure, operation)
-        mus = aligned(state.mu, "state.mu", leaves, structure, operation, widen=False)
+        memory = {"state.mu": state.mu}
+        _, _, gs, mus = flattened(operation, params, {"grads": grads}, memory)
+        wide = [widened(leaf) for leaf in leaves]
         nus = memories_like(_squares(wide, axes), state.nu, "state.nu", structure, operation)
         decays = chosen(operation, self.mask, params, structure)
         count, rate = state.count + 1, rate_at(self.learning_rate, state.count)
         adam_rate = rate if self.adam_rate is None else rate_at(self.adam_rate, state.count)
-        momentum, adam = self.momentum(count), self.adam(Moment(count, adam_rate))
+        momentum, adam = self.momentum(count), self.adam(Step(count, adam_rate))
         updates: list[Tensor] = []
         rows: list[tuple[Tensor, Memory]] = []
         for g, p, at, mu, nu, decayed in zip(gs, wide, axes, mus, nus, decays, strict=True):
@@ -372,10 +347,11 @@ class _Muon:
                 direction = direction + scalar(self.decays[0], p) * p if decayed else direction
                 rows.append((after, None))
             updates.append(-scalar(adam_rate if at is None else rate, p) * direction)
-        mu, nu = (unflatten(structure, [row[side] for row in rows]) for side in (0, 1))
-        following = MuonState(count, mu, nu, recorded(rate), recorded(adam_rate))
-        pairs = zip(updates, leaves, strict=True)
-        return unflatten(structure, [in_dtype(x, leaf.dtype) for x, leaf in pairs]), following
+        moves, mu, nu = unflattened(
+            structure,
+            [in_dtypes_of(leaves, updates), [mu for mu, _ in rows], [nu for _, nu in rows]],
+        )
+        return moves, MuonState(count, mu, nu, recorded(rate), recorded(adam_rate))
 
     def _direction(self, ahead: Tensor, axes: _MatrixAxes) -> Tensor:
         inputs, outputs = axes.size(ahead, axes.inputs), axes.size(ahead, axes.outputs)

@@ -1,4 +1,6 @@
-"""Means of the parameters over the steps of a run, which often generalize better than the last.
+"""Means of the parameters over the steps of a run, and parameters to evaluate a model with.
+
+A mean of the parameters often generalizes better than the last parameters.
 
 >>> from funcgrad.optim.sgd import sgd
 >>> from funcgrad.tensor.tensor import tensor
@@ -6,39 +8,49 @@
 >>> params, state = tensor(9.0), optimizer.init(tensor(9.0))
 >>> for gradient in (1.0, 2.0, 3.0):
 ...     params, state = optimizer.step(tensor(gradient), state, params)
->>> params, state.average.round(6)  # of 8, 6 and 3
+>>> params, eval_params(state, params).round(6)  # the mean of 8, 6 and 3
 (Tensor(3.0), Tensor(5.666667))
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.pytrees import pytree, unflatten
-from funcgrad._hints.lookup import answering
+from funcgrad._core.pytrees import broadcast_prefix, pytree, unflatten
+from funcgrad.errors import TreeError
 from funcgrad.optim.base import (
-    LearningRate,
     Optimizer,
+    Parameters,
     Pytree,
-    aligned,
-    apply_updates,
-    check_number,
-    check_optimizer,
-    check_state,
-    flatten_params,
+    flattened,
     in_dtype,
-    in_dtypes,
-    making,
+    in_dtype_of,
+    in_dtypes_of,
+    moved,
     rate_at,
     recorded,
     scalar,
+    unflattened,
     widened,
 )
-from funcgrad.optim.chain import check_named
-from funcgrad.optim.evaluation import EvaluationState
+from funcgrad.optim.chain import ChainState
+from funcgrad.optim.option_types import ShareOrSchedule, check_state, making
+from funcgrad.optim.rule import Memory, memories_like
 from funcgrad.tensor.tensor import Tensor, tensor
+
+
+class EvaluationState:
+    """A state that holds parameters to evaluate with."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def evaluation(self) -> Pytree:
+        """The parameters, in float32 at least."""
 
 
 @pytree(slots=True)
@@ -72,7 +84,7 @@ class AverageState(EvaluationState):
 
 @making
 def average_params(
-    optimizer: Optimizer[Any], decay: LearningRate = 0.999
+    optimizer: Optimizer[Any], decay: ShareOrSchedule = 0.999
 ) -> Optimizer[AverageState]:
     """Keep a decaying mean of the parameters beside the steps of an optimizer.
 
@@ -119,45 +131,93 @@ def average_params(
     >>> params, state.average.round(3)  # (3 / 4 + 2 / 2) / (3 / 4)
     (Tensor(2.0), Tensor(2.333))
     """
-    check_optimizer("average_params", optimizer)
-    if not callable(decay):
-        check_number("average_params", "decay", decay, 1.0)
-    return _Average(optimizer, decay).optimizer()
+    operation = "average_params.update"
+
+    def init(params: Pytree) -> AverageState:
+        structure, leaves = flattened("average_params.init", params)
+        average = unflatten(structure, [widened(leaf) for leaf in leaves])
+        return AverageState(tensor(0), average, tensor(1.0), optimizer.init(params))
+
+    def update(
+        grads: Pytree, state: AverageState, params: Pytree, **values: Pytree
+    ) -> tuple[Pytree, AverageState]:
+        check_state(operation, state, AverageState, values, optimizer.takes)
+        means = {"state.average": state.average}
+        structure, leaves, before = flattened(operation, params, means)
+        updates, following = optimizer.update(grads, state.inner, params, **values)
+        us = in_dtypes_of(leaves, flattened(operation, params, {"updates": updates})[2])
+        share_kept = recorded(rate_at(decay, state.count))
+        forgotten = state.forgotten * share_kept
+        remembered = 1.0 - forgotten
+        is_any = remembered > 0.0
+        share = fnp.where(is_any, (1.0 - share_kept) / fnp.where(is_any, remembered, 1.0), 1.0)
+        after = [
+            in_dtype_of(old + scalar(share, old) * (widened(new) - old), old)
+            for old, new in zip(before, moved(leaves, us), strict=True)
+        ]
+        moves, average = unflattened(structure, [us, after])
+        return moves, AverageState(state.count + 1, average, forgotten, following)
+
+    return Optimizer(init, update, optimizer.takes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Average:
-    inner: Optimizer[Any]
-    decay: LearningRate
+def eval_params(state: Pytree, params: Parameters) -> Parameters:
+    """Return the parameters to evaluate a model with.
 
-    def optimizer(self) -> Optimizer[AverageState]:
-        inner, operation = self.inner, "average_params.update"
+    Parameters
+    ----------
+    state : pytree
+        The state of an optimizer in which there is ``average_params``, ``schedule_free`` or
+        ``lookahead``, also inside ``chain``, ``partition`` and others. Of one around another the
+        outer counts.
+    params : pytree of tensors
+        The parameters that belong to the state. Those of a ``partition`` that none of these
+        optimizers moves are returned as they are.
 
-        def init(params: Pytree) -> AverageState:
-            leaves, structure = flatten_params(params, "average_params.init")
-            average = unflatten(structure, [widened(leaf, leaf.dtype) for leaf in leaves])
-            return AverageState(tensor(0), average, tensor(1.0), inner.init(params))
+    Returns
+    -------
+    pytree of tensors
+        Parameters in the dtypes of ``params``.
 
-        def update(
-            grads: Pytree, state: AverageState, params: Pytree, **values: Pytree
-        ) -> tuple[Pytree, AverageState]:
-            check_named(operation, values, inner.takes)
-            check_state(state, AverageState, operation)
-            leaves, structure = flatten_params(params, operation)
-            before = aligned(state.average, "state.average", leaves, structure, operation)
-            updates, following = inner.update(grads, state.inner, params, **values)
-            updates = in_dtypes(updates, leaves, structure, operation)
-            decay = recorded(rate_at(self.decay, state.count))
-            forgotten = state.forgotten * decay
-            remembered = 1.0 - forgotten
-            is_any = remembered > 0.0
-            share = fnp.where(is_any, (1.0 - decay) / fnp.where(is_any, remembered, 1.0), 1.0)
-            moved = aligned(apply_updates(params, updates), "params", leaves, structure, operation)
-            after = [
-                in_dtype(old + scalar(share, old) * (new - old), old.dtype)
-                for old, new in zip(before, moved, strict=True)
-            ]
-            average = unflatten(structure, after)
-            return updates, AverageState(state.count + 1, average, forgotten, following)
+    Raises
+    ------
+    TreeError
+        There is no such optimizer, or the parameters do not belong to the state.
 
-        return Optimizer(init, answering(update, operation), inner.takes, self)
+    Examples
+    --------
+    >>> from funcgrad import optim
+    >>> from funcgrad.tensor.tensor import tensor
+    >>> optimizer = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
+    >>> params, state = optimizer.step(tensor(1.0), optimizer.init(tensor(4.0)), tensor(4.0))
+    >>> params, optim.eval_params(state, params)
+    (Tensor(3.0), Tensor(4.0))
+    """
+    structure, leaves = flattened("eval_params", params)
+    chosen: list[Memory] = [None] * len(leaves)
+    holders = [record for record in records(state) if isinstance(record, EvaluationState)]
+    for holder in holders:
+        tree, name = holder.evaluation, f"state.{type(holder).__name__}"
+        means = broadcast_prefix(tree, structure, f"eval_params: {name}")
+        # in a partition there is None in the place of parameters of other optimizers
+        places = [None if x is None else p for x, p in zip(means, leaves, strict=True)]
+        means = memories_like(places, tree, name, structure, "eval_params")
+        chosen = [x if x is not None else y for x, y in zip(chosen, means, strict=True)]
+    if not holders:
+        raise TreeError(
+            "eval_params: nothing in the state holds parameters for evaluation. Put"
+            " optim.average_params, optim.schedule_free or optim.lookahead around the optimizer."
+        )
+    pairs = zip(chosen, leaves, strict=True)
+    return unflatten(
+        structure, [leaf if x is None else in_dtype(x, leaf.dtype) for x, leaf in pairs]
+    )
+
+
+def records(state: Pytree) -> Iterator[Pytree]:
+    """Yield a state, the states in it, those in them, and so on."""
+    yield state
+    inside = state.states if isinstance(state, ChainState) else [getattr(state, "inner", None)]
+    for member in inside:
+        if member is not None:
+            yield from records(member)

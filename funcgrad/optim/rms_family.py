@@ -9,18 +9,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
-from funcgrad._core.users_values import ArrayLike
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
-    check_numbers,
-    in_dtype,
-    making,
+    in_dtype_of,
     mean,
     real_full,
     root,
@@ -28,7 +23,8 @@ from funcgrad.optim.base import (
     square,
     zeros,
 )
-from funcgrad.optim.rule import Leafwise, Mask, Memory, Moment, StepRule
+from funcgrad.optim.option_types import Share, Size, making
+from funcgrad.optim.rule import LeafRule, Leafwise, Mask, Memory, Step
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -60,21 +56,25 @@ class RmspropState:
 @making
 def rmsprop(
     learning_rate: LearningRate,
-    decay: ArrayLike = 0.9,
-    eps: ArrayLike = 1e-8,
-    initial_scale: ArrayLike = 0.0,
+    decay: Share = 0.9,
+    eps: Size = 1e-8,
+    initial_scale: Size = 0.0,
     eps_in_sqrt: bool = True,
     centered: bool = False,
-    momentum: ArrayLike = 0.0,
+    momentum: Share = 0.0,
     nesterov: bool = False,
     bias_correction: bool = False,
 ) -> Optimizer[RmspropState]:
-    """Gradients over the root of the decaying mean of their squares.
+    """RMSProp: divide gradients by the root of the decaying mean of their squares.
+
+    The mean forgets, so steps follow the size of recent gradients. It is used for recurrent
+    networks and reinforcement learning, where the size of gradients changes during a run.
 
     Parameters
     ----------
     learning_rate : float, 0-d tensor, or schedule
-        A schedule is a function from the number of earlier steps, a tensor, to the rate.
+        The size of a step. A schedule is a function from the number of earlier steps, a tensor, to
+        the rate.
     decay : float or 0-d tensor
         The decay rate of the means, below 1.
     eps : float or 0-d tensor
@@ -103,6 +103,10 @@ def rmsprop(
 
     Notes
     -----
+    With gradient g, rate r and momentum m::
+
+        nu' = decay nu + (1 - decay) |g|²     t' = g / sqrt(nu' + eps) + m t     update = -r t'
+
     Hinton, Tieleman, "Neural networks for machine learning", lecture 6.5, 2012. Options are
     optax's; ``eps_in_sqrt=False, decay=0.99`` are PyTorch's defaults. Past directions are summed
     before they are multiplied by the rate, as in PyTorch; in optax after.
@@ -114,41 +118,28 @@ def rmsprop(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.8)
     """
-    check_numbers("rmsprop", 1.0, decay=decay, momentum=momentum)
-    check_numbers("rmsprop", eps=eps, initial_scale=initial_scale)
-    leafwise = partial(
-        _rmsprop, decay, eps, bool(eps_in_sqrt), momentum, bool(nesterov), bool(bias_correction)
-    )
-    start = partial(_start_of_rmsprop, initial_scale, bool(centered))
-    return StepRule("rmsprop", RmspropState, learning_rate, leafwise, start).optimizer()
 
+    def start(p: Tensor) -> tuple[Memory, ...]:
+        return real_full(p, initial_scale), (zeros(p) if centered else None), zeros(p)
 
-def _start_of_rmsprop(initial_scale: ArrayLike, centered: bool, p: Tensor) -> tuple[Memory, ...]:
-    return real_full(p, initial_scale), (zeros(p) if centered else None), zeros(p)
+    def direction(step: Step) -> Leafwise:
+        start = 1 - decay**step.count if bias_correction else 1.0
 
+        def of_leaf(
+            g: Tensor, p: Tensor, nu: Tensor, mu: Memory, trace: Tensor
+        ) -> tuple[Memory, ...]:
+            nu = mean(decay, nu, square(g))
+            spread = nu / scalar(start, nu)
+            if mu is not None:
+                mu = mean(decay, mu, g)
+                spread = spread - square(mu / scalar(start, nu))
+            length = root(spread + eps) if eps_in_sqrt else root(spread) + eps
+            trace = in_dtype_of(g / length + momentum * trace, g)
+            return (g / length + momentum * trace if nesterov else trace), nu, mu, trace
 
-def _rmsprop(
-    decay: ArrayLike,
-    eps: ArrayLike,
-    eps_in_sqrt: bool,
-    momentum: ArrayLike,
-    nesterov: bool,
-    bias_correction: bool,
-    moment: Moment,
-) -> Leafwise:
-    start = 1 - decay**moment.count if bias_correction else 1.0
+        return of_leaf
 
-    def of_leaf(g: Tensor, p: Tensor, nu: Tensor, mu: Memory, trace: Tensor) -> tuple[Memory, ...]:
-        nu = mean(decay, nu, square(g))
-        spread = nu / scalar(start, nu)
-        if mu is not None:
-            mu = mean(decay, mu, g)
-            spread = spread - square(mu / scalar(start, nu))
-        length = root(spread + eps) if eps_in_sqrt else root(spread) + eps
-        trace = in_dtype(g / length + momentum * trace, g.dtype)
-        return (g / length + momentum * trace if nesterov else trace), nu, mu, trace
-
-    return of_leaf
+    return LeafRule("rmsprop", RmspropState, learning_rate, start, direction).optimizer()
 
 
 @pytree(slots=True)
@@ -173,10 +164,14 @@ class AdagradState:
 @making
 def adagrad(
     learning_rate: LearningRate,
-    initial_accumulator_value: ArrayLike = 0.1,
-    eps: ArrayLike = 1e-7,
+    initial_accumulator_value: Size = 0.1,
+    eps: Size = 1e-7,
 ) -> Optimizer[AdagradState]:
-    """Gradients over the root of the sum of all their squares so far.
+    """Adagrad: divide gradients by the root of the sum of all their squares so far.
+
+    Steps of a number become shorter with each gradient of that number. So rare features, whose
+    gradients are mostly zero, keep long steps. Long runs of networks stall: take ``rmsprop`` or
+    ``adam`` for these.
 
     Parameters
     ----------
@@ -198,6 +193,7 @@ def adagrad(
 
     Notes
     -----
+    With gradient g, sum s and rate r: ``s' = s + |g|²`` and ``update = -r g / sqrt(s' + eps)``.
     Duchi, Hazan, Singer, "Adaptive subgradient methods for online learning and stochastic
     optimization", JMLR 12, 2011, as in optax; PyTorch adds ``eps`` to the root.
 
@@ -208,22 +204,15 @@ def adagrad(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))[0]
     Tensor(0.92)
     """
-    check_numbers("adagrad", initial_accumulator_value=initial_accumulator_value, eps=eps)
-    start = partial(_start_of_adagrad, initial_accumulator_value)
-    leafwise = partial(_adagrad, eps)
-    return StepRule("adagrad", AdagradState, learning_rate, leafwise, start).optimizer()
 
+    def start(p: Tensor) -> tuple[Tensor]:
+        return (real_full(p, initial_accumulator_value),)
 
-def _start_of_adagrad(value: ArrayLike, p: Tensor) -> tuple[Tensor]:
-    return (real_full(p, value),)
-
-
-def _adagrad(eps: ArrayLike, moment: Moment) -> Leafwise:
     def of_leaf(g: Tensor, p: Tensor, total: Tensor) -> tuple[Tensor, ...]:
         total = total + square(g)
         return g * fnp.where(total > 0, 1 / fnp.sqrt(total + eps), 0.0), total
 
-    return of_leaf
+    return LeafRule("adagrad", AdagradState, learning_rate, start, lambda step: of_leaf).optimizer()
 
 
 @pytree(slots=True)
@@ -249,17 +238,20 @@ class AdadeltaState:
 @making
 def adadelta(
     learning_rate: LearningRate = 1.0,
-    rho: ArrayLike = 0.9,
-    eps: ArrayLike = 1e-6,
-    weight_decay: ArrayLike = 0.0,
+    rho: Share = 0.9,
+    eps: Size = 1e-6,
+    weight_decay: Size = 0.0,
     weight_decay_mask: Mask = None,
 ) -> Optimizer[AdadeltaState]:
-    """Gradients in the units of parameters: times the root mean square of earlier directions.
+    """Adadelta: steps in the units of the parameters, which need no learning rate.
+
+    Gradients are divided by the root of the mean of their squares, and multiplied by the root of
+    the mean of squared earlier directions. The first steps are small, and grow by themselves.
 
     Parameters
     ----------
     learning_rate
-        See ``sgd``.
+        See ``sgd``; 1 is usual.
     rho : float or 0-d tensor
         The decay rate of both means, below 1.
     eps : float or 0-d tensor
@@ -280,6 +272,11 @@ def adadelta(
 
     Notes
     -----
+    With gradient g, direction d and rate r::
+
+        e_g' = rho e_g + (1 - rho) |g|²       d = g sqrt(e_x + eps) / sqrt(e_g' + eps)
+        e_x' = rho e_x + (1 - rho) |d|²       update = -r d
+
     Zeiler, "ADADELTA: an adaptive learning rate method", 2012; optax and PyTorch agree.
 
     Examples
@@ -289,28 +286,22 @@ def adadelta(
     >>> optimizer.step(tensor(4.0), optimizer.init(tensor(3.0)), tensor(3.0))[0]
     Tensor(1.21114562)
     """
-    check_numbers("adadelta", 1.0, rho=rho)
-    check_numbers("adadelta", eps=eps, weight_decay=weight_decay)
-    return StepRule(
+
+    def start(p: Tensor) -> tuple[Tensor, Tensor]:
+        return zeros(p, real=True), zeros(p, real=True)
+
+    def of_leaf(g: Tensor, p: Tensor, e_g: Tensor, e_x: Tensor) -> tuple[Tensor, ...]:
+        e_g = mean(rho, e_g, square(g))
+        d = g * (root(e_x + eps) / root(e_g + eps))
+        return d, e_g, mean(rho, e_x, square(d))
+
+    return LeafRule(
         "adadelta",
         AdadeltaState,
         learning_rate,
-        partial(_adadelta, rho, eps),
-        _start_of_adadelta,
+        start,
+        lambda step: of_leaf,
         weight_decay,
         weight_decay_mask,
         decay_first=True,
     ).optimizer()
-
-
-def _start_of_adadelta(p: Tensor) -> tuple[Tensor, Tensor]:
-    return zeros(p, real=True), zeros(p, real=True)
-
-
-def _adadelta(rho: ArrayLike, eps: ArrayLike, moment: Moment) -> Leafwise:
-    def of_leaf(g: Tensor, p: Tensor, e_g: Tensor, e_x: Tensor) -> tuple[Tensor, ...]:
-        e_g = mean(rho, e_g, square(g))
-        direction = g * (root(e_x + eps) / root(e_g + eps))
-        return direction, e_g, mean(rho, e_x, square(direction))
-
-    return of_leaf

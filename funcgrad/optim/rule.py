@@ -1,17 +1,17 @@
-"""One builder for all rules: it flattens and checks trees, and widens dtypes, once for all.
+"""One builder for all rules: it checks trees, widens dtypes, decays weights and applies the rate.
 
-A rule is a function of one leaf: from a gradient, a parameter and what the state remembers of them
-to a direction and to what it remembers next. The update is minus the rate times the direction.
+A rule is a function of one leaf: from a gradient, a parameter and the memories of the parameter to
+a direction and the next memories. The update is minus the rate times the direction.
 
 >>> import funcgrad as fg
 >>> from funcgrad.tensor.tensor import tensor
->>> def halved(step):
-...     return lambda g, p: (g / 2,)
 >>> @fg.pytree
 ... class PlainState:
 ...     count: Tensor
 ...     rate: Tensor
->>> optimizer = StepRule("halved", PlainState, 0.1, halved, lambda p: ()).optimizer()
+>>> def direction(step):
+...     return lambda g, p: (g / 2,)
+>>> optimizer = LeafRule("halved", PlainState, 0.1, lambda p: (), direction).optimizer()
 >>> optimizer.step(tensor(4.0), optimizer.init(tensor(1.0)), tensor(1.0))
 (Tensor(0.8), PlainState(count=Tensor(1), rate=Tensor(0.1)))
 """
@@ -19,30 +19,28 @@ to a direction and to what it remembers next. The update is minus the rate times
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from functools import partial
 from typing import Any, Generic, TypeAlias
 
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.pytrees import Structure, broadcast_prefix, unflatten
+from funcgrad._core.pytrees import Structure, broadcast_prefix
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
 from funcgrad.errors import DtypeError, ShapeError, TreeError
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
     State,
-    aligned,
-    check_rate,
-    check_state,
-    flatten_params,
-    in_dtype,
+    flattened,
+    in_dtype_of,
     rate_at,
     recorded,
+    unflattened,
     widened,
 )
+from funcgrad.optim.option_types import check_state
 from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.tree.pieces import chosen_leaves
 
@@ -50,14 +48,14 @@ Mask: TypeAlias = Pytree | str | Callable[[Pytree], Pytree]
 """A pytree of bool, a prefix of one, a pattern on paths, or a function from parameters to one."""
 
 Memory: TypeAlias = Tensor | None
-"""Numbers that a state holds of one parameter; None if the options need none."""
+"""A tensor that a state holds for one parameter; None if the options need none."""
 
 Leafwise: TypeAlias = Callable[..., tuple[Any, ...]]
 """``(gradient, parameter, *memories) -> (direction, *memories)``, in the working dtype."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Step:
     """One step of a run.
 
     Attributes
@@ -72,9 +70,13 @@ class Moment:
     rate: ArrayLike
 
 
+Direction: TypeAlias = Callable[[Step], Leafwise]
+"""From a step to a function of one leaf: whatever depends only on the step is computed once."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class StepRule(Generic[State]):
-    """A rule with its options, from which an optimizer is made.
+class LeafRule(Generic[State]):
+    """A rule, of which an optimizer is made.
 
     Attributes
     ----------
@@ -83,23 +85,21 @@ class StepRule(Generic[State]):
     kind : type
         The record of the state: ``count``, a tree of each memory in their order, and ``rate``.
     learning_rate : number or schedule
-    leafwise : callable
-        From a ``Moment`` to a function of one leaf, so that what depends on the step alone is
-        computed once. If it is a function of a module, or a ``partial`` of one, the optimizer can
-        be pickled.
     start : callable
-        From a parameter to its first memories.
+        From a parameter to the first memories.
+    direction : callable
+        From a step to a function of one leaf.
     weight_decay : number, optional
-        What is added to the direction times the parameter.
+        This number times the parameter is added to the direction.
     mask : pytree of bool, or function from params to one, optional
         Which parameters decay.
     finish : callable, optional
-        From a direction and a parameter to the direction at last.
+        From a direction and a parameter to the last direction.
     decay_first : bool
-        Whether the decay is added to the gradient, in the place of the direction.
+        Whether the decay is added to the gradient, before the rule.
     like_params : bool
-        Whether memories have the shapes of parameters; else they have those of the first memories,
-        and some parameters may have none.
+        Whether memories have the shapes of parameters. If not, memories have the shapes of the
+        first memories, and a parameter may have none.
     has_rate : bool
         Whether directions are multiplied by the rate already.
     """
@@ -107,8 +107,8 @@ class StepRule(Generic[State]):
     name: str
     kind: type[State]
     learning_rate: LearningRate
-    leafwise: Callable[[Moment], Leafwise]
     start: Callable[[Tensor], Sequence[Memory]]
+    direction: Direction
     weight_decay: ArrayLike | None = None
     mask: Mask = None
     finish: Callable[[Tensor, Tensor], Tensor] | None = None
@@ -116,78 +116,80 @@ class StepRule(Generic[State]):
     like_params: bool = True
     has_rate: bool = False
 
-    def __post_init__(self) -> None:
-        check_rate(self.learning_rate, self.name)
-
     def optimizer(self) -> Optimizer[State]:
         """Make the optimizer."""
 
-        def init(params: Pytree) -> State:
-            return self._init(params)
-
         def update(grads: Pytree, state: State, params: Pytree) -> tuple[Pytree, State]:
-            return self._update(grads, state, params)
+            return self._moves(grads, state, params, is_applied=False)
 
-        return Optimizer(init, answering(update, f"{self.name}.update"), (), self)
+        return Optimizer(self._init, update, stepper=partial(self._moves, is_applied=True))
 
     def _init(self, params: Pytree) -> State:
-        leaves, structure = flatten_params(params, f"{self.name}.init")
-        rows = [self.start(widened(leaf, leaf.dtype)) for leaf in leaves]
-        return self._state(tensor(0), rows, tensor(0.0), structure)
+        structure, leaves = flattened(f"{self.name}.init", params)
+        columns: list[list[Memory] | None] = []
+        for column in self._first_memories(leaves):
+            columns.append(None if column and all(x is None for x in column) else column)
+        memories = unflattened(structure, columns)
+        return self.kind(tensor(0), *memories, tensor(0.0))  # type: ignore[call-arg]
 
-    def _state(
-        self, count: Tensor, rows: list[Sequence[Memory]], rate: Tensor, structure: Structure
-    ) -> State:
-        names = [field.name for field in fields(self.kind)[1:-1]]  # type: ignore[arg-type]
-        columns = zip(*rows, strict=True) if rows else [[] for _ in names]
-        trees = [_memory_tree(structure, list(column)) for column in columns]
-        return self.kind(count, *trees, rate)  # type: ignore[call-arg]
+    def _first_memories(self, leaves: list[Tensor]) -> list[list[Memory]]:
+        """The first memories of all parameters: a list for each field of the state."""
+        rows = [self.start(widened(leaf)) for leaf in leaves]
+        count = len(self.kind.__match_args__) - 2  # type: ignore[attr-defined]
+        return [[row[place] for row in rows] for place in range(count)]
 
-    def _update(self, grads: Pytree, state: Pytree, params: Pytree) -> tuple[Pytree, State]:
+    def _moves(
+        self, grads: Pytree, state: Pytree, params: Pytree, *, is_applied: bool
+    ) -> tuple[Pytree, State]:
+        """The updates, or the parameters that they move, and the next state."""
         operation = f"{self.name}.update"
-        check_state(state, self.kind, operation)
-        leaves, structure = flatten_params(params, operation)
-        gs = aligned(grads, "grads", leaves, structure, operation)
-        memories = self._memories(state, leaves, structure)
-        moment = Moment(state.count + 1, rate_at(self.learning_rate, state.count))
-        decays = chosen(self.name, self.mask, params, structure)
-        of_leaf = self.leafwise(moment)
+        check_state(operation, state, self.kind)
+        structure, leaves, gs, *before = self._flattened(operation, grads, state, params)
+        flags = [True] * len(leaves)
+        if self.mask is not None:
+            flags = chosen(self.name, self.mask, params, structure)
         has_decay = isinstance(self.weight_decay, Tensor) or bool(self.weight_decay)
-        updates: list[Tensor] = []
-        rows: list[Sequence[Memory]] = []
-        for leaf, g, memory, decayed in zip(leaves, gs, memories, decays, strict=True):
-            parameter = widened(leaf, leaf.dtype)
-            decay = self.weight_decay * parameter if has_decay and decayed else None
+        columns: list[list[Any]] = []
+        after: list[list[Any] | None] = []
+        for column in before:
+            columns.append([None] * len(leaves) if column is None else column)
+            after.append(None if column is None else [])
+        step = Step(state.count + 1, rate_at(self.learning_rate, state.count))
+        of_leaf = self.direction(step)
+        moves = []
+        for leaf, g, flag, *memories in zip(leaves, gs, flags, *columns, strict=True):
+            parameter = widened(leaf)
+            decay = self.weight_decay * parameter if has_decay and flag else None
             if decay is not None and self.decay_first:
-                g = in_dtype(g + decay, g.dtype)
-            direction, *fresh = of_leaf(g, parameter, *memory)
+                g = in_dtype_of(g + decay, g)
+            direction, *fresh = of_leaf(g, parameter, *memories)
             if decay is not None and not self.decay_first:
                 direction = direction + decay
             if self.finish is not None:
                 direction = self.finish(direction, parameter)
-            step = -direction if self.has_rate else -moment.rate * direction
-            updates.append(in_dtype(step, leaf.dtype))
-            rows.append([_like(new, old) for new, old in zip(fresh, memory, strict=True)])
-        following = self._state(moment.count, rows, recorded(moment.rate), structure)
-        return unflatten(structure, updates), following
+            move = in_dtype_of(-direction if self.has_rate else -step.rate * direction, leaf)
+            moves.append(in_dtype_of(leaf + widened(move, leaf), leaf) if is_applied else move)
+            for column, new, old in zip(after, fresh, memories, strict=True):
+                if column is not None:
+                    column.append(new if new is None else in_dtype_of(new, old))
+        tree, *memories = unflattened(structure, [moves, *after])
+        rate = recorded(step.rate)
+        return tree, self.kind(step.count, *memories, rate)  # type: ignore[call-arg]
 
-    def _memories(
-        self, state: Pytree, leaves: list[Tensor], structure: Structure
-    ) -> list[tuple[Memory, ...]]:
-        """For each parameter, what the state remembers of it."""
-        columns: list[list[Any]] = []
-        operation = f"{self.name}.update"
-        starts = [] if self.like_params else [self.start(widened(p, p.dtype)) for p in leaves]
-        for place, field in enumerate(fields(self.kind)[1:-1]):  # type: ignore[arg-type]
-            tree, name = getattr(state, field.name), f"state.{field.name}"
-            if not self.like_params:
-                firsts = [start[place] for start in starts]
-                columns.append(memories_like(firsts, tree, name, structure, operation))
-            elif tree is None:
-                columns.append([None] * len(leaves))
-            else:
-                columns.append(aligned(tree, name, leaves, structure, operation, widen=False))
-        return list(zip(*columns, strict=True)) if columns else [()] * len(leaves)
+    def _flattened(
+        self, operation: str, grads: Pytree, state: Pytree, params: Pytree
+    ) -> tuple[Any, ...]:
+        """The structure, and the leaves of parameters, gradients and memories; None if none are."""
+        memories = {}
+        for name in self.kind.__match_args__[1:-1]:  # type: ignore[attr-defined]
+            memories[f"state.{name}"] = getattr(state, name)
+        if self.like_params:
+            return flattened(operation, params, {"grads": grads}, memories)
+        structure, leaves, *columns = flattened(operation, params, {"grads": grads})
+        for (name, tree), first in zip(memories.items(), self._first_memories(leaves), strict=True):
+            column = memories_like(first, tree, name, structure, operation)
+            columns.append(None if tree is None else column)
+        return structure, leaves, *columns
 
 
 def memories_like(
@@ -214,17 +216,6 @@ def memories_like(
         if memory is not None and first is not None and memory.shape != first.shape:
             raise ShapeError(f"{place}: expected shape {first.shape}, got {memory.shape}.")
     return memories
-
-
-def _memory_tree(structure: Structure, column: list[Memory]) -> Pytree:
-    """A tree of memories; None if there are none of any parameter."""
-    absent = column and all(memory is None for memory in column)
-    return None if absent else unflatten(structure, column)
-
-
-def _like(fresh: Memory, memory: Memory) -> Memory:
-    """A memory in the dtype that it had."""
-    return fresh if fresh is None or memory is None else in_dtype(fresh, memory.dtype)
 
 
 def chosen(operation: str, mask: Mask, params: Pytree, structure: Structure) -> list[bool]:

@@ -16,26 +16,17 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.pytrees import unflatten
-from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
 from funcgrad._transforms.reverse import grad
 from funcgrad.optim.base import (
-    Objective,
     Optimizer,
     Pytree,
-    aligned,
-    check_number,
-    check_optimizer,
-    flatten_params,
-    in_dtype,
-    making,
-    one_objective,
+    flattened,
+    in_dtype_of,
     scalar,
     widened,
 )
-from funcgrad.optim.chain import check_named
+from funcgrad.optim.option_types import Objective, Size, check_named, making, one_objective
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree import norm
 
@@ -43,7 +34,7 @@ from funcgrad.tree import norm
 @making
 def sam(
     optimizer: Optimizer[Any],
-    rho: ArrayLike = 0.05,
+    rho: Size = 0.05,
     *,
     adaptive: bool = False,
 ) -> Optimizer[Any]:
@@ -107,50 +98,37 @@ def sam(
     >>> loss(params) < 0.1, state.count
     (Tensor(True), Tensor(100))
     """
-    check_optimizer("sam", optimizer)
-    check_number("sam", "rho", rho)
-    return _Sam(optimizer, rho, bool(adaptive)).optimizer()
+    operation = "sam.update"
+    takes = tuple(dict.fromkeys((*optimizer.takes, "objective")))
 
+    def update(
+        grads: Pytree,
+        state: Pytree,
+        params: Pytree,
+        objective: Objective | None = None,
+        **values: Pytree,
+    ) -> tuple[Pytree, Any]:
+        check_named(operation, values, takes)
+        call = "step(grads, state, params, objective=loss)"
+        function = one_objective(objective, operation, call)
+        structure, leaves, gs = flattened(operation, params, {"grads": grads})
+        there = grad(function)(unflatten(structure, worse(leaves, gs)))
+        _, _, gs = flattened(operation, params, {"the gradient": there})
+        taken = {"objective": objective} if "objective" in optimizer.takes else {}
+        return optimizer.update(unflatten(structure, gs), state, params, **taken, **values)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sam:
-    inner: Optimizer[Any]
-    rho: ArrayLike
-    is_adaptive: bool
-
-    def optimizer(self) -> Optimizer[Any]:
-        inner, operation = self.inner, "sam.update"
-        takes = tuple(dict.fromkeys((*inner.takes, "objective")))
-
-        def update(
-            grads: Pytree,
-            state: Pytree,
-            params: Pytree,
-            objective: Objective | None = None,
-            **values: Pytree,
-        ) -> tuple[Pytree, Any]:
-            check_named(operation, values, takes)
-            call = "step(grads, state, params, objective=loss)"
-            function = one_objective(objective, operation, call)
-            leaves, structure = flatten_params(params, operation)
-            gs = aligned(grads, "grads", leaves, structure, operation)
-            there = grad(function)(unflatten(structure, self._worse(leaves, gs)))
-            gs = aligned(there, "the gradient", leaves, structure, operation)
-            taken = {"objective": objective} if "objective" in inner.takes else {}
-            return inner.update(unflatten(structure, gs), state, params, **taken, **values)
-
-        return Optimizer(inner.init, answering(update, operation), takes, self)
-
-    def _worse(self, leaves: list[Tensor], gs: list[Tensor]) -> list[Tensor]:
+    def worse(leaves: list[Tensor], gs: list[Tensor]) -> list[Tensor]:
         """A place where the objective is greater, at the distance ``rho``."""
-        wide = [widened(p, p.dtype) for p in leaves]
-        sizes = [abs(p) if self.is_adaptive else None for p in wide]
+        wide = [widened(p) for p in leaves]
+        sizes = [abs(p) if adaptive else None for p in wide]
         turned = [g if s is None else s * g for g, s in zip(gs, sizes, strict=True)]
         size = norm(turned)
         is_zero = size == 0.0
-        factor = fnp.where(is_zero, 0.0, self.rho / fnp.where(is_zero, 1.0, size))
+        factor = fnp.where(is_zero, 0.0, rho / fnp.where(is_zero, 1.0, size))
         ways = [t if s is None else s * t for t, s in zip(turned, sizes, strict=True)]
         return [
-            in_dtype(x + scalar(factor, x) * way, p.dtype)
+            in_dtype_of(x + scalar(factor, x) * way, p)
             for x, way, p in zip(wide, ways, leaves, strict=True)
         ]
+
+    return Optimizer(optimizer.init, update, takes)

@@ -1,6 +1,6 @@
 """Schedule-free learning: a mean of the places takes the part of a falling rate.
 
->>> from funcgrad.optim.evaluation import eval_params
+>>> from funcgrad.optim.parameter_means import eval_params
 >>> from funcgrad.optim.sgd import sgd
 >>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = schedule_free(sgd(0.5))
@@ -16,30 +16,22 @@ from __future__ import annotations
 from typing import Any
 
 import funcgrad.numpy as fnp
-from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.pytrees import pytree, unflatten
-from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
     Pytree,
-    aligned,
-    check_numbers,
-    check_optimizer,
-    check_rate,
-    check_state,
-    flatten_params,
-    in_dtype,
-    making,
+    flattened,
+    in_dtype_of,
     mean,
     rate_at,
     recorded,
+    unflattened,
     widened,
 )
-from funcgrad.optim.chain import check_named
-from funcgrad.optim.evaluation import EvaluationState, records
+from funcgrad.optim.option_types import Share, Size, check_state, making
+from funcgrad.optim.parameter_means import EvaluationState, records
 from funcgrad.tensor.tensor import Tensor, tensor
 
 
@@ -82,8 +74,8 @@ class ScheduleFreeState(EvaluationState):
 def schedule_free(
     optimizer: Optimizer[Any],
     learning_rate: LearningRate | None = None,
-    b1: ArrayLike = 0.9,
-    weight_lr_power: ArrayLike = 2.0,
+    b1: Share = 0.9,
+    weight_lr_power: Size = 2.0,
 ) -> Optimizer[ScheduleFreeState]:
     """Let an optimizer do without a schedule, by a mean of the places that it moves to.
 
@@ -138,61 +130,43 @@ def schedule_free(
     >>> state.x, state.rate
     (Tensor(0.89999), Tensor(0.1))
     """
-    check_optimizer("schedule_free", optimizer)
-    if learning_rate is not None:
-        check_rate(learning_rate, "schedule_free")
-    check_numbers("schedule_free", 1.0, b1=b1)
-    check_numbers("schedule_free", weight_lr_power=weight_lr_power)
-    return _ScheduleFree(optimizer, learning_rate, b1, weight_lr_power).optimizer()
+    operation = "schedule_free.update"
 
+    def init(params: Pytree) -> ScheduleFreeState:
+        structure, leaves = flattened("schedule_free.init", params)
+        place = unflatten(structure, [widened(leaf) for leaf in leaves])
+        zero, state = tensor(0.0), optimizer.init(params)
+        if learning_rate is None:
+            _rate_in(state, "schedule_free.init")
+        return ScheduleFreeState(tensor(0), place, place, zero, zero, zero, state)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScheduleFree:
-    inner: Optimizer[Any]
-    learning_rate: LearningRate | None
-    b1: ArrayLike
-    power: ArrayLike
+    def update(
+        grads: Pytree, state: ScheduleFreeState, params: Pytree, **values: Pytree
+    ) -> tuple[Pytree, ScheduleFreeState]:
+        check_state(operation, state, ScheduleFreeState, values, optimizer.takes)
+        places = {"state.x": state.x, "state.z": state.z}
+        structure, leaves, xs, zs = flattened(operation, params, places)
+        updates, following = optimizer.update(grads, state.inner, params, **values)
+        us = flattened(operation, params, {"updates": updates})[2]
+        if learning_rate is None:
+            rate = _rate_in(following, operation)
+        else:
+            rate = recorded(rate_at(learning_rate, state.count))
+        most = fnp.maximum(state.max_rate, rate)
+        weight = most**weight_lr_power
+        total = state.weight_sum + weight
+        share = fnp.where(total > 0.0, weight / fnp.where(total > 0.0, total, 1.0), 0.0)
+        zs = [in_dtype_of(z + u, z) for z, u in zip(zs, us, strict=True)]
+        xs = [mean(1.0 - share, x, z) for x, z in zip(xs, zs, strict=True)]
+        steps = [
+            in_dtype_of(mean(b1, x, z) - widened(y), y)
+            for x, z, y in zip(xs, zs, leaves, strict=True)
+        ]
+        moves, x, z = unflattened(structure, [steps, xs, zs])
+        count = state.count + 1
+        return moves, ScheduleFreeState(count, x, z, total, most, rate, following)
 
-    def optimizer(self) -> Optimizer[ScheduleFreeState]:
-        inner, operation = self.inner, "schedule_free.update"
-
-        def init(params: Pytree) -> ScheduleFreeState:
-            leaves, structure = flatten_params(params, "schedule_free.init")
-            place = unflatten(structure, [widened(leaf, leaf.dtype) for leaf in leaves])
-            zero, state = tensor(0.0), inner.init(params)
-            if self.learning_rate is None:
-                _rate_in(state, "schedule_free.init")
-            return ScheduleFreeState(tensor(0), place, place, zero, zero, zero, state)
-
-        def update(
-            grads: Pytree, state: ScheduleFreeState, params: Pytree, **values: Pytree
-        ) -> tuple[Pytree, ScheduleFreeState]:
-            check_named(operation, values, inner.takes)
-            check_state(state, ScheduleFreeState, operation)
-            leaves, structure = flatten_params(params, operation)
-            xs = aligned(state.x, "state.x", leaves, structure, operation)
-            zs = aligned(state.z, "state.z", leaves, structure, operation)
-            updates, following = inner.update(grads, state.inner, params, **values)
-            us = aligned(updates, "updates", leaves, structure, operation)
-            if self.learning_rate is None:
-                rate = _rate_in(following, operation)
-            else:
-                rate = recorded(rate_at(self.learning_rate, state.count))
-            most = fnp.maximum(state.max_rate, rate)
-            weight = most**self.power
-            total = state.weight_sum + weight
-            share = fnp.where(total > 0.0, weight / fnp.where(total > 0.0, total, 1.0), 0.0)
-            zs = [in_dtype(z + u, z.dtype) for z, u in zip(zs, us, strict=True)]
-            xs = [mean(1.0 - share, x, z) for x, z in zip(xs, zs, strict=True)]
-            moved = [
-                in_dtype(mean(self.b1, x, z) - widened(y, y.dtype), y.dtype)
-                for x, z, y in zip(xs, zs, leaves, strict=True)
-            ]
-            x, z, steps = (unflatten(structure, column) for column in (xs, zs, moved))
-            count = state.count + 1
-            return steps, ScheduleFreeState(count, x, z, total, most, rate, following)
-
-        return Optimizer(init, answering(update, operation), inner.takes, self)
+    return Optimizer(init, update, optimizer.takes)
 
 
 def _rate_in(state: Pytree, operation: str) -> Tensor:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from funcgrad.errors import ArgumentError, FunctionError, MissingPackageError
-from funcgrad.optim.base import LearningRate, check_whole
+from funcgrad.errors import ArgumentError, MissingPackageError
+from funcgrad.optim.base import LearningRate
+from funcgrad.optim.option_types import check_option
 from funcgrad.tensor.tensor import tensor
 
 if TYPE_CHECKING:
@@ -48,11 +49,8 @@ def plot(schedule: LearningRate, steps: int, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), len(ax.lines[0].get_ydata())
     ('step', 100)
     """
-    if not callable(schedule):
-        raise FunctionError(
-            f"schedules.plot: a schedule is a function of the count, got {schedule!r}."
-        )
-    check_whole("schedules.plot", "steps", steps)
+    check_option("schedules.plot", "schedule", "Schedule", schedule)
+    check_option("schedules.plot", "steps", "Count", steps)
     if ax is not None and not callable(getattr(ax, "plot", None)):
         raise ArgumentError(
             f"schedules.plot: ax has to be Matplotlib's axes, as plt.gca() is, got {ax!r:.200}."

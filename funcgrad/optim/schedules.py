@@ -15,6 +15,7 @@ cosine(start=1.0, end=0.0, steps=4, warmup=1)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from math import pi
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,7 +24,14 @@ from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.errors import ArgumentError, FunctionError
-from funcgrad.optim.schedule_checks import check_rates, check_steps
+from funcgrad.optim.option_types import (
+    Schedule,
+    Size,
+    Steps,
+    StepsOrZero,
+    check_option,
+    check_steps,
+)
 from funcgrad.optim.schedule_plots import plot
 from funcgrad.tensor.tensor import Tensor
 
@@ -59,8 +67,17 @@ def _rising(count: Count, warmed: int, peak: ArrayLike, after: ArrayLike) -> Ten
     return fnp.where(fnp.less(count, warmed), peak * (count + 1.0) / (warmed + 1), after)
 
 
+class _Schedule:
+    """Checks that all schedules share, by the types of their options."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # schedules are dataclasses
+            place = f"schedules.{type(self).__name__}"
+            check_option(place, field.name, str(field.type), getattr(self, field.name))
+
+
 @pytree
-class constant:  # noqa: N801 - a function to its users
+class constant(_Schedule):  # noqa: N801 - a function to its users
     """One rate for all steps.
 
     Parameters
@@ -75,19 +92,15 @@ class constant:  # noqa: N801 - a function to its users
     Tensor(0.5)
     """
 
-    start: ArrayLike
-    warmup: int = static_field(default=0)
-
-    def __post_init__(self) -> None:
-        check_rates("constant", start=self.start)
-        check_steps("constant", 0, warmup=self.warmup)
+    start: Size
+    warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
         return _rising(count, self.warmup, self.start, self.start)
 
 
 @pytree
-class polynomial:  # noqa: N801 - a function to its users
+class polynomial(_Schedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along a power of what is left of the way.
 
     Parameters
@@ -110,16 +123,11 @@ class polynomial:  # noqa: N801 - a function to its users
     Tensor(0.25)
     """
 
-    start: ArrayLike
-    end: ArrayLike
-    steps: int = static_field()
+    start: Size
+    end: Size
+    steps: Steps = static_field()
     power: ArrayLike = 1.0
-    warmup: int = static_field(default=0)
-
-    def __post_init__(self) -> None:
-        check_rates("polynomial", start=self.start, end=self.end)
-        check_steps("polynomial", steps=self.steps)
-        check_steps("polynomial", 0, warmup=self.warmup)
+    warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
         left = (1.0 - _share(count, self.steps, self.warmup)) ** self.power
@@ -128,7 +136,7 @@ class polynomial:  # noqa: N801 - a function to its users
 
 
 @pytree
-class linear:  # noqa: N801 - a function to its users
+class linear(_Schedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along a line.
 
     Parameters
@@ -145,15 +153,10 @@ class linear:  # noqa: N801 - a function to its users
     Tensor(0.75)
     """
 
-    start: ArrayLike
-    end: ArrayLike
-    steps: int = static_field()
-    warmup: int = static_field(default=0)
-
-    def __post_init__(self) -> None:
-        check_rates("linear", start=self.start, end=self.end)
-        check_steps("linear", steps=self.steps)
-        check_steps("linear", 0, warmup=self.warmup)
+    start: Size
+    end: Size
+    steps: Steps = static_field()
+    warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
         left = 1.0 - _share(count, self.steps, self.warmup)
@@ -162,7 +165,7 @@ class linear:  # noqa: N801 - a function to its users
 
 
 @pytree
-class cosine:  # noqa: N801 - a function to its users
+class cosine(_Schedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along half a wave.
 
     Parameters
@@ -184,15 +187,10 @@ class cosine:  # noqa: N801 - a function to its users
     Tensor(0.5)
     """
 
-    start: ArrayLike
-    end: ArrayLike
-    steps: int = static_field()
-    warmup: int = static_field(default=0)
-
-    def __post_init__(self) -> None:
-        check_rates("cosine", start=self.start, end=self.end)
-        check_steps("cosine", steps=self.steps)
-        check_steps("cosine", 0, warmup=self.warmup)
+    start: Size
+    end: Size
+    steps: Steps = static_field()
+    warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
         wave = 0.5 * (1.0 + fnp.cos(pi * _share(count, self.steps, self.warmup)))
@@ -201,7 +199,7 @@ class cosine:  # noqa: N801 - a function to its users
 
 
 @pytree
-class exponential:  # noqa: N801 - a function to its users
+class exponential(_Schedule):  # noqa: N801 - a function to its users
     """A rate that is multiplied by a factor in each ``steps`` steps.
 
     Parameters
@@ -224,16 +222,11 @@ class exponential:  # noqa: N801 - a function to its users
     Tensor(0.5)
     """
 
-    start: ArrayLike
-    factor: ArrayLike
-    steps: int = static_field()
+    start: Size
+    factor: Size
+    steps: Steps = static_field()
     staircase: bool = static_field(default=False)
-    warmup: int = static_field(default=0)
-
-    def __post_init__(self) -> None:
-        check_rates("exponential", start=self.start, factor=self.factor)
-        check_steps("exponential", steps=self.steps)
-        check_steps("exponential", 0, warmup=self.warmup)
+    warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
         times = fnp.maximum(count - self.warmup, 0) / self.steps
@@ -242,7 +235,7 @@ class exponential:  # noqa: N801 - a function to its users
 
 
 @pytree
-class inverse_sqrt:  # noqa: N801 - a function to its users
+class inverse_sqrt(_Schedule):  # noqa: N801 - a function to its users
     """A rate that rises, and then falls as one over the root of the count.
 
     Parameters
@@ -263,12 +256,8 @@ class inverse_sqrt:  # noqa: N801 - a function to its users
     Tensor(0.5)
     """
 
-    start: ArrayLike
-    warmup: int = static_field()
-
-    def __post_init__(self) -> None:
-        check_rates("inverse_sqrt", start=self.start)
-        check_steps("inverse_sqrt", 0, warmup=self.warmup)
+    start: Size
+    warmup: StepsOrZero = static_field()
 
     def __call__(self, count: Count) -> Tensor:
         after = self.start * fnp.sqrt((self.warmup + 1.0) / (count + 1.0))
@@ -276,7 +265,7 @@ class inverse_sqrt:  # noqa: N801 - a function to its users
 
 
 @pytree
-class onecycle:  # noqa: N801 - a function to its users
+class onecycle(_Schedule):  # noqa: N801 - a function to its users
     """A rate that rises along half a wave to a peak, and falls along another.
 
     Parameters
@@ -300,17 +289,15 @@ class onecycle:  # noqa: N801 - a function to its users
     Tensor(1.0)
     """
 
-    peak: ArrayLike
+    peak: Size
     steps: int = static_field()
-    warmup: int | None = static_field(default=None)
-    start: ArrayLike | None = None
-    end: ArrayLike | None = None
+    warmup: Steps | None = static_field(default=None)
+    start: Size | None = None
+    end: Size | None = None
 
     def __post_init__(self) -> None:
-        check_rates("onecycle", peak=self.peak, start=self.start, end=self.end)
-        check_steps("onecycle", 2, steps=self.steps)
-        if self.warmup is not None:
-            check_steps("onecycle", 1, warmup=self.warmup)
+        super().__post_init__()
+        check_steps("schedules.onecycle", "steps", self.steps, least=2)
 
     def __call__(self, count: Count) -> Tensor:
         top = int(0.3 * self.steps) if self.warmup is None else self.warmup
@@ -326,7 +313,7 @@ def _half_wave(share: Tensor) -> Tensor:
 
 
 @pytree
-class join:  # noqa: N801 - a function to its users
+class join(_Schedule):  # noqa: N801 - a function to its users
     """One schedule after another, each counting from 0.
 
     Parameters
@@ -346,7 +333,12 @@ class join:  # noqa: N801 - a function to its users
     boundaries: Sequence[int] = static_field()
 
     def __post_init__(self) -> None:
-        _check_schedules("join", self.schedules)
+        if not isinstance(self.schedules, (list, tuple)) or not self.schedules:
+            raise FunctionError(
+                f"schedules.join: expected a list of schedules, got {self.schedules!r}."
+            )
+        for schedule in self.schedules:
+            check_option("schedules.join", "schedules", "Schedule", schedule)
         bounds = tuple(self.boundaries)
         object.__setattr__(self, "boundaries", bounds)
         object.__setattr__(self, "schedules", tuple(self.schedules))
@@ -364,18 +356,8 @@ class join:  # noqa: N801 - a function to its users
         return rate
 
 
-def _check_schedules(name: str, schedules: Sequence[object]) -> None:
-    if not isinstance(schedules, (list, tuple)) or not schedules:
-        raise FunctionError(f"schedules.{name}: expected a list of schedules, got {schedules!r}.")
-    for schedule in schedules:
-        if not callable(schedule):
-            raise FunctionError(
-                f"schedules.{name}: a schedule is a function of the count, got {schedule!r}."
-            )
-
-
 @pytree
-class restarts:  # noqa: N801 - a function to its users
+class restarts(_Schedule):  # noqa: N801 - a function to its users
     """A schedule that begins anew after each ``steps`` steps.
 
     Parameters
@@ -392,21 +374,16 @@ class restarts:  # noqa: N801 - a function to its users
     [1.0, 0.5, 0.5, 0.25]
     """
 
-    schedule: Any
-    steps: int = static_field()
-    factor: ArrayLike = 1.0
-
-    def __post_init__(self) -> None:
-        check_rates("restarts", factor=self.factor)
-        _check_schedules("restarts", [self.schedule])
-        check_steps("restarts", steps=self.steps)
+    schedule: Schedule
+    steps: Steps = static_field()
+    factor: Size = 1.0
 
     def __call__(self, count: Count) -> Tensor:
         return self.factor ** (count // self.steps) * self.schedule(count % self.steps)
 
 
 @pytree
-class warmup:  # noqa: N801 - a function to its users
+class warmup(_Schedule):  # noqa: N801 - a function to its users
     """Steps that rise to where a schedule begins, and then the schedule.
 
     Parameters
@@ -422,12 +399,8 @@ class warmup:  # noqa: N801 - a function to its users
     [0.25, 0.5, 0.75, 1.0, 1.0]
     """
 
-    schedule: Any
-    steps: int = static_field()
-
-    def __post_init__(self) -> None:
-        _check_schedules("warmup", [self.schedule])
-        check_steps("warmup", steps=self.steps)
+    schedule: Schedule
+    steps: Steps = static_field()
 
     def __call__(self, count: Count) -> Tensor:
         after = self.schedule(fnp.maximum(count - self.steps, 0))
@@ -435,7 +408,7 @@ class warmup:  # noqa: N801 - a function to its users
 
 
 @pytree
-class piecewise:  # noqa: N801 - a function to its users
+class piecewise(_Schedule):  # noqa: N801 - a function to its users
     """A rate that changes at some counts.
 
     Parameters
@@ -455,7 +428,7 @@ class piecewise:  # noqa: N801 - a function to its users
     [1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
-    start: ArrayLike
+    start: Size
     rates: Mapping[int, ArrayLike]
 
     def __post_init__(self) -> None:
@@ -464,11 +437,10 @@ class piecewise:  # noqa: N801 - a function to its users
                 f"schedules.piecewise: rates has to be a dict from counts to rates, got"
                 f" {self.rates!r}."
             )
-        for boundary in self.rates:
-            check_steps("piecewise", 0, **{"a count in rates": boundary})
-        check_rates("piecewise", start=self.start)
-        for rate in self.rates.values():
-            check_rates("piecewise", **{"a rate in rates": rate})
+        super().__post_init__()
+        for boundary, rate in self.rates.items():
+            check_option("schedules.piecewise", "a count in rates", "StepsOrZero", boundary)
+            check_option("schedules.piecewise", "a rate in rates", "Size", rate)
 
     def __call__(self, count: Count) -> Tensor:
         rate = fnp.asarray(self.start) + 0.0 * count

@@ -1,4 +1,4 @@
-"""Gradient descent, also with momentum.
+"""Gradient descent, also with momentum, and Lion, which steps along signs.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = sgd(0.5)
@@ -9,20 +9,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
-from funcgrad._core.users_values import ArrayLike
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    check_number,
-    in_dtype,
-    making,
-    zeros,
-)
-from funcgrad.optim.rule import Leafwise, Moment, StepRule
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, in_dtype_of, mean, zeros
+from funcgrad.optim.option_types import Share, Size, making
+from funcgrad.optim.rule import LeafRule, Leafwise, Mask, Step
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -48,16 +39,21 @@ class SgdState:
 
 @making
 def sgd(
-    learning_rate: LearningRate, momentum: ArrayLike = 0.0, nesterov: bool = False
+    learning_rate: LearningRate, momentum: Share = 0.0, nesterov: bool = False
 ) -> Optimizer[SgdState]:
-    """Gradient descent.
+    """Gradient descent, with or without momentum.
+
+    Each step goes along the negative gradient. With momentum a step goes along a sum of past
+    gradients, which is faster in long valleys and averages noise. ``sgd`` is a good baseline for
+    well-scaled problems; where gradients of parameters differ much in size, try ``adam``.
 
     Parameters
     ----------
     learning_rate : float, 0-d tensor, or schedule
-        A schedule is a function from the number of earlier steps, a tensor, to the rate.
+        The factor of each step. A schedule is a function from the number of earlier steps, a
+        tensor, to the rate.
     momentum : float or 0-d tensor
-        The decay rate of past gradients, below 1.
+        The decay rate of past gradients, below 1; 0.9 is usual.
     nesterov : bool
         Whether to use Nesterov's momentum, which adds the momentum once more.
 
@@ -78,37 +74,112 @@ def sgd(
         update = -r t'            or with Nesterov's momentum  -r (g + m t')
 
     See Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep
-    learning", ICML 2013; here the rate scales the whole update. Without momentum the state has a
-    trace too, so that its structure is always the same; it is the gradient, and costs no
-    arithmetic.
+    learning", ICML 2013; here the rate scales the whole update. The state has a trace also without
+    momentum, so that its structure never changes; the trace costs no arithmetic then.
 
     Examples
     --------
-    >>> from funcgrad.tensor.tensor import tensor
-    >>> optimizer = sgd(0.1, momentum=0.9)
-    >>> state = optimizer.init(tensor(1.0))
-    >>> updates, state = optimizer.update(tensor(1.0), state, tensor(1.0))
-    >>> updates, state = optimizer.update(tensor(1.0), state, tensor(1.0))
-    >>> updates
-    Tensor(-0.19)
+    >>> import funcgrad as fg
+    >>> optimizer = sgd(0.1, momentum=0.5)
+    >>> w = fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(40):
+    ...     w, state = optimizer.step(fg.grad(lambda w: fg.numpy.sum(w**2))(w), state, w)
+    >>> fg.numpy.max(abs(w)) < 1e-4
+    Tensor(True)
     """
-    check_number("sgd", "momentum", momentum, below=1)
     has_momentum = isinstance(momentum, Tensor) or momentum != 0
-    leafwise = partial(_momentum, momentum, bool(nesterov)) if has_momentum else _plain
-    return StepRule("sgd", SgdState, learning_rate, leafwise, _trace).optimizer()
 
+    def start(p: Tensor) -> tuple[Tensor]:
+        return (zeros(p),)
 
-def _trace(p: Tensor) -> tuple[Tensor]:
-    return (zeros(p),)
+    def direction(step: Step) -> Leafwise:
+        return of_leaf if has_momentum else lambda g, p, trace: (g, g)
 
-
-def _plain(moment: Moment) -> Leafwise:
-    return lambda g, p, trace: (g, g)
-
-
-def _momentum(momentum: ArrayLike, nesterov: bool, moment: Moment) -> Leafwise:
     def of_leaf(g: Tensor, p: Tensor, trace: Tensor) -> tuple[Tensor, Tensor]:
-        trace = in_dtype(g + momentum * trace, g.dtype)
+        trace = in_dtype_of(g + momentum * trace, g)
         return (g + momentum * trace if nesterov else trace), trace
 
-    return of_leaf
+    return LeafRule("sgd", SgdState, learning_rate, start, direction).optimizer()
+
+
+@pytree(slots=True)
+class LionState:
+    """The state of ``lion``.
+
+    Attributes
+    ----------
+    count : Tensor of int64
+        The number of steps so far.
+    mu : pytree of tensors
+        The decaying mean of the gradients.
+    rate : Tensor of float64
+        The learning rate of the last step; 0 before the first.
+    """
+
+    count: Tensor
+    mu: Pytree
+    rate: Tensor
+
+
+@making
+def lion(
+    learning_rate: LearningRate,
+    b1: Share = 0.9,
+    b2: Share = 0.99,
+    weight_decay: Size = 1e-3,
+    mask: Mask = None,
+) -> Optimizer[LionState]:
+    """Lion: step along the sign of a mean of gradients.
+
+    Each number moves by the learning rate, whatever the size of its gradient. Lion remembers one
+    mean, half as much as Adam, and is used for large networks with large batches.
+
+    Parameters
+    ----------
+    learning_rate
+        See ``sgd``. Take a rate 3 to 10 times smaller than for Adam.
+    b1 : float or 0-d tensor
+        The share of the past mean in the mean whose sign is taken, below 1.
+    b2 : float or 0-d tensor
+        The decay rate of the mean that is remembered, below 1.
+    weight_decay, mask
+        See ``adamw``.
+
+    Returns
+    -------
+    Optimizer
+
+    Raises
+    ------
+    ArgumentError
+        A number is negative, or ``b1`` or ``b2`` is not below 1.
+
+    Notes
+    -----
+    With gradient g, parameter p and rate r::
+
+        update = -r (sign(b1 mu + (1 - b1) g) + weight_decay p)         mu' = b2 mu + (1 - b2) g
+
+    Chen and others, "Symbolic discovery of optimization algorithms", NeurIPS 2023, as in optax;
+    PyTorch has no Lion. The sign of a complex number is its direction.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> optimizer = lion(0.1, weight_decay=0.0)
+    >>> w = fg.tensor([1.0, -200.0])
+    >>> w, state = optimizer.step(2.0 * w, optimizer.init(w), w)
+    >>> w
+    Tensor([   0.9, -199.9])
+    """
+
+    def start(p: Tensor) -> tuple[Tensor]:
+        return (zeros(p),)
+
+    def direction(step: Step) -> Leafwise:
+        return lambda g, p, mu: (fnp.sign(mean(b1, mu, g)), mean(b2, mu, g))
+
+    return LeafRule(
+        "lion", LionState, learning_rate, start, direction, weight_decay, mask
+    ).optimizer()

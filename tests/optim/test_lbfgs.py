@@ -15,7 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
-from funcgrad.optim.lbfgs_memory import PairMemory
+from funcgrad.optim.lbfgs import PairMemory
 
 
 def rosenbrock(x):

@@ -122,7 +122,7 @@ def test_bad_muons():
         ({"ns_steps": 0}, "ns_steps has to be an integer above 0"),
         ({"preconditioning": "norm"}, "preconditioning is one of 'frobenius', 'spectral'"),
         ({"beta": 1.0}, "beta has to be at least 0 and below 1"),
-        ({"adam_learning_rate": -1.0}, "learning_rate has to be at least 0 and finite"),
+        ({"adam_learning_rate": -1.0}, "adam_learning_rate has to be at least 0 and finite"),
     ):
         with pytest.raises(ArgumentError, match=f"muon: {text}"):
             optim.muon(0.1, **options)

@@ -31,7 +31,7 @@ from funcgrad.errors import ArgumentError, FunctionError, NonFiniteError, ShapeE
 from funcgrad.nn.recipes import LayerRecipe, build
 from funcgrad.optim.adam import adam
 from funcgrad.optim.base import Optimizer, Pytree
-from funcgrad.optim.evaluation import EvaluationState, eval_params, records
+from funcgrad.optim.parameter_means import EvaluationState, eval_params, records
 from funcgrad.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
