@@ -6,7 +6,7 @@ Code is of the best level at once, and nothing is read from disk. ``worth`` runs
 
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --only bands masks
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --calls   # compiling, too
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --calls  # compiling too
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.native import (
     code_cache,
     factor_planning,
@@ -87,7 +88,7 @@ def _own_elimination(plan: Any, matrices: Any, dtype: Any) -> int:
 
 def _fixed_lengths(plan: Any, equation: Any, results: range) -> bool:
     """Loops, but for those of unknown length with stacks."""
-    form = planner.form_of(equation, plan.specs)
+    form = form_of(equation, plan.specs)
     if isinstance(form, Loop) and form.length is None and form.carried < len(results):
         return False
     runs: Callable[..., bool] = RUNS
