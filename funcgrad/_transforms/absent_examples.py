@@ -2,8 +2,8 @@
 
 An operation on matrices mixes the elements of each matrix, but no two matrices of a stack, as the
 ``cores`` of its structure say. So where no result of an example has a cotangent, no argument of it
-has one, even if numbers of that example are NaN or are refused by the derivative: there the
-derivative is computed at the numbers of an example that is present.
+has one, even if its values are NaN or the derivative refuses them: the derivative is then computed
+at the values of an example that is present.
 
 >>> ct = Masked(np.array([1.0, 0.0]), np.array([True, False]))
 >>> _present_examples([ct], [np.ones(2)], (2,))
@@ -46,7 +46,7 @@ def pulled_by_example(
     """The cotangents of arguments, absent for examples whose results have no cotangent.
 
     ``transposed`` is called with results and arguments in which absent examples have a present
-    one's numbers. ``cores`` has the number of axes of each argument that are not the stack's; it is
+    one's values. ``cores`` has the number of axes of each argument that are not the stack's; it is
     empty where there is no stack, which is the first axes of results and cotangents.
     """
     if not cores or not all(ct is None or type(ct) is Masked for ct in cts):
@@ -99,7 +99,7 @@ def _reduced(flags: Value, stack: Shape) -> Value:
 
 
 def _of_present(flags: Value, x: Value) -> Value:
-    """Replace the numbers of absent examples by those of one that is present."""
+    """Replace the values of absent examples by the values of a present one."""
     stack, shape = shape_of(flags), shape_of(x)
     if not stack:
         return x

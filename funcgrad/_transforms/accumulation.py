@@ -1,6 +1,6 @@
-"""Adding up cotangents, above all those of slices and gathers.
+"""Add up cotangents, above all cotangents of slices and gathers.
 
-Where the cotangents of an array's slices and gathers are plain numbers, they are added to a
+Where the cotangents of an array's slices and gathers are raw arrays, they are added to a
 ``CotangentBuffer``. A tracer cannot be written into, and a sum of arrays that are zero except in
 a patch would take time quadratic in the number of patches. So ``CotangentPatches`` keep the patches
 and join them by one operation. Gradients of loops over the rows of an array then take linear time
@@ -29,7 +29,7 @@ from funcgrad._transforms.masked import (
 )
 
 Variables: TypeAlias = Any
-"""Tangents or cotangents by the numbers of variables: a list, or a mapping that yields None."""
+"""Tangents or cotangents by the indices of variables: a list, or a mapping that yields None."""
 
 _OVERLAP: Final = 4
 """Patches are joined when together they have this many times the elements of the whole variable.
@@ -107,7 +107,7 @@ def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
         cotangents[index] = ct
     elif type(previous) is _array and type(ct) is _array:
         total = previous + ct
-        # A large sum is this sweep's own, so what comes next is added in place.
+        # A large sum is this sweep's own, so later cotangents are added in place.
         cotangents[index] = CotangentBuffer(total, None) if total.size >= SPARING else total
     elif type(previous) is CotangentBuffer:
         if is_raw(ct):

@@ -1,8 +1,8 @@
 """The examples of a batch that take part in a function, while it runs for all of them.
 
 Where each example of ``vmap`` chooses a branch, or ends a loop, by itself, functions run for all
-examples, and some do not take part. An operation that may refuse numbers gets those of an example
-that takes part in the place of theirs, and so does its derivative.
+examples, and some do not take part. For an operation that may refuse their values, and for its
+derivative, the values of an example that takes part replace theirs.
 
 >>> import numpy as np
 >>> import funcgrad as fg
@@ -64,15 +64,15 @@ def is_nobody(mask: Value) -> bool:
 
 
 def refuses_numbers(operation: Primitive) -> bool:
-    """Whether an operation may refuse numbers, by its declaration.
+    """Whether an operation may refuse some values, by its declaration.
 
-    Formulas, sums, products and rearrangements are defined for all numbers.
+    Formulas, sums, products and rearrangements are defined for all values.
     """
     return isinstance(operation.structure, Opaque | Factored) or operation.is_foreign
 
 
 def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
-    """Replace the values of examples that do not take part by those of one that does."""
+    """Replace the values of inactive examples by the values of an active one."""
     context = current()
     mask = context.active_examples
     if mask is None:
@@ -82,7 +82,7 @@ def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _with_deputy(mask: Value, x: Value) -> Value:
-    """Replace the numbers of a value outside of a mask, where it then has no derivative."""
+    """Replace elements outside a mask; they then have no derivative."""
     mask, batches = _without(mask, _traces(x)), batches_of(x)
     while type(mask) not in RAW and mask._trace.is_batch and mask._trace not in batches:
         mask = _anyone(mask)
@@ -109,7 +109,7 @@ def _without(mask: Value, traces: Sequence[Trace]) -> Value:
 
 
 def _deputy(mask: Value, x: Value) -> Value:
-    """The values that replace those of examples outside of a mask."""
+    """The values that stand in for examples outside a mask."""
     if x._trace is not mask._trace:  # within that batch
         return x._trace.rebuild(x, lambda inside: _deputy(mask, inside))
     return _with_deputy(_anyone(mask), deputy_of(mask._value, x._value))

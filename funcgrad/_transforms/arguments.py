@@ -83,7 +83,8 @@ def check_argnums(operation: str, argnums: object, has_aux: object) -> None:
     Raises
     ------
     DifferentiationError
-        ``argnums`` is no integer and no sequence of integers, or ``has_aux`` no boolean.
+        ``argnums`` is neither an integer nor a sequence of integers, or ``has_aux`` is not a
+        boolean.
     """
     if type(argnums) is int and type(has_aux) is bool:
         return
@@ -115,7 +116,7 @@ class Chosen:
     single: bool
 
     def trees(self, leaves: Sequence[Any]) -> list[Any]:
-        """One tree for each chosen argument, with new leaves in the places of the old."""
+        """One tree for each chosen argument, with its leaves replaced."""
         if len(self.structures) == 1:
             return [pytrees.unflatten(self.structures[0], leaves)]
         built, start = [], 0
@@ -125,7 +126,7 @@ class Chosen:
         return built
 
     def result(self, leaves: Sequence[Any]) -> Any:
-        """The trees of new leaves; one tree alone where ``argnums`` was one number."""
+        """The trees of new leaves; only one tree if ``argnums`` was an integer."""
         built = self.trees(leaves)
         return built[0] if self.single else tuple(built)
 
@@ -140,7 +141,7 @@ class Chosen:
 def choose(
     operation: str, f: Callable[..., Any], args: Sequence[Any], argnums: int | Sequence[int]
 ) -> Chosen:
-    """The leaves of the arguments to differentiate in, all of them of an inexact dtype.
+    """The leaves of the chosen arguments, all with a floating-point or complex dtype.
 
     Raises
     ------
@@ -194,7 +195,7 @@ def values_of(
     Raises
     ------
     LeafError
-        A leaf is no array.
+        A leaf is not an array.
     """
     try:
         return [concrete(operand(leaf, operation)) for leaf in leaves]
@@ -243,7 +244,7 @@ def leaf_name(f: Callable[..., Any], structure: Structure, leaf: int) -> str:
 
 
 def _refuse(operation: str, leaves: Sequence[Any], places: Sequence[str]) -> None:
-    """Raise the error of the first leaf that is no array, with its place."""
+    """Raise an error for the first leaf that is not an array, with its path."""
     for leaf, place in zip(leaves, places, strict=True):
         try:
             operand(leaf, operation)
@@ -257,7 +258,7 @@ def _refuse(operation: str, leaves: Sequence[Any], places: Sequence[str]) -> Non
 def differentiable(
     operation: str, leaves: Sequence[Any], structure: Structure, name: Callable[[], str]
 ) -> list[Value]:
-    """The values of leaves, each of which has to be of a floating or complex dtype.
+    """The values of leaves, after a check that each has a floating or complex dtype.
 
     Raises
     ------
@@ -356,7 +357,7 @@ def _checked(
     if value_spec.shape != spec.shape:
         raise ShapeError(
             f"{operation}: {name}{structure.paths()[position]}: expected shape {spec.shape}, got"
-            f" {value_spec.shape}. It has to have the shape of what it belongs to."
+            f" {value_spec.shape}. It has to have the shape of its primal."
         )
     if value_spec.weak and (value_spec.dtype.kind != "c" or spec.dtype.kind == "c"):
         return spec.dtype.type(value)

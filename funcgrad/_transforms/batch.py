@@ -68,10 +68,9 @@ class Batched(Tensor):
     def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check()
         raise TracerError(
-            f"{use}: inside vmap this stands for one example of a batch, and there is no single"
-            " number to look at. For a choice that depends on it write fnp.where(condition, a, b),"
-            " which chooses for each example; keep what does not depend on the batch out of it with"
-            " in_axes=None."
+            f"{use}: inside vmap this stands for one example of a batch, so it has no single"
+            " value to use in Python. To choose for each example, write fnp.where(condition, a, b)."
+            " Pass values that do not depend on the batch with in_axes=None."
         )
 
 

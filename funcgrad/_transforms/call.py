@@ -121,7 +121,7 @@ class Call(Whole):
         try:
             outs, tangents = self.push([primal for primal, _ in parts], [t for _, t in parts])
         except DifferentiationError as error:
-            # Tangents of what it closes over may have met those of the arguments.
+            # Tangents of closed-over values may have met tangents of the arguments.
             raise ClosureError(str(error)) from error
         check_closure(pusher.level, [*outs, *tangents])
         results = []
@@ -164,7 +164,7 @@ class Call(Whole):
         """Note that another call, with the same results, replaces this one."""
 
     def bound(self) -> Call:
-        """The call that a program runs in the place of this one."""
+        """The call that a program runs instead of this one."""
         return self
 
     def within(self, frames: Sequence[Any]) -> tuple[Call, tuple[Value, ...]]:

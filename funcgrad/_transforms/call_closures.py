@@ -1,9 +1,9 @@
-"""Calls with rules that close over values of transformations inside of those of their arguments.
+"""Calls whose rules close over values of transformations further in than their arguments'.
 
 Such a value is made an argument of the call, since reverse mode runs a rule when the inner
 transformation has ended. If the function closes over such a value, its results belong to the inner
 transformation, which shows it. If only a rule does, nothing shows it; so the rule is staged to find
-out, where the inner transformation is a batch. Under others, the rule reads the value's numbers.
+out, where the inner transformation is a batch. Under others, the rule reads the raw value.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -41,7 +41,7 @@ def bind_closure(
     """
     if _may_be_read_by_rules(args):
         explicit_call, closed = call, ()
-        with suppress(Exception):  # as where it leaves all its numbers to another library
+        with suppress(Exception):  # as where it hands its arrays to another library
             explicit_call, closed = _explicit_call(call, args)
         if closed:
             return meet(explicit_call, [*args, *closed])
@@ -58,7 +58,7 @@ def bind_closure(
 
 
 def _may_be_read_by_rules(args: Sequence[Value]) -> bool:
-    """Whether there may be tracers that have no numbers when a pullback runs the rule."""
+    """Whether some tracers may have no raw value when a pullback runs the rule."""
     traces = [trace for arg in args for trace in _traces(arg)]
     levels = [trace.level for trace in traces if isinstance(trace, Recorder)]
     if not levels:
@@ -79,8 +79,8 @@ def _traces(value: Value) -> Iterator[Trace]:
 
 
 def _explicit_call(call: Call, args: Sequence[Value]) -> tuple[Call, tuple[Value, ...]]:
-    """A call as a value, and the further arguments that stand for what it closed over."""
-    numbers = [_inside(arg) for arg in args]  # those that rules are called with
+    """A call as a value, and its further arguments, for the values that it closed over."""
+    numbers = [_inside(arg) for arg in args]  # rules are called with these
     try:
         return _staged(call, numbers, has_numbers=False)
     except NumbersNeeded:
@@ -88,7 +88,7 @@ def _explicit_call(call: Call, args: Sequence[Value]) -> tuple[Call, tuple[Value
 
 
 def _inside(value: Value) -> Value:
-    """The primal inside of a value that is being differentiated in."""
+    """The primal inside a value that a derivative follows."""
     while type(value) not in RAW and isinstance(value._trace, Readable):
         value = value._value
     return value

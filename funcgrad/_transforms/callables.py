@@ -1,4 +1,4 @@
-"""The types of transformed functions: how the type of ``grad(f)`` follows from that of ``f``.
+"""The types of transformed functions: how the type of ``grad(f)`` follows from the type of ``f``.
 
 The gradient in an array is a tensor, whatever kind of array or number ``f`` is declared for; in any
 other tree it is a tree of the same type. Each protocol says so by overloads of its call, the first

@@ -1,6 +1,6 @@
 """``checkpoint``: reverse mode keeps a call's arguments, and runs the call again when needed.
 
-In its first run a function is staged, on numbers that the recorder does not follow. The record
+In its first run a function is staged, on values that the recorder does not follow. The record
 keeps the program, which takes hardly any memory, and its inputs: the arguments, and the traced
 values that the function closes over. The pullback evaluates the program once more. So the second
 run does what the first did, even if names, objects and arrays that the function read have changed.
@@ -73,7 +73,7 @@ def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
         return body.evaluate(values)
     recorder: Any = traces[-1]
     results = body.evaluate([_primal(recorder, value) for value in values])
-    outs = [_primal(recorder, result) for result in results]  # a probe follows what it marks
+    outs = [_primal(recorder, result) for result in results]  # a probe follows its value
     follows = _follows(body, [_is_followed(recorder, value) for value in values])
     return _remembered(traces, body, values, outs, follows)
 
@@ -86,13 +86,13 @@ CHECKPOINT: Final = call_primitive(
     label=lambda *, body: "checkpoint",
     meet=_meet,
 )
-"""A checkpointed function, of which ``body`` is the program: reverse mode runs it again."""
+"""A checkpointed function, whose program is ``body``; reverse mode runs it again."""
 
 
 class _Rehearsal(Stager):
-    """Stages the first run of a function, on numbers that a recorder does not follow.
+    """Stages the first run of a function, on values that a recorder does not follow.
 
-    The program will run again for the same numbers, so it may depend on any number that the
+    The program will run again on the same values, so it may depend on any value that the
     function looks at; but values that are being differentiated refuse to be looked at.
     """
 
@@ -118,13 +118,13 @@ class _Rehearsal(Stager):
         return self.body(run, CHECKPOINT.name, [outer.inner(arg) for arg in args])
 
     def inner(self, value: Value) -> Value:
-        """The numbers of a value, which the recorder does not follow."""
+        """The raw value, which the recorder does not follow."""
         if type(value) is Staged and value._trace is self and type(value._value) in RAW:
             return value._value
         return _primal(self.recorder, super().inner(value))
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
-        """Let numbers be looked at, unless they are being differentiated."""
+        """Let Python use a value, unless a derivative follows it."""
         if self._is_followed(tracer):
             reveal_primal(raw, use, exact)
 
@@ -134,7 +134,7 @@ class _Rehearsal(Stager):
         args: Sequence[Value],
         primitive: Primitive,
     ) -> list[Value] | None:
-        """Rehearse a segment within this one, too; within a call with numbers it only runs."""
+        """Rehearse a segment within this one, too; within a call on raw values it only runs."""
         if self._calls:
             return None
         self.check()
@@ -215,7 +215,7 @@ class CheckpointEntry(Entry):
     """A program that can be evaluated again on the tracers of a recorder."""
 
     program: Program
-    values: Sequence[Value]  # what goes into it
+    values: Sequence[Value]  # its inputs
     follows: Sequence[bool]  # the results that are recorded
     # Those that ran during the call, from the innermost to the recorder's: tracers of theirs mean
     # the same when the program is evaluated again.
@@ -362,7 +362,7 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
         rehearsal = _Rehearsal(level, recorder)
         with delegated(recorder, rehearsal if is_next else None):
             program, closed, outs = rehearsal.rehearse(function, args)
-    program = replace(program, guards=())  # it runs for these numbers only
+    program = replace(program, guards=())  # it runs on these values only
     return _remembered(traces, program, [*args, *closed], outs, rehearsal.follows)
 
 

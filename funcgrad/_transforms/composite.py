@@ -1,8 +1,8 @@
 """Operations that transformations meet as a whole: loops, jitted programs, calls with rules.
 
 Such an operation is a ``Whole``: a value that knows how it is evaluated, recorded, pushed and
-batched. To a program or to a user's function it is what a primitive is to a NumPy function. The
-innermost trace among its arguments is asked what it means, as for any operation; the trace asks the
+batched. A program or a user's function becomes one, as a NumPy function becomes a primitive. The
+innermost trace among its arguments interprets it, as any operation; the trace asks the
 operation in turn, and reverse mode keeps one ``WholeEntry``.
 
 >>> class Square(Whole):
@@ -43,7 +43,7 @@ Interpreter: TypeAlias = Any
 
 
 class ClosureError(TracerError):
-    """A call closes over a value of a transformation inside of those of its arguments."""
+    """A call closes over a value of a transformation further in than those it takes part in."""
 
 
 class Recording(NamedTuple):
@@ -54,9 +54,9 @@ class Recording(NamedTuple):
     outs : list of values
         The results.
     pull : callable
-        From the cotangents of all results to those of the arguments.
+        From the cotangents of all results to the cotangents of the arguments.
     push : callable
-        From the tangents of the arguments to those of all results.
+        From the tangents of the arguments to the tangents of all results.
     connected : sequence of int, optional
         The places of the results that depend on the followed arguments; by default all.
     """
@@ -175,7 +175,7 @@ class ResultEntry(Entry):
     call: int  # the operation's variable
     position: int
     count: int  # of all results
-    closed_over: int  # the variable of what the function closes over and returns, or -1
+    closed_over: int  # the variable of a closed-over value that is returned unchanged, or -1
 
     def push(self, tangents: Variables) -> Value:
         return plus(tangents[self.call][self.position], tangents[self.closed_over])
@@ -191,7 +191,7 @@ class ResultEntry(Entry):
 
 
 def where_present(pull: Map) -> Map:
-    """A pullback that knows nothing of masks: of absent cotangents alone it makes absent ones.
+    """A pullback that knows nothing of masks: it returns absent cotangents if all are absent.
 
     A mask that is followed by a transformation, as in a batch, may be empty for some examples.
     """

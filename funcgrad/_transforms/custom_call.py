@@ -64,7 +64,7 @@ class _CustomCall(Call):
     """A call with a rule of either kind: it runs the function itself, and has its signature.
 
     The last ``closed`` arguments are values that the function closes over. The rule is not for
-    them: the derivative in them is that of the function's own operations.
+    them: derivatives with respect to them come from the function's own operations.
     """
 
     __slots__ = ("_origin", "closed", "frozen", "function", "signature")
@@ -141,14 +141,14 @@ class _CustomCall(Call):
         return recording.outs, recording.push(tangents)
 
     def _of_closed(self, arguments: Sequence[Value]) -> FlatFunction:
-        """The function of what it closes over, at these arguments."""
+        """The function of the values that it closes over, at these arguments."""
         return lambda closed: self.run([*arguments, *closed])
 
 
 class JvpCall(_CustomCall):
     """A call with a pushforward: ``rule(arguments + tangents) -> results + tangents``.
 
-    The tangents of what it closes over may be None for structural zeros; all may be where the rule
+    The tangents of closed-over values may be None for structural zeros; all may be where the rule
     ``takes_none``.
     """
 
@@ -350,7 +350,7 @@ class VjpCall(_CustomCall):
             ]
             transposed = transpose_linear(backward, [specs[k] for k in followed], seeds)
             for k, tangent in zip(followed, transposed, strict=True):
-                if tangent is not None:  # what the rule does not select is zero
+                if tangent is not None:  # else zero
                     pushed[k] = fit_cotangent(plain(tangent), specs[k])
             return pushed
 

@@ -1,8 +1,8 @@
-"""Entries: the linear maps of single operations, of which a record consists, for both directions.
+"""Entries: the linear maps of single operations, for both directions; a record is a list of them.
 
 An operation turns tangents of its operands into a tangent of its result, by a linear map that
 depends on the values it met. Its entry is that map: ``push`` applies it, ``pull`` its transpose.
-Variables have numbers; an entry defines one, and inputs have no entry. Everything works on values:
+Variables are integers; an entry defines one, and inputs have no entry. Everything works on values:
 raw arrays when nothing else is being transformed, tracers otherwise, so derivatives of derivatives
 need no rule.
 
@@ -71,7 +71,7 @@ class Entry:
     index: int  # of the variable that the step defined
 
     def push(self, tangents: Variables) -> Any:
-        """The tangent of the variable, None for zero, from those of all variables."""
+        """The tangent of the variable, None for zero, from the tangents of all variables."""
         raise NotImplementedError
 
     def pull(self, cotangents: Variables) -> None:
@@ -137,7 +137,7 @@ class OperationEntry(Entry):
         )
 
     def _tangent(self, tangents: list[Value]) -> Value:
-        """The tangent of the result, or None, from those of the arguments."""
+        """The tangent of the result, or None, from the tangents of the arguments."""
         raise NotImplementedError
 
     def _add(self, cotangents: Variables, position: int, ct: Cotangent) -> None:
@@ -158,7 +158,7 @@ class OperationEntry(Entry):
 
 
 def plus(first: Value, second: Value) -> Value:
-    """The sum of two tangents, of which None is zero."""
+    """The sum of two tangents; None is zero."""
     if first is None or second is None:
         return second if first is None else first
     return first + second
@@ -233,7 +233,7 @@ class ReductionEntry(ElementwiseEntry):
         axes = {name: self.params[name] for name in ("axis", "keepdims")}
         if callable(factor):
             factor = factor(*self._values(), **self.params)
-            if type(factor) is float:  # as that of a mean, which is left for the few sums
+            if type(factor) is float:  # as of a mean, which is left for the few sums
                 return times(reduce_sum(tangent, **axes), factor)
             if self.primitive.differential.selects:
                 return reduce_sum(chosen(tangent, factor).value, **axes)
@@ -342,8 +342,8 @@ class LinearEntry(OperationEntry):
     def _pull_product(self, cotangents: Variables, ct: Masked, primals: Sequence[Value]) -> None:
         """Pull a cotangent with gaps through a product of two arguments, as a matrix product.
 
-        Elements that no present cotangent reaches are absent, whatever the numbers are, and these
-        numbers take no part in the cotangent of the other argument.
+        Elements that no present cotangent reaches are absent, whatever their values
+        are, and these values do not enter the cotangent of the other argument.
         """
         routes = self.primitive.differential.routes(len(primals))
         reached = self._reached(ct.mask, primals)
@@ -372,7 +372,7 @@ class LinearEntry(OperationEntry):
     def _with_gaps(
         self, transpose: Callable[..., Value], ct: Cotangent, primals: Sequence[Value]
     ) -> Cotangent:
-        """The cotangent of an argument, where that of the result has gaps or gets them here."""
+        """The cotangent of an argument, where the result's cotangent has gaps or gets them here."""
         linear = self.primitive.differential
 
         def pull(array: Value) -> Value:

@@ -1,7 +1,7 @@
 """Factors of tangents and cotangents: the values they are computed from, and the product.
 
-A rule reads the operation's arguments as numbers of the result's precision. The arguments
-themselves may be narrower, or no floating-point numbers at all: in ``-y`` a ``uint8`` would wrap
+A rule reads the operation's arguments in the result's precision. The arguments
+themselves may be narrower, or not floating-point at all: in ``-y`` a ``uint8`` would wrap
 and a boolean be refused, the logarithm of a small integer would be one of half precision, and a
 boolean that is multiplied with would be taken for a mask.
 
@@ -29,7 +29,7 @@ from funcgrad._primitives.structural import cast
 
 PRECISE: Final = frozenset({int, float, complex, np.float64, np.complex128})
 """The exact types of values that ``in_precision_of`` never changes: Python's numbers, which take
-the precision of the other operand (a bool is NumPy's boolean there), and numbers of the highest
+the precision of the other operand (a bool is NumPy's boolean there), and scalars of the highest
 precision. Checking these first makes scalar programs faster."""
 
 
@@ -99,7 +99,7 @@ def times(v: Value, factor: Any, out: Value = None, x: Value = None, y: Value = 
     if x is None:
         return v * factor
     if factor is twice:
-        return (v + v) * x  # a cotangent may be smaller than what it is for
+        return (v + v) * x  # a cotangent may still have to be broadcast
     return v * factor(out, x)
 
 

@@ -144,7 +144,7 @@ def call_primitive(
     """Declare the primitive of a kind of calls; ``run(values, **params)`` returns the results.
 
     ``meet`` is by default ``run``; see ``CallPrimitive``. Where the primitive is bound as any
-    other, its derivative is that of ``run`` by forward mode.
+    other, its derivative is the derivative of ``run`` by forward mode.
     """
 
     def evaluate(*args: Value, **params: Hashable) -> tuple[Value, ...]:

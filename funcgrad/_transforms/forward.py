@@ -82,7 +82,7 @@ class Pusher(Readable):
         return self.parts(value)[0]
 
     def dual(self, primal: Value, tangent: Value) -> Value:
-        """A tracer, or the primal itself where there is no tangent."""
+        """A tracer, or the primal itself without a tangent."""
         if tangent is None:
             return primal
         tracer = _new(Dual)

@@ -4,14 +4,14 @@ A function with rules of its own, and the rules, may read names and close over t
 program is called later, so it holds programs of such a function and its rules, which are staged
 with it. The traced values that they close over become arguments. Eagerly, a call becomes such a
 value where it closes over values of a transformation inside of those that its arguments belong to.
-The rules give the derivative in the arguments; the derivative in values that are closed over is
-that of the function's own operations.
+The rules give derivatives with respect to the arguments. Derivatives with respect to closed-over
+values come from the function's own operations.
 
 Why rules are staged together with the function, and not when a derivative is first asked for: then
 the traces whose values they close over may have ended, so these have to be operands by now, and
 only a rule that runs tells which (``tests/transforms/test_nested_calls.py``, the modes "grad of
-jit" and "grad of program"); and what they read outside has to be fixed for good, also where a rule
-calls its function again, which takes a stand-in for the call in its own rules
+jit" and "grad of program"). Outside values that they read have to be fixed for good, also where a
+rule calls its function again, which takes a stand-in for the call in its own rules
 (``test_a_rule_may_close_over_a_name_that_is_bound_anew`` in ``tests/programs/test_calls.py``).
 
 >>> import funcgrad as fg
@@ -77,7 +77,7 @@ FOREIGN_CALL: Final = call_primitive(
     traits=FOREIGN,
     label=lambda *, call, results, seen: call.name,
 )
-"""A call that runs Python, as where a function hands all the numbers of an array to a library.
+"""A call that runs Python, as where a function hands a whole array to another library.
 
 The last ``seen`` operands are traced values that it closes over.
 """
@@ -196,7 +196,7 @@ class FrozenCall(Call):
     rules : tuple of _Rule
     sizes : Sizes
     users_call : Call, optional
-        The call as the user made it, if its rules are no programs.
+        The call as the user made it, if its rules are not programs.
     around : tuple of FrozenCall or None
         The calls in whose rules it was made, the outermost first; None until that one is known.
         The values that these close over are further arguments.
@@ -243,7 +243,7 @@ class FrozenCall(Call):
     def _run_rule(
         self, rule: _Rule, args: Sequence[Value], closed: Sequence[Value], is_rule: bool = False
     ) -> list[Value]:
-        """Run the function or a rule; the values closed over include those of the calls around."""
+        """Run the function or a rule; ``closed`` includes values of the calls around."""
         values = iter(closed)
         mine, *others = [
             None if call is None else Frame(call, tuple(islice(values, call.sizes.closed)))
@@ -269,7 +269,7 @@ class FrozenCall(Call):
 
 
 class Frame(NamedTuple):
-    """A call one of whose rules runs, and the values that the call closes over."""
+    """A call while one of its rules runs, and the values that the call closes over."""
 
     call: FrozenCall
     closed: tuple[Value, ...]
@@ -356,7 +356,7 @@ def staged_part(
     values: Sequence[Value],
     knots: Knots | None = None,
 ) -> Part:
-    """Stage a function of values, some of whose results may be None, as a program.
+    """Stage a function of values as a program; some of its results may be None.
 
     Equations whose results nothing reads are left out: they need not be linear, as a rule has to.
     """
@@ -372,7 +372,7 @@ def staged_part(
         if equation.operation is FOREIGN_CALL and dict(equation.params)["seen"]:
             raise TracerError(
                 f"{equation.name}: the function closes over a traced value and cannot be staged,"
-                " so nobody knows the derivative in that value. Pass it as an argument."
+                " so the derivative with respect to that value is unknown. Pass it as an argument."
             )
     return Part(remove_dead_code(program), tuple(closed), with_present.aux, tuple(outs))
 
@@ -412,7 +412,7 @@ def explicit(
             staged.program, tuple([places[id(value)] for value in staged.closed]), staged.present
         )
 
-    # A rule that looks at numbers of tangents or cotangents holds for those numbers only.
+    # A rule that uses values of tangents or cotangents in Python holds for those values only.
     users_call = call if failure is not None or (any(looks) and not closed) else None
     sizes = Sizes(len(values), len(closed), len(body.results), call.closed)
     frozen_rules = () if users_call else tuple(map(rule, rules))
@@ -423,7 +423,7 @@ def explicit(
 
 
 def _looks(program: Program, inputs: Iterable[int]) -> bool:
-    """Whether a program looks at numbers that depend on some of its inputs."""
+    """Whether a program uses values that depend on some of its inputs in Python."""
     flat = inlined(program)
     if not flat.guards:
         return False

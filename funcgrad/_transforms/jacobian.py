@@ -38,7 +38,7 @@ from funcgrad.tensor.tensor import wrap
 
 
 def _typed(transformation: Callable[..., Any]) -> JacobianTransformation:
-    """Say by its type how the type of ``transformation(f)`` follows from that of ``f``."""
+    """Say by its type how the type of ``transformation(f)`` follows from the type of ``f``."""
     return transformation
 
 

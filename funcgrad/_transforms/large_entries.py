@@ -7,7 +7,7 @@ is read and written slowly. So
 - cotangents are computed block by block, so that factors and products stay in the cache, and are
   added in place to cotangents that only the sweep knows.
 
-The numbers are the same to the last bit, since all of this is element by element.
+The results are the same to the last bit, since all of this is element by element.
 
 >>> import numpy as np
 >>> from funcgrad._primitives.transcendental import sin
@@ -40,7 +40,7 @@ LARGE: Final = 3 * 2**16
 """Bytes from which on an array is large: gradients of sums of products gain nothing below."""
 
 _BLOCK: Final = 2**17
-"""Bytes of one block of one array, of which half a dozen fit into the cache of a core."""
+"""Bytes of one block of an array; half a dozen blocks fit into the cache of a core."""
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,7 @@ class LargeEntry(ElementwiseEntry):
         cotangents[self.index] = None
         factors = self.primitive.factors
         followed = [k for k, operand in enumerate(self.operands) if operand >= 0 and factors[k]]
-        # What an argument is handed as it is must stay, unless there is no other.
+        # A cotangent passed on unchanged must not be overwritten, unless it has one reader.
         may_write = is_unshared and (len(followed) == 1 or SAME not in factors)
         for k in followed:
             self._pull_to(k, cotangents, cotangent, may_write and k == followed[-1])
@@ -92,7 +92,7 @@ class LargeEntry(ElementwiseEntry):
         return True
 
     def _pull_to(self, k: int, cotangents: Variables, ct: Value, may_write: bool) -> None:
-        """Add to the cotangent of an argument, and write to that of the result if one may."""
+        """Add to the cotangent of an argument; the result's cotangent may be overwritten."""
         shape, x, operand = self.out.shape, self.primals[k], self.operands[k]
         factor: Any = self.primitive.factors[k]
         fits = shape_of(x) == shape and dtype_of(x) == self.out.dtype
@@ -167,7 +167,7 @@ def _product(ct: Value, factor: Any, values: Sequence[Value], room: Array) -> Ar
 
 
 def _blocks(target: Array, values: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    """The blocks of an array and of values that broadcast to it; numbers come whole."""
+    """The blocks of an array and of values that broadcast to it; scalars come whole."""
     shape = target.shape
     if all(type(v) is not np.ndarray or v.shape in (shape, ()) for v in values):
         values = [v.reshape(-1) if type(v) is np.ndarray and v.ndim else v for v in values]

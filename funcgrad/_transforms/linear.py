@@ -149,7 +149,7 @@ def _is_nonzero(value: Value) -> bool:
 
 
 class LinearRecorder(Recorder):
-    """A recorder that refuses what is not linear in the values it follows."""
+    """A recorder that refuses operations that are not linear in the values it follows."""
 
     title = "linear_transpose"
     has_numbers = False  # but zeros that stand for any

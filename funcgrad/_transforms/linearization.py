@@ -153,7 +153,7 @@ class Linearization:
         """The part of a program with its derivative that is left once the results are known.
 
         ``inputs`` are those that are cotangents or tangents, when those are not all inputs
-        after the arguments. Values that it needs and that are no residuals are computed again.
+        after the arguments. Other values that it needs are computed again.
         """
         whole = both.program
         if inputs is None:

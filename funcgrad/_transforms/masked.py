@@ -58,7 +58,7 @@ class Masked:
         return Masked(where(mask, self.value, 0), logical_and(self.mask, mask))
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
-        """Apply a linear map, each element of whose result is a sum of elements."""
+        """Apply a linear map whose results are sums of elements."""
         return Masked(linear(self.value), linear(self.mask) != 0)
 
 
@@ -82,9 +82,9 @@ class CotangentBuffer:
             self.mask |= ct.mask
 
     def choose(self, mask: Value, ct: Cotangent, shape: Shape) -> bool:
-        """Add a cotangent where a mask holds, if it is raw numbers; return whether that was so.
+        """Add a cotangent where a mask holds, if it is a raw array; return whether it was.
 
-        ``shape`` is what both broadcast to.
+        Both broadcast to ``shape``.
         """
         total = self.value
         if type(mask) is not np.ndarray or type(ct) not in RAW or dtype_of(ct) != total.dtype:
@@ -105,7 +105,7 @@ class CotangentBuffer:
                 self.value = expand(self.value, wide)
 
     def settle(self) -> Cotangent:
-        """The finished cotangent. Most masks fill up, as those of x[:-1] and x[1:] together."""
+        """The finished cotangent. Most masks fill up, as x[:-1] and x[1:] do together."""
         mask = self.mask
         if mask is None or np.count_nonzero(mask) == mask.size:
             return self.value
@@ -188,7 +188,7 @@ def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
 def present_along(mask: Value, letters: str, others: str, operand: Spec) -> Value:
     """Where any element is present along the axes that an operand of a contraction does not have.
 
-    ``letters`` are the axes of the mask, that of the result, and ``others`` those of the operand,
+    ``letters`` are the axes of the mask of the result, and ``others`` the axes of the operand,
     as for ``einsum``. The result broadcasts to the operand's shape.
 
     >>> mask = np.array([[True, False, False], [True, False, False]])
@@ -252,7 +252,7 @@ def fit_cotangent(ct: Cotangent | None, x: Value) -> Value:
     """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
     if ct is None:
         return zeros_like(x)
-    if type(ct) is type(x) in FREE:  # numbers
+    if type(ct) is type(x) in FREE:
         return ct
     if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:
         return ct if ct.dtype is x.dtype else fit(ct, x, x.shape)

@@ -1,6 +1,6 @@
 """Staging functions without numbers: the bodies of loops, and programs made of programs.
 
-A body runs with many numbers and is staged once, so it cannot branch on a number. It is staged for
+A body runs on many values and is staged once, so it cannot branch on a value. It is staged for
 specs; where it asks for a number, the error names the loop or the branch that it belongs to.
 
 >>> import numpy as np
@@ -33,7 +33,7 @@ from funcgrad.errors import TracerError
 
 
 class Numberless(Stager):
-    """A stager of a function without numbers; ``place`` names it in errors."""
+    """A stager of a function on abstract values; ``place`` names it in errors."""
 
     __slots__ = ("place",)
 
@@ -45,17 +45,17 @@ class Numberless(Stager):
     def need_numbers(self, *used: Staged) -> None:
         self.check()
         raise TracerError(
-            f"{self.place}: a number of a traced value is looked at, as by if, while, int(t) or"
-            " float(t). The function is staged once and runs with many numbers, so there is none"
-            " to look at. Choose with fg.cond or fnp.where, and loop with fg.while_loop; what does"
-            " not depend on the function's arguments may be looked at outside of it."
+            f"{self.place}: a traced value is used in Python, as by if, while, int(t) or float(t)."
+            " The function is staged once and runs on many values, so it has no single value here."
+            " Choose with fg.cond or fnp.where, and loop with fg.while_loop. Outside the function,"
+            " values that do not depend on its arguments may be used in Python."
         )
 
     def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
         if isinstance(call, Call) and not call.is_staged:
             raise TracerError(
                 f"{self.place}: {call.name}: inside of a function that is staged once and runs many"
-                " times a value stands for many. Mark what the loop returns."
+                " times a value stands for many. Mark the result of the loop."
             )
         return super().process_call(call, args)
 
@@ -87,7 +87,7 @@ class Numberless(Stager):
 def applied(program: Program, values: Sequence[Value]) -> list[Value]:
     """The outputs of a program, as ``Program.evaluate`` gives them.
 
-    Where the values are staged without numbers, its equations are appended unchanged: staging
+    Where the values are abstract, its equations are appended unchanged: staging
     operation by operation takes ten times as long.
     """
     stager = next((value._trace for value in values if type(value) is Staged), None)
@@ -100,7 +100,7 @@ def _is_appended(stager: Numberless, program: Program, values: Sequence[Value]) 
     """Whether staging a program's operations on these values would give the same equations."""
     if program.guards or current().rerun is not None or delegate(stager) is not None:
         return False
-    known: list[bool] = []  # what the stager has
+    known: list[bool] = []  # whether the stager has the value
     for value, spec in zip(values, program.inputs, strict=True):
         is_staged = type(value) is Staged and value._trace is stager
         if spec_inside(value) != spec or not (is_staged or type(value) in RAW):

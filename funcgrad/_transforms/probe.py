@@ -142,7 +142,7 @@ class _ProbeCall(Call):
     """The identity on one value, which marks it when the call has reached the recorder."""
 
     __slots__ = ("_name", "probes")
-    is_staged = False  # what it does is done to the recorder
+    is_staged = False  # it changes the recorder
 
     def __init__(self, name: str, probes: ProbeSet) -> None:
         self._name = name

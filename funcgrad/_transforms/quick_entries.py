@@ -24,7 +24,7 @@ from funcgrad._transforms.factors import PRECISE, fit_tangent, in_precision_of, 
 from funcgrad._transforms.masked import Cotangent, Masked, broadcast, fit
 
 _DOUBLE: Final = frozenset({float, np.float64})
-"""Types of single numbers whose cotangents are of double precision."""
+"""Types of scalars whose cotangents have double precision."""
 
 _FLOAT64: Final = np.dtype(np.float64)
 _FLOAT32: Final = np.dtype(np.float32)
@@ -116,7 +116,7 @@ class QuickEntry(Entry):
 def push_quick(
     primitive: Primitive, x: Value, y: Value, first: Value, second: Value, out: Value
 ) -> Value:
-    """The tangent of an elementwise operation, from those of its one or two arguments."""
+    """The tangent of an elementwise operation, from the tangents of its one or two arguments."""
     if y is not None and not primitive.additive:
         if type(x) not in PRECISE and (type(x) is bool or x.dtype is not out.dtype):
             x = in_precision_of(dtype_of(out), x)
@@ -139,7 +139,7 @@ def _argument_cotangent(
 
 
 class ProductEntry(QuickEntry):
-    """A product of two arguments, such as that of matrices."""
+    """A product of two arguments, such as two matrices."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class ProductEntry(QuickEntry):
 def push_product(
     primitive: Primitive, x: Value, y: Value, first: Value, second: Value, out: Value
 ) -> Value:
-    """The tangent of a product, from those of its two arguments."""
+    """The tangent of a product, from the tangents of its two arguments."""
     if first is not None:
         first = bind2(primitive, first, y)
     if second is not None:

@@ -1,10 +1,10 @@
-"""Recording the operations of a function on the values that it is differentiated in.
+"""Record the operations of a function on the values that derivatives follow.
 
 A ``Recorder`` follows its tracers and appends one entry for each operation on them. At the end it
 leaves a ``Record``: a value that holds arrays and tracers of outer transformations, never a tracer
-of its own, so that reference counting alone frees it. A pullback is a function of it.
+of its own, so that reference counting frees it. A pullback is a function of it.
 
-Entries are appended after those of their operands, whichever thread runs the operation, and
+An entry is appended after the entries of its operands, whichever thread runs the operation, and
 variables are numbered by an atomic counter: a function may use threads of its own.
 """
 
@@ -103,7 +103,7 @@ class Recorder(Readable):
         values: Sequence[Value],
         followed: Sequence[bool] | None = None,
     ) -> tuple[Self, Record, T]:
-        """Record a function of values, all or some of which are followed; also its result."""
+        """Record a function, following all values or the ``followed`` ones; also its result."""
         with begin_level() as level:
             recorder = cls(level)
             try:
@@ -365,7 +365,7 @@ def transpose_linear(
 ) -> list[Value]:
     """Pull cotangents back through a linear function, by recording it at zero.
 
-    The specs are those of its arguments. Results and cotangents may be None, for a structural zero.
+    The specs describe its arguments. Results and cotangents may be None, for a structural zero.
     """
     zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs]
     recorder, record, outs = Recorder.run(lambda args: function(*args), zeros)
@@ -474,7 +474,7 @@ class Several:
     def _transposed(
         self, cts: Sequence[Any], outs: Sequence[Value], primals: Sequence[Value]
     ) -> Sequence[Any]:
-        """The arguments' cotangents, from those of the results, at given results and arguments."""
+        """The arguments' cotangents from the results', at given results and arguments."""
         pull = self.primitive.differential.pull
         if pull is not None:
             full = tuple(fitted_present(cts, outs))

@@ -37,7 +37,7 @@ class Record:
         return [known[index] for index in outputs]
 
     def pull(self, outputs: Sequence[int], cts: Sequence[Value]) -> list[Value]:
-        """The inputs' cotangents, from those of outputs; None where none reaches an input.
+        """The inputs' cotangents, from the outputs'; None where none reaches an input.
 
         The outputs are variables, and negative where one does not depend on the inputs.
         """

@@ -1,7 +1,7 @@
 """Calls of programs that were read from a file, without their rules, which are Python functions.
 
-They evaluate, batch and stage as before. Derivatives, which would need a rule, raise: those of the
-function's operations, in place of those that its author gave it, would be silently wrong.
+They evaluate, batch and stage as before. Derivatives need the rule, so they raise: the derivatives
+of the function's operations may differ from the rule, and would be silently wrong.
 """
 
 from __future__ import annotations

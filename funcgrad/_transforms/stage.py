@@ -1,4 +1,4 @@
-"""Staging: run a function once, on actual numbers, and keep its operations as a ``Program``.
+"""Staging: run a function once, on actual values, and keep its operations as a ``Program``.
 
 >>> import funcgrad as fg
 >>> print(fg.program(fg.grad(lambda x: x * x))(2.0).to_text(sources=False))
@@ -110,7 +110,7 @@ def _staged(
     leaves, structure = pytrees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)
     if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
-        with suppress(Exception, NumbersNeeded):  # what fails, fails with numbers as it should
+        with suppress(Exception, NumbersNeeded):  # errors are raised on actual values
             return _stage(operation, f, values, structure, numbers=False)
     with suppress(NumbersNeeded):
         return _stage(operation, f, values, structure, runs_loops=False)

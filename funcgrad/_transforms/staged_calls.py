@@ -37,7 +37,7 @@ class StagedCalls:
     def again(
         self, call: Call, values: Sequence[Value], is_known: bool
     ) -> tuple[FrozenCall, Part, tuple[Value, ...]] | None:
-        """Find a call that was staged before; ``is_known``: whether its arguments' numbers are."""
+        """Find a call that was staged before; ``is_known`` as for ``staged_call``."""
         staged_before = self._known.get(key_of(call, values))
         if staged_before is None:
             return None
@@ -49,7 +49,7 @@ class StagedCalls:
         return frozen, body, ()
 
     def keep(self, call: Call, values: Sequence[Value], frozen: FrozenCall, body: Part) -> None:
-        """Keep a call that does not depend on numbers, nor on the calls in whose rules it is."""
+        """Keep a call that depends neither on values nor on the calls in whose rules it is."""
         programs = [body.program, *[rule.program for rule in frozen.rules]]
         if frozen.users_call is None and not any(inlined(program).guards for program in programs):
             self._known[key_of(call, values)] = call, frozen, body
@@ -60,12 +60,12 @@ def staged_call(
 ) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
     """A call as a value, the program of its function, and its operands besides its arguments.
 
-    ``is_known`` says whether the numbers of the arguments are known.
+    ``is_known`` says whether the values of the arguments are known.
 
     Raises
     ------
     Exception
-        The function cannot be staged, as where it leaves its numbers to another library.
+        The function cannot be staged, as where it hands its arrays to another library.
     """
     if stager.calls is None:
         stager.calls = StagedCalls()
@@ -88,7 +88,7 @@ def _staged_call(
 ) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
     body = staged_part(stager, call.run, call.name, values)
     if any(guard.use == "number" for guard in inlined(body.program).guards):
-        # Then its results are no constants of a program that holds for these numbers only.
-        raise TracerError(f"{call.name}: the function takes numbers out of its arguments.")
+        # Then its results are not constants, as in a program that holds for these values only.
+        raise TracerError(f"{call.name}: the function uses values of its arguments in Python.")
     frozen, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
     return frozen, body, closed

@@ -1,8 +1,8 @@
 """The trace of staging, which keeps the operations of a function as the equations of a ``Program``.
 
-It computes numbers as well, so control flow may depend on them: each conversion to a Python number
+It computes values as well, so control flow may depend on them: each conversion to a Python number
 becomes a ``Guard`` of the program, which holds for inputs with the same outcome. Loops may take
-long, so their numbers may be left out: their results, and all that depends on them, are stand-ins.
+long, so their values may be left out: their results, and all that depends on them, are stand-ins.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Staged(Tensor):
 
 
 class NumbersNeeded(BaseException):
-    """Raised by staging without numbers where the function looks at one."""
+    """Raised by staging on abstract values where the function uses one in Python."""
 
 
 class Stager(Trace):
@@ -82,7 +82,7 @@ class Stager(Trace):
     nor memory, until the function looks at a number; and so are the results of loops, and what is
     computed with them, where it ``runs_loops`` not.
 
-    A call is staged by a stager of its own, which runs within that of the function ``around``.
+    A call has a stager of its own, which runs within the stager ``around``.
     A compiled program is one equation where ``keeps_compiled`` says so, and else its equations.
     """
 
@@ -163,7 +163,7 @@ class Stager(Trace):
         return self._tracer(value if self._has_numbers else stand_in(spec), self._variables - 1)
 
     def need_numbers(self, *used: Staged) -> None:
-        """Give up staging without numbers, if these values, or all values, are stand-ins."""
+        """Give up staging on abstract values, if these values, or all values, are stand-ins."""
         if not self._has_numbers or (self._unknown and self._lacks(used)):
             self.check()
             if self._around is not None:
@@ -188,7 +188,7 @@ class Stager(Trace):
         return not self._runs_loops and _loops(primitive)
 
     def inner(self, value: Value) -> Value:
-        """The numbers of a value."""
+        """The raw value."""
         if type(value) is Staged and value._trace is self:
             return value._value
         return concrete(value) if self._around is None else self._around.inner(value)
@@ -209,7 +209,7 @@ class Stager(Trace):
             return self._run_later(primitive, args, _hashable(params))
         values = tuple([self.inner(arg) for arg in args])
         if is_known := not self._stands_in(primitive, args):
-            # A loop asks the transformations around what they make of it as a whole.
+            # A loop asks the transformations around it to interpret it as a whole.
             loops = _loops(primitive)
             out = primitive(*values, **params) if loops else bind(primitive, values, params)
         else:
@@ -252,7 +252,7 @@ class Stager(Trace):
             if knot is not None:
                 return self._tied(knot, call, args, is_known)
             staged = None
-            with suppress(Exception):  # as where it leaves all its numbers to another library
+            with suppress(Exception):  # as where it hands its arrays to another library
                 staged = staged_call(self, call, values, is_known)
             if staged is not None:
                 frozen, body, closed = staged
@@ -337,7 +337,7 @@ class Stager(Trace):
             self.close()
 
     def _closed(self) -> list[Constant]:
-        """The traced values that a nested function closes over, in the order of their numbers."""
+        """The traced values that a nested function closes over, in the order of their variables."""
         return [
             constant for constant in self._pool.constants if self._is_nested and not constant.is_raw
         ]
@@ -389,7 +389,7 @@ class Stager(Trace):
         return len(self._effects)
 
     def after_effects(self, outs: Sequence[Value], since: int = 0) -> Sequence[Value]:
-        """The results, one of which waits for the operations that were run for their effects."""
+        """The results; one waits for the operations that run for their effects."""
         effects = self._effects[since:]
         del self._effects[since:]
         if not effects or not outs:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 LinearRun = Callable[[list[Value]], list[Value]]
-"""From the leaves of tangents or cotangents to those of results; None is an absent leaf."""
+"""From the leaves of tangents or cotangents to the leaves of results; None is an absent leaf."""
 
 
 def importable_name(function: Callable[..., object]) -> str:
     """The name by which to pickle a function that its own module has under that name; or nothing.
 
     Cloudpickle sends the functions of a script by value, since the other process has no such
-    script; so names of ``__main__`` are for ``pickle`` alone.
+    script; so names of ``__main__`` are only for ``pickle``.
     """
     resolved: Any = sys.modules.get(function.__module__)
     name: str = function.__qualname__
@@ -125,7 +125,7 @@ class LinearMap(Watched[..., Any]):
     Parameters
     ----------
     operation : str
-        The name that errors begin with, and what they call the argument.
+        The name that errors begin with, and their name for the argument.
     run : callable
         The function of leaves.
     structure : Structure
@@ -179,7 +179,7 @@ class LinearMap(Watched[..., Any]):
 
 
 def _program(operation: str, run: LinearRun, specs: Sequence[Spec]) -> Program:
-    """Stage a function of leaves; those of integers, which have no tangent, are no argument."""
+    """Stage a function of leaves; integer leaves, which have no tangent, are left out."""
     from funcgrad._transforms.stage import program
 
     def of_present(*present: object) -> list[Any]:
@@ -190,7 +190,7 @@ def _program(operation: str, run: LinearRun, specs: Sequence[Spec]) -> Program:
     of_present.__name__ = operation
     zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs if is_inexact(spec.dtype)]
     staged = program(of_present)(*zeros)
-    # The user's line is where the function is pickled, which is no part of it.
+    # The user's line is where the function is pickled, so it is left out.
     equations = tuple([replace(equation, source="") for equation in staged.equations])
     return replace(staged, equations=equations)
 

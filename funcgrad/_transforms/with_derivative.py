@@ -1,6 +1,6 @@
 """A program together with its pullback, or its pushforward, staged as one program.
 
-What flows in are a program and values to stage with; what flows out is a program of its arguments
+A program and values to stage with flow in; out flows a program of its arguments
 and of cotangents, or tangents, with the results of both. ``linearization.py`` takes it apart.
 """
 
@@ -75,7 +75,7 @@ def with_pullback(
             return outs
 
         outs, pulled, connected = run_pulled(evaluated, args, followed, cts)
-        if stager is not None and stager.effects() > effects:  # those of the pullback
+        if stager is not None and stager.effects() > effects:  # effects of the pullback
             waiting = stager.after_effects(flat(pulled), effects)
             pulled = restored(layout_of(pulled), waiting)
         return outs, pulled, connected
@@ -85,7 +85,7 @@ def with_pullback(
         full = _without_full_masks(staged, layout, len(program.outputs))
         return WithDerivative(*full, connected)
 
-    # Branches in branches are differentiated again with what is around them.
+    # Branches in branches are differentiated again with the equations around them.
     key = "pullback", tuple(followed), kinds(cts)
     return made() if numbers else program.derived(key, made)
 
@@ -125,7 +125,7 @@ def _staged(
     cts: Sequence[Cotangent],
     numbers: bool,
 ) -> tuple[Program, Layout, tuple[int, ...]]:
-    """Stage a function of two lists; also the layout of what it maps to, and what is connected."""
+    """Stage a function of two lists; also the layout of its results, and which are connected."""
     layout_in = layout_of(cts)
 
     def both_flat(*values: Value) -> tuple[list[Value], tuple[Layout, tuple[int, ...]]]:
@@ -146,7 +146,7 @@ def _staged(
 
 
 def _without_full_masks(program: Program, layout: Layout, count: int) -> tuple[Program, Layout]:
-    """Drop the masks that are known to be full, as those of x[:-1] and x[1:] together are.
+    """Drop masks that are known to be full, as the masks of x[:-1] and x[1:] are together.
 
     The cotangents come after ``count`` results.
     """
@@ -161,7 +161,7 @@ def _without_full_masks(program: Program, layout: Layout, count: int) -> tuple[P
 
 
 def example(value: Value) -> Value:
-    """Raw numbers that a value stands for; for a batch, the numbers of the first example.
+    """The raw value that a value stands for; for a batch, the value of the first example.
 
     >>> example(2.0)
     2.0

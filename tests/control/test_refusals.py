@@ -275,7 +275,7 @@ def test_a_look_at_a_number_inside_of_a_body_names_the_line_and_the_remedy() -> 
     total = fg.scan(body, 0.0, XS)[0]
     assert float(total) == 5.0  # where it runs as Python, it may look
     message = (
-        r"fg.scan: a number of a traced value is looked at, as by if, while.*fg.cond or"
+        r"fg.scan: a traced value is used in Python, as by if, while.*fg.cond or"
         r" fnp.where.*At test_refusals.py:\d+"
     )
     with pytest.raises(TracerError, match=message):
@@ -295,7 +295,7 @@ def test_a_probe_inside_of_a_body_that_is_staged_is_refused() -> None:
 
     gradient, found = fg.grad(f, probes=("inside", "outside"))(2.0)
     assert {name: float(g) for name, g in found.items()} == {"inside": 1.0, "outside": 1.0}
-    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Mark what the loop returns"):
+    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Mark the result of the loop"):
         fg.jit(fg.grad(f, probes=("inside",)))(2.0)
     gradient, found = fg.jit(fg.grad(f, probes=("outside",)))(2.0)
     assert (float(gradient), float(found["outside"])) == (1.0, 1.0)

@@ -150,7 +150,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an equation that cannot be staged": (
         lambda: _slope(lambda a: _root(lambda x: np.asarray(x) - 2.0, B, B)),
         TracerError,
-        "custom_root: a number of a traced value is looked at",
+        "custom_root: a traced value is used in Python",
     ),
     "no fixed point": (
         lambda: _growing(2.0),
