@@ -18,6 +18,7 @@ import pytest
 import funcgrad
 import tests.strangers
 from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad._transforms.flat_functions import CallPrimitive
 from funcgrad.testing.operations import agreement
 from funcgrad.testing.operations.agreement import (
@@ -131,6 +132,8 @@ SLOW = frozenset(
 COMBINED = (SLOW - {"special numbers"}) | {"compiled", "pushes are transposed"}
 """Properties that combine what others try at all samples; they are tried at two ``telling`` ones.
 
+Elementwise operations, which share one rule of batches and one way to apply factors, have the slow
+ones of these at one.
 ``tests/backends/numpy/test_backend`` compiles every operation at the other samples, too.
 """
 
@@ -186,8 +189,14 @@ def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> N
 
 def _enough(tried: Property, cases: list[Case]) -> list[Case]:
     if tried.name in COMBINED and isinstance(tried.tries, AtSamples):
-        return telling(filter(tried.tries.wants, cases))[:2]
+        chosen = telling(filter(tried.tries.wants, cases))
+        shares = tried.name in SLOW and any(map(_shares_its_rules, chosen[:1]))
+        return chosen[: 1 if shares else 2]
     return cases
+
+
+def _shares_its_rules(case: Case) -> bool:
+    return case.primitive.batch is batch_elementwise
 
 
 # ------------------------------------------------------------------------------ cases

@@ -15,8 +15,6 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from tests.together import together
-
 Make = Callable[[Any], Any]
 """What an array is handed over as: itself, or a tensor."""
 
@@ -134,7 +132,7 @@ def picture(draw: Callable[[Any, Data], Any], projection: str | None, make: Make
 
 
 @pytest.mark.slow
-@together(("draw", "projection"), PLOTS)
+@pytest.mark.parametrize(("draw", "projection"), PLOTS)
 def test_tensors_are_drawn_as_arrays_are(draw: Any, projection: str | None) -> None:
     expected = picture(draw, projection, lambda x: x)
     assert expected.std() > 0  # there is something to see

@@ -117,11 +117,11 @@ def test_some_bounded_problems_have_the_derivatives_of_their_solutions(name: str
 @pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # of SLSQP in older SciPys
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_hundred_bounded_problems_have_the_derivatives_of_their_solutions(name: str) -> None:
-    """Each solver has a fourth of them."""
-    seeds = range([*SOLVERS].index(name) % 4, 100, 4)
+    """Each solver has a sixth of them; those with no active bound are a tenth of all."""
+    seeds = range([*SOLVERS].index(name), 100, 6)
     held = [is_differentiated_as_by_differences(name, seed) for seed in seeds]
-    assert {0, 1, 2} <= set(held)
-    assert held.count(-1) < 5
+    assert {1, 2} <= set(held)
+    assert held.count(-1) < 3
 
 
 # ------------------------------------------------------------------------------- in closed form

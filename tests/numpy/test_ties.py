@@ -17,6 +17,7 @@ from funcgrad._primitives.determinants import cofactors, det
 from funcgrad._primitives.value_slopes import slopes, weighted
 from funcgrad.errors import DegenerateError
 from funcgrad.scipy.linalg import subspace_angles
+from tests.conformance import in_turn
 from tests.together import together
 
 Function = Callable[[Any], Any]
@@ -151,20 +152,23 @@ ORDERS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("matrix", MATRICES)
-@together("function", EVEN)
-def test_even_functions_of_singular_values(function: str, matrix: str) -> None:
-    """Of each matrix every function and every way to the values; all pairs of them in turn."""
-    ours, exact = EVEN[function]
-    x = MATRICES[matrix]
-    turn = list(EVEN).index(function) + list(MATRICES).index(matrix)
-    values = list(VALUES)[turn % len(VALUES)]
+def test_even_functions_of_singular_values(matrix: str) -> None:
+    """Of each matrix two functions in turn; each function meets every way to the values."""
+    x, turn = MATRICES[matrix], list(MATRICES).index(matrix)
     if matrix in APART:
         refusing: tuple[str, ...] = ()
     elif np.any(x):
         refusing = ORDERS[:1]
     else:  # of zeros alone the derivatives that tell the direction are 0
         refusing = (ORDERS[0], ORDERS[2])
-    check(lambda x: ours(VALUES[values](x)), lambda a: exact(squares(a)), x, refusing)
+    for place, (ours, exact) in enumerate(in_turn([*EVEN.values()], turn, 2)):
+        (values,) = in_turn([*VALUES.values()], turn // 2 + place, 1)
+        check(
+            lambda x, ours=ours, values=values: ours(values(x)),
+            lambda a, exact=exact: exact(squares(a)),
+            x,
+            refusing,
+        )
 
 
 @pytest.mark.parametrize("matrix", ["diag(1, 0)", "(3, 3) of rank 1", "ties, and zeros"])

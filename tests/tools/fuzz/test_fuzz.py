@@ -31,7 +31,7 @@ from tests.tools.fuzz.syntax import Program, Step, every_statement, function_of,
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = 20
+PROGRAMS = 10
 
 
 @pytest.mark.parametrize("seed", [7])
