@@ -1,8 +1,7 @@
 """The files whose mistakes count in the project's score, and the tests that have to find them.
 
-The subjects are files that compute numbers: primitives, densities, passes, plans and the core of
-the transformations. The tests of a subject come in rounds, the fastest first; a mutant that
-survives one round goes to the next.
+The subjects are all files of the package. The tests of a subject come in rounds, the fastest first;
+a mutant that survives one round goes to the next.
 """
 
 from __future__ import annotations
@@ -33,11 +32,6 @@ Planned: TypeAlias = tuple[str, Mutant]
 """A mutant and the path of its file, relative to the repository."""
 Round: TypeAlias = tuple[str, ...]
 """Arguments of pytest."""
-
-_TRANSFORMS: Final = """
-    entries quick_entries large_entries record forward masked accumulation factors batch linear call
-    custom_call checkpoint
-""".split()
 
 ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -150,6 +144,72 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
     {
+        "funcgrad": (("tests/test_errors.py", "tests/test_check_primitive.py"),),
+        "funcgrad/_base": (
+            ("tests/test_quick_dataclasses.py", "tests/test_floating_errors.py"),
+            ("tests/test_interpreters.py", "tests/test_process_locks.py"),
+            ("tests/test_notebooks.py", "tests/test_strangers_memory.py", "tests/debug"),
+        ),
+        "funcgrad/_core": (
+            ("tests/test_tree.py", "tests/test_trees.py", "tests/test_tensor.py"),
+            ("tests/test_dispatch.py", "tests/test_weak_numbers.py", "tests/test_users_values.py"),
+            ("tests/test_check_primitive.py", "tests/test_numbers_of_operators.py"),
+        ),
+        "funcgrad/_core/structure": (
+            ("tests/test_structure.py", "tests/test_intrinsics.py"),
+            ("tests/passes/test_passes.py", "tests/passes/test_costs.py"),
+            ("tests/debug/test_elements.py", "tests/test_check_primitive.py"),
+        ),
+        "funcgrad/_external": (("tests/foreign",), ("tests/test_scipy_solvers.py",)),
+        "funcgrad/_forms": (("tests/forms",), ("tests/io/test_written_before.py",)),
+        "funcgrad/_hints": (
+            ("tests/test_foreign_names.py", "tests/test_names.py"),
+            ("tests/test_remedies.py", "tests/io/test_written_before.py"),
+        ),
+        "funcgrad/_hooks": (("tests/random/test_key_checks.py",), ("tests/debug",)),
+        "funcgrad/_programs": (
+            ("tests/programs",),
+            ("tests/passes/test_passes.py", "tests/forms"),
+            ("tests/transforms/test_call_primitives.py", "tests/backends/test_conformance.py"),
+        ),
+        "funcgrad/_staging": (("tests/staging",),),
+        "funcgrad/_backends": (
+            tuple([f"tests/backends/test_{name}.py" for name in ("choice", "decompose")]),
+            tuple([f"tests/backends/test_{name}.py" for name in ("conformance", "lists_backend")]),
+        ),
+        "funcgrad/numpy/lib": (("tests/numpy/test_indexing.py", "tests/differential"),),
+        "funcgrad/numpy": (
+            ("tests/numpy",),
+            ("tests/differential",),
+            ("tests/edges", "tests/test_odd_options.py"),
+        ),
+        "funcgrad/scipy/sparse": (("tests/implicit/test_krylov.py",),),
+        "funcgrad/scipy/optimize": (("tests/implicit", "tests/scipy"),),
+        "funcgrad/scipy": (("tests/scipy", "tests/test_foreign_names.py"),),
+        "funcgrad/tensor": (
+            ("tests/test_tensor.py", "tests/test_dispatch.py", "tests/test_immutability.py"),
+            ("tests/test_foreign_attributes.py", "tests/test_tensors_as_indices.py"),
+            ("tests/numpy/test_interchange.py", "tests/clients", "tests/differential"),
+        ),
+        "funcgrad/testing": (
+            ("tests/testing", "tests/test_testing.py"),
+            ("tests/test_points.py", "tests/test_check_primitive.py"),
+        ),
+        "funcgrad/testing/laws": (("tests/testing", "tests/test_testing.py"),),
+        "funcgrad/testing/strategies": (("tests/testing", "tests/test_testing.py"),),
+        "funcgrad/testing/operations": (
+            ("tests/test_check_primitive.py", "tests/test_structure.py"),
+            ("tests/test_kinks.py", "tests/test_intrinsics.py"),
+        ),
+        "funcgrad/tree": (
+            ("tests/test_tree.py", "tests/test_tree_parts.py", "tests/test_trees.py"),
+        ),
+        "funcgrad/interop": (("tests/interop/test_flat.py", "tests/interop/test_sklearn.py"),),
+        "funcgrad/interop/onnx": (
+            ("tests/interop/test_onnx_export.py", "tests/interop/test_onnx_load.py"),
+            ("tests/interop/test_onnx_operations.py", "tests/interop/test_onnx_backend.py"),
+        ),
+        "funcgrad/interop/sklearn": (("tests/interop/test_sklearn.py",),),
         "funcgrad/_backends/native": (("tests/backends/native",),),
         "funcgrad/integrate": (
             ("tests/integrate/test_odeint.py",),
@@ -166,7 +226,7 @@ _OF_FOLDERS: Final[Mapping[str, tuple[Round, ...]]] = MappingProxyType(
             ("tests/implicit/test_krylov.py",),
             ("tests/implicit/test_modes.py",),
         ),
-        "funcgrad/nn": (("tests/nn/test_convolution.py",),),
+        "funcgrad/nn": (("tests/nn",),),
         "funcgrad/_primitives/special_functions": (("tests/scipy/special", "tests/scipy/stats"),),
         "funcgrad/scipy/stats": (("tests/scipy/stats",),),
     }
@@ -198,23 +258,11 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def subjects(root: Path) -> list[str]:
-    """The files whose mistakes are counted."""
-    files = [
-        *(root / "funcgrad/_primitives").rglob("*.py"),
-        *(root / "funcgrad/scipy/stats").glob("*.py"),
-        *(root / "funcgrad/_control").glob("*.py"),
-        *(root / "funcgrad/integrate").glob("*.py"),
-        *(root / "funcgrad/implicit").glob("*.py"),
-        *(root / f"funcgrad/nn/{name}.py" for name in ("convolution", "pooling", "windows")),
-        *(root / "funcgrad/_passes").glob("*.py"),
-        *(root / f"funcgrad/_programs/{name}.py" for name in ("builder", "inline", "liveness")),
-        *(root / "funcgrad/_backends/native").glob("*.py"),
-        *(root / "funcgrad/_backends/numpy").glob("*.py"),
-        *(root / f"funcgrad/_transforms/{name}.py" for name in _TRANSFORMS),
-    ]
+    """The files whose mistakes are counted: all but those that only estimate, or only import."""
+    files = [file for file in (root / "funcgrad").rglob("*.py") if file.name != "__init__.py"]
     paths = sorted(str(file.relative_to(root)) for file in files)
-    only_estimates = "funcgrad/_passes/costs.py"
-    return [path for path in paths if path != only_estimates and not path.endswith("__init__.py")]
+    left_out = ("funcgrad/_passes/costs.py", "funcgrad/testing/plugin/")
+    return [path for path in paths if not path.startswith(left_out)]
 
 
 def mutants_of_project(root: Path) -> list[Planned]:
@@ -253,48 +301,63 @@ def sampled(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
 
 
 def rounds_of(path: str) -> list[Round]:
-    """The tests that have to see mistakes in a file, the quickest first; none if it is
-    not one of the subjects.
+    """The tests that have to see mistakes in a file of the package, the quickest first.
 
     The examples in a file run by themselves: to collect them imports the file anew.
     """
-    if path not in subjects(ROOT):
+    if not path.startswith("funcgrad/"):
         return []
     examples = [(path,)] if ">>> " in (ROOT / path).read_text() else []
     return [*dict.fromkeys(_rounds_of(Path(path))), *examples]
 
 
 def _rounds_of(path: Path) -> Iterator[Round]:
-    name, folder = path.stem, path.parent.name
-    yield from _OF_FOLDERS.get(str(path.parent), ())
-    if "primitives" in path.parts:
-        names = " or ".join(_READERS.get(name, _names_of_primitives(path)))
-        if not names:
-            raise ValueError(f"mutation: {path} has no primitives; _READERS has to name some")
-        if name in _OF_PRIMITIVES:
-            yield _OF_PRIMITIVES[name]
-        yield (
-            "tests/primitives/test_primitives.py",
-            "tests/test_structure.py",
-            "tests/test_intrinsics.py",
-            f"-k={names}",
-        )
-        yield (
-            "tests/primitives/test_mixed_dtypes.py",
-            "tests/test_structural_zeros.py",
-            f"-k={names} or structural_zeros",
-        )
-    elif folder == "passes" or name in _PASSES:
+    """First the tests that the tables name for a file, then those of its folder."""
+    name, folder = path.stem, str(path.parent)
+    yield from _OF_FOLDERS.get(folder, ())
+    if folder.startswith("funcgrad/_primitives"):
+        yield from _rounds_of_primitives(path)
+    elif folder == "funcgrad/_passes" or name in _PASSES:
         if name in _PASSES:
             yield tuple([f"tests/{each}.py" for each in _PASSES[name]])
         yield from _OF_ALL_PASSES
-    elif str(path.parent) in _OF_FOLDERS:
-        return
-    elif folder != "transforms":
+    elif folder == "funcgrad/_backends/numpy":
         yield from _OF_PLANS
-    else:
-        yield tuple([f"tests/transforms/{each}.py" for each in _OF_TRANSFORM[name]])
+    elif folder == "funcgrad/_transforms":
+        if name in _OF_TRANSFORM:
+            yield tuple([f"tests/transforms/{each}.py" for each in _OF_TRANSFORM[name]])
+        yield ("tests/transforms",)
         yield from _OF_TRANSFORMS
+    elif folder not in _OF_FOLDERS:
+        yield (_mirror(path),)
+
+
+def _rounds_of_primitives(path: Path) -> Iterator[Round]:
+    name = path.stem
+    names = " or ".join(_READERS.get(name, _names_of_primitives(path)))
+    if name in _OF_PRIMITIVES:
+        yield _OF_PRIMITIVES[name]
+    if not names:
+        yield ("tests/numpy",)
+        return
+    yield (
+        "tests/primitives/test_primitives.py",
+        "tests/test_structure.py",
+        "tests/test_intrinsics.py",
+        f"-k={names} or test_structure or test_intrinsics",
+    )
+    yield (
+        "tests/primitives/test_mixed_dtypes.py",
+        "tests/test_structural_zeros.py",
+    )
+
+
+def _mirror(path: Path) -> str:
+    """The folder of tests that mirrors the file's, or the next one above."""
+    folder = Path("tests", *path.parent.parts[1:])
+    while not (ROOT / folder).exists():
+        folder = folder.parent
+    return str(folder)
 
 
 def _names_of_primitives(path: Path) -> list[str]:

@@ -3,6 +3,8 @@
 import ast
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,43 @@ def test_what_tests_see_and_what_they_miss(tmp_path: Path) -> None:
     assert (tmp_path / "clipping.py").read_text() == SOURCE
     with pytest.raises(ValueError, match="no tests were found"):
         shop.passes(["test_clipping.py", "-k=nothing"], 60.0)
+
+
+SLOW_TEST = """
+import pytest
+from clipping import clipped
+
+
+@pytest.mark.slow
+def test_clipped_below():
+    assert clipped(0, 1, 3) == 1
+
+
+def test_clipped_above():
+    assert clipped(5, 1, 3) == 3
+"""
+
+
+def test_what_only_slow_tests_see_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    markers = "[tool.pytest.ini_options]\nmarkers = ['slow']\n"
+    (tmp_path / "pyproject.toml").write_text(markers)
+    (tmp_path / "clipping.py").write_text(SOURCE)
+    (tmp_path / "test_clipping.py").write_text(SLOW_TEST)
+    monkeypatch.setattr("tests.tools.mutation.__main__.ROOT", tmp_path)
+    monkeypatch.setattr(
+        "tests.tools.mutation.__main__.workshop", lambda: nullcontext(Workshop(tmp_path))
+    )
+    command = [str(tmp_path / "clipping.py"), "--tests", "test_clipping.py", "--quick"]
+    assert main([*command, "--seconds", "60"]) == 1
+    out = capsys.readouterr().out
+    planted = {
+        mutant.new: Outcome("clipping.py", mutant, "slowly") for mutant in mutants_of(SOURCE)
+    }
+    assert str(planted["False"]) in out
+    assert str(replace(planted["(x < low)"], verdict="survived")) in out
+    assert "only by slow tests" in out
 
 
 def test_what_is_only_said_is_left_alone() -> None:
@@ -145,9 +184,12 @@ def test_the_project_has_mistakes_of_every_kind_outside_of_estimates() -> None:
 
 
 def test_every_subject_has_tests_and_every_name_of_the_table_is_there() -> None:
+    packages = {str(Path(path).parent) for path in subjects(ROOT)}
+    assert packages > {"funcgrad", "funcgrad/optim", "funcgrad/io", "funcgrad/_hints"}
     for path in subjects(ROOT):
         rounds = rounds_of(path)
         assert rounds
+        assert ("tests",) not in rounds
         assert all(">>> " in (ROOT / own[0]).read_text() for own in rounds if own == (path,))
         assert all((ROOT / each).exists() for own in rounds for each in own if "/" in each)
     for path, names in ONLY_SPEED.items():

@@ -38,8 +38,8 @@ class Outcome:
         The file, relative to the repository.
     mutant : Mutant
     verdict : str
-        ``killed`` by a test or an import that fails, ``late`` if tests took too long, which counts
-        as killed; or ``survived``.
+        ``killed`` by a quick test or an import that fails, ``slowly`` if only slow tests fail,
+        ``late`` if tests took too long, which counts as killed; or ``survived``.
     """
 
     path: str
@@ -68,7 +68,10 @@ class Workshop:
         self.root = root
 
     def passes(self, tests: Sequence[str], seconds: float) -> str:
-        """Run tests until one fails: ``killed``, ``late`` or ``survived``."""
+        """Run tests until one fails: ``killed``, ``late`` or ``survived``.
+
+        With ``-m`` among the tests there may be none that it chooses.
+        """
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--no-header"]
         command += ["-p", "no:cacheprovider", "-c", str(self.root / "pyproject.toml")]
         environment = {
@@ -90,6 +93,8 @@ class Workshop:
         except subprocess.TimeoutExpired:
             return "late"
         if done.returncode == _NO_TESTS:
+            if "-m" in tests:
+                return "survived"
             raise ValueError(f"mutation: no tests were found in {list(tests)}")
         return "killed" if done.returncode else "survived"
 
