@@ -43,7 +43,7 @@ class AdafactorState:
         The number of steps so far.
     v_row, v_col : pytrees of tensors
         The decaying means of squares along the longest axis and along the second longest; None
-        where a parameter is not factored, and in the place of a tree without any tensor.
+        where a parameter is not factored, and None for a tree without any tensor.
     v : pytree of tensors
         The decaying means of squares of the other parameters; None where a parameter is factored.
     mu : pytree of tensors, or None
@@ -105,16 +105,6 @@ def adafactor(
         Whether any parameter is factored.
     weight_decay_mask : pytree of bool, pattern, or function from params to one, optional
         Which parameters decay, all by default.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, ``momentum`` is not below 1, or ``min_dim_size_to_factor`` is not an
-        integer above 0.
 
     Notes
     -----

@@ -90,15 +90,6 @@ def adam(
         2018), so that steps never grow again. The means are corrected before they are compared, as
         in optax; PyTorch compares the means as they are, and corrects the greatest.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
-
     Notes
     -----
     With gradient g, rate r and steps n = 1, 2, ...::
@@ -151,15 +142,6 @@ def adamw(
         or a pattern on paths such as ``"*.weight"``.
     amsgrad
         See ``adam``.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
 
     Notes
     -----
@@ -252,15 +234,6 @@ def lamb(
         See ``adam``. The rate is counted in norms of parameters.
     weight_decay, mask
         See ``adamw``.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
 
     Notes
     -----

@@ -58,15 +58,6 @@ def nadam(
     learning_rate, b1, b2, eps, eps_root
         See ``adam``.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
-
     Notes
     -----
     In the formula of ``adam``, ``b1 mu' / (1 - b1ⁿ⁺¹) + (1 - b1) g / (1 - b1ⁿ)`` replaces the
@@ -122,15 +113,6 @@ def radam(
     threshold : float or 0-d tensor
         The length k of the mean of squares from which on steps are divided by it. Shorter means are
         left out: the step follows the corrected mean of gradients.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
 
     Notes
     -----
@@ -189,15 +171,6 @@ def adamax(
     eps : float or 0-d tensor
         A number that is added to each magnitude.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
-
     Notes
     -----
     With gradient g, rate r and steps n = 1, 2, ...::
@@ -238,8 +211,8 @@ def adabelief(
 ) -> Optimizer[MomentsState]:
     """AdaBelief: Adam whose steps grow where gradients are as their mean foretells.
 
-    The squares are those of the gradients' deviations from their mean. So a steady gradient makes
-    long steps, and a noisy one short steps.
+    The mean of squares is taken of the gradients' deviations from their mean. So a steady gradient
+    makes long steps, and a noisy gradient short steps.
 
     Parameters
     ----------
@@ -247,15 +220,6 @@ def adabelief(
         See ``adam``.
     eps_root : float or 0-d tensor
         A number that each step adds to the mean square.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
 
     Notes
     -----

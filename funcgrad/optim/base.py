@@ -121,7 +121,7 @@ class Optimizer(Generic[State]):
         return apply_updates(params, updates), following
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickle what makes the optimizer again, where there is such a record."""
+        """Pickle the recipe, if there is one."""
         if self.recipe is None:
             return Optimizer, (self.init, self.update, self.takes, None, self.call)
         return _made_by, (self.recipe, self.call)
@@ -195,7 +195,7 @@ def flattened(
     trees : dict, optional
         Trees by their names in errors. Leaves are widened to the parameters' working dtypes.
     exact : dict, optional
-        Further trees. Leaves keep their dtypes; None has None in the place of leaves.
+        Further trees. Leaves keep their dtypes; None instead of a tree gives None.
 
     Returns
     -------

@@ -56,7 +56,10 @@ _FIELDS = frozenset(field.name for field in fields(ChainState))
 
 @making
 def chain(*optimizers: Optimizer[Any], **named: Optimizer[Any]) -> Optimizer[ChainState]:
-    """Apply optimizers one after another: each gets the updates of the one before as gradients.
+    """Apply optimizers one after another.
+
+    Each optimizer gets the updates of the optimizer before it as gradients. So rules are put
+    together from parts: clip the gradients, step by Adam, freeze some parameters.
 
     Parameters
     ----------
@@ -74,9 +77,9 @@ def chain(*optimizers: Optimizer[Any], **named: Optimizer[Any]) -> Optimizer[Cha
     Raises
     ------
     FunctionError
-        An argument is no optimizer.
+        An argument is not an optimizer.
     ArgumentError
-        There is none, or ``update`` is called with an argument that none of them takes.
+        There are no optimizers, or ``update`` is called with an argument that none of them takes.
 
     Examples
     --------
@@ -162,11 +165,13 @@ def partition(
 ) -> Optimizer[ChainState]:
     """Give each parameter to one of several optimizers.
 
+    Parts of a model may need other rules or rates, as a new head on a pretrained body.
+
     Parameters
     ----------
     optimizers : dict
-        Optimizers by their labels; or, without ``labels``, by patterns on paths as those of
-        ``fg.tree.partition``, of which the first that matches counts.
+        Optimizers by their labels. Without ``labels`` the keys are patterns on paths, as in
+        ``fg.tree.partition``; the first pattern that matches counts.
     labels : pytree of str, or function from params to one, optional
         The label of each parameter, or of all below a place.
 
@@ -174,12 +179,12 @@ def partition(
     -------
     Optimizer
         Its state is a ``ChainState`` with the labels, or the patterns, as names. Each optimizer
-        sees its parameters alone, with None in the place of others.
+        sees only its parameters, and None where the others are.
 
     Raises
     ------
     FunctionError
-        A value of the dict is no optimizer.
+        A value of the dict is not an optimizer.
     ArgumentError
         The dict is empty.
     TreeError

@@ -1,7 +1,6 @@
 """Transformations of gradients that remember nothing: clip, scale, decay, centralize, freeze.
 
-Put them before a rule by ``chain``. They work in float32 at least, and leave rounding to what comes
-after.
+Put them before a rule by ``chain``. They work in float32 at least; the rule rounds.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> update = clip(1.0).update
@@ -67,21 +66,15 @@ def changing(name: str, change: Change, where: Mask = None) -> Optimizer[None]:
 
 @making
 def clip(max_delta: Size) -> Optimizer[None]:
-    """Clip each number of the gradients; a complex one keeps its direction.
+    """Clip each number of the gradients.
+
+    Single large numbers, as of a rare outlier, lose their weight; the direction of the gradient
+    changes. ``clip_by_norm`` preserves the direction. A complex number keeps its direction.
 
     Parameters
     ----------
     max_delta : float or 0-d tensor
-        The greatest magnitude.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        The number is negative.
+        The greatest magnitude, not negative.
 
     Examples
     --------
@@ -101,33 +94,31 @@ def clip(max_delta: Size) -> Optimizer[None]:
 
 @making
 def clip_by_norm(max_norm: Size, per: str = "tree", eps: Size = 1e-3) -> Optimizer[None]:
-    """Shorten gradients that are too long, without a change of their direction.
+    """Shorten gradients that are too long; their direction stays.
 
-    An infinite gradient becomes the direction of its infinite numbers, and a zero gradient stays
-    as it is: neither becomes NaN.
+    One steep place of the objective can throw parameters far away. Recurrent networks and
+    transformers are trained with a greatest norm, often 1. An infinite gradient becomes the
+    direction of its infinite numbers, and a zero gradient stays zero: neither becomes NaN.
 
     Parameters
     ----------
     max_norm : float or 0-d tensor
         The greatest norm.
     per : {"tree", "leaf", "unit"}
-        Whether the norm is that of all gradients together, of each leaf, or of each unit of a leaf,
-        where it is counted in norms of the same unit of the parameter (adaptive clipping). A unit
+        Take the norm of all gradients together, of each leaf, or of each unit of a leaf. The norm
+        of a unit is counted in norms of the same unit of the parameter (adaptive clipping). A unit
         is a column of a matrix, and all but the last axis of a kernel with 4 axes or more.
     eps : float or 0-d tensor
-        The least norm of a unit of a parameter that is counted in.
-
-    Returns
-    -------
-    Optimizer
+        The least norm of a unit of a parameter to count in.
 
     Raises
     ------
     ArgumentError
-        A number is negative, or ``per`` is another word.
+        ``per`` is another word.
 
     Notes
     -----
+    A gradient g with the norm n becomes ``g min(1, max_norm / n)``.
     Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", ICML 2013;
     Brock, De, Smith, Simonyan, "High-performance large-scale image recognition without
     normalization", ICML 2021, section 4. As ``clip_by_global_norm``, ``clip_by_block_norm`` and
@@ -198,14 +189,12 @@ def _shorter_units(most: ArrayLike, eps: ArrayLike, g: Tensor, p: Tensor) -> Ten
 def scale(factor: ArrayLike) -> Optimizer[None]:
     """Multiply gradients by a number.
 
+    ``scale(-rate)`` after ``trace`` or ``ema`` makes a rule of them.
+
     Parameters
     ----------
     factor : float or 0-d tensor
-        With a negative one, updates descend.
-
-    Returns
-    -------
-    Optimizer
+        A negative factor makes updates that descend.
 
     Examples
     --------
@@ -219,17 +208,17 @@ def scale(factor: ArrayLike) -> Optimizer[None]:
 
 @making
 def add_weight_decay(weight_decay: Size, mask: Mask = None) -> Optimizer[None]:
-    """Add a fraction of the parameters to their gradients: a penalty of squares in the loss.
+    """Add a fraction of the parameters to their gradients.
+
+    Before a rule it is the gradient of a penalty in the loss, half of ``weight_decay`` times the
+    sum of squares. Adam divides such a penalty by its root; ``adamw`` decays apart from that.
 
     Parameters
     ----------
     weight_decay : float or 0-d tensor
+        The fraction.
     mask : pattern, pytree of bool, or function from params to one, optional
         Which parameters decay, all by default; a pattern is one of ``fg.tree.partition``.
-
-    Returns
-    -------
-    Optimizer
 
     Raises
     ------
@@ -254,11 +243,10 @@ def add_weight_decay(weight_decay: Size, mask: Mask = None) -> Optimizer[None]:
 
 @making
 def centralize() -> Optimizer[None]:
-    """Subtract its mean over all axes but the last from each gradient with two axes or more.
+    """Subtract the mean of each gradient with two axes or more.
 
-    Returns
-    -------
-    Optimizer
+    The mean is over all axes but the last. Centralized gradients regularize a network's weights,
+    and often speed training up.
 
     Notes
     -----
@@ -286,16 +274,13 @@ def centralize() -> Optimizer[None]:
 def freeze(where: Mask) -> Optimizer[None]:
     """Set the gradients, or the updates, of some parameters to zero.
 
-    Put it last in a chain. ``fg.tree.partition`` before ``grad`` spares their computation too.
+    So a part of a pretrained model stays as it is. Put ``freeze`` last in a chain.
+    ``fg.tree.partition`` before ``grad`` spares the computation of the gradients, too.
 
     Parameters
     ----------
     where : pattern, pytree of bool, or function from params to one
         Which parameters stay as they are; a pattern is one of ``fg.tree.partition``.
-
-    Returns
-    -------
-    Optimizer
 
     Raises
     ------

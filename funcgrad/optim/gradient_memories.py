@@ -79,30 +79,22 @@ class EmaState:
 
 @making
 def trace(decay: Share, nesterov: bool = False) -> Optimizer[TraceState]:
-    """Replace gradients by the decaying sum of all so far: momentum.
+    """Replace gradients by the decaying sum of all gradients so far: momentum.
+
+    ``trace`` does not descend: put it before a rule, or ``scale(-rate)`` after it.
+    ``chain(trace(m), sgd(rate))`` is ``sgd(rate, m)``.
 
     Parameters
     ----------
     decay : float or 0-d tensor
-        What the sum is multiplied by in a step, below 1.
+        The factor of the sum in a step, below 1.
     nesterov : bool
         Whether to use Nesterov's momentum, which adds the momentum once more.
 
-    Returns
-    -------
-    Optimizer
-        It does not descend: put it before a rule, or ``scale(-rate)`` after it.
-
-    Raises
-    ------
-    ArgumentError
-        ``decay`` is negative or not below 1.
-
     Notes
     -----
-    With gradient g the trace becomes ``t' = g + decay t``, and the update is t', or
-    ``g + decay t'`` with Nesterov's momentum, as ``optax.trace``. ``chain(trace(m), sgd(rate))`` is
-    ``sgd(rate, m)``.
+    With gradient g the trace becomes ``t' = g + decay t``. The update is t', or ``g + decay t'``
+    with Nesterov's momentum, as ``optax.trace``.
 
     Examples
     --------
@@ -123,9 +115,10 @@ def trace(decay: Share, nesterov: bool = False) -> Optimizer[TraceState]:
 
 @making
 def ema(decay: Share, debias: bool = True) -> Optimizer[EmaState]:
-    """Replace gradients by the decaying mean of all so far.
+    """Replace gradients by the decaying mean of all gradients so far.
 
-    For a mean of parameters see ``average_params``.
+    The mean has less noise than one gradient. ``ema`` does not descend: put it before or after a
+    rule. For a mean of parameters see ``average_params``.
 
     Parameters
     ----------
@@ -133,16 +126,6 @@ def ema(decay: Share, debias: bool = True) -> Optimizer[EmaState]:
         The share of the mean so far in the next, below 1.
     debias : bool
         Whether to correct the mean for its start at zero.
-
-    Returns
-    -------
-    Optimizer
-        It does not descend: put it before or after a rule.
-
-    Raises
-    ------
-    ArgumentError
-        ``decay`` is negative or not below 1.
 
     Notes
     -----
@@ -210,34 +193,30 @@ class NoiseState:
 
 @making
 def noise(eta: Size, gamma: Size, key: ArrayLike) -> Optimizer[NoiseState]:
-    """Add normal noise to gradients, whose variance falls with the number of steps.
+    """Add normal noise to gradients; its variance falls with the number of steps.
+
+    Noise helps very deep networks out of bad places early in a run. ``noise`` does not descend: put
+    it before a rule.
 
     Parameters
     ----------
     eta : float or 0-d tensor
-        The variance of the noise of the first step.
+        The variance of the noise in the first step.
     gamma : float or 0-d tensor
-        In step n the variance is ``eta / n ** gamma``.
+        In step n the variance is ``eta / n ** gamma``; 0.55 is usual.
     key : key
         A key of ``fg.random``; the state holds the next, so runs of one key are the same.
 
-    Returns
-    -------
-    Optimizer
-        It does not descend: put it before a rule.
-
     Raises
     ------
-    ArgumentError
-        A number is negative.
     DtypeError, ShapeError
-        The key is none.
+        ``key`` is not a key.
 
     Notes
     -----
     Neelakantan and others, "Adding gradient noise improves learning for very deep networks", 2015,
-    as ``optax.add_noise``, with other random numbers. The variance of a complex number is that of
-    its distance from the mean, half of it in each part.
+    as ``optax.add_noise``, with other random numbers. Noise of complex gradients has half of the
+    variance in each part.
 
     Examples
     --------
@@ -280,7 +259,7 @@ class ReduceOnPlateauState:
     Attributes
     ----------
     scale : Tensor of float64
-        What the last gradients were multiplied by; 1 before the first.
+        The factor of the last gradients; 1 before the first.
     best_value : Tensor of float64
         The least mean of ``accumulation_size`` values; infinite before the first.
     plateau_count, cooldown_count : Tensor of int64
@@ -311,27 +290,24 @@ def reduce_on_plateau(
 ) -> Optimizer[ReduceOnPlateauState]:
     """Multiply updates by a number that falls where a value does not improve.
 
-    Put it after a rule in a ``chain``. ``update`` and ``step`` take the ``value`` by name, such as
-    the loss of the step, or of data for validation.
+    It is a schedule that watches the run: long steps while the loss falls, shorter steps where it
+    does not. Put it after a rule in a ``chain``. ``update`` and ``step`` take the ``value`` by
+    name, such as the loss of the step, or the loss of data for validation.
 
     Parameters
     ----------
     factor : float or 0-d tensor
-        What the scale is multiplied by, between 0 and 1.
+        The scale is multiplied by this factor, between 0 and 1.
     patience : int or 0-d tensor
-        After how many values without an improvement.
+        After how many values without an improvement the scale falls.
     rtol, atol : float or 0-d tensor
-        A value is better if it is below the best by more than ``rtol`` times that and ``atol``.
+        A value is better if it is below the best value by more than ``rtol |best| + atol``.
     cooldown : int or 0-d tensor
-        How many values after that are not counted.
+        How many values after a fall are not counted.
     accumulation_size : int or 0-d tensor
-        How many values make a mean, which is counted as one value: more for losses of batches.
+        How many values make a mean, which counts as one value: more for losses of batches.
     min_scale : float or 0-d tensor
         The least scale.
-
-    Returns
-    -------
-    Optimizer
 
     Raises
     ------
@@ -343,7 +319,7 @@ def reduce_on_plateau(
     -----
     As ``optax.contrib.reduce_on_plateau``; but where the best value is negative, the tolerance is
     ``rtol`` times its magnitude, while optax and PyTorch take a somewhat worse value for a better
-    one. NaN and infinity are no improvement.
+    one. NaN and infinity never improve a value.
 
     Examples
     --------

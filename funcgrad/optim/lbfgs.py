@@ -68,7 +68,7 @@ class PairMemory:
     The two loops of Nocedal, "Updating quasi-Newton matrices with limited storage", Math. Comp. 35,
     1980, are substitutions in this triangle, so its inverse makes them products of matrices and
     vectors: on the NumPy backend a minimization takes half of the time. The inverse of a triangle
-    without its first row and column is that of its inverse, so one more pair adds a column, and
+    without its first row and column is part of its inverse, so one more pair adds a column, and
     nothing is solved.
 
     Examples
@@ -95,9 +95,9 @@ class PairMemory:
     def direction(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Minus the product of the approximate inverse Hessian and the gradient.
 
-        Without a pair, and where that is no direction of descent, by rounding or since a number is
-        not finite, it is along the gradient, and shorter than 1. The second result says whether it
-        is not.
+        Without a pair, and where that does not descend, by rounding or since a number is not
+        finite, it is minus the gradient, of length 1 at most. The second result says whether it is
+        the product.
         """
         diagonal = fnp.diagonal(self.inverse)
         shares = self.inverse @ (self.steps @ gradient)
@@ -184,10 +184,11 @@ def lbfgs(
 ) -> Optimizer[LbfgsState]:
     """L-BFGS: steps along a quasi-Newton direction, whose length a line search finds.
 
-    For smooth objectives without noise, such as that of all data. ``update`` and ``step`` take two
+    It needs the fewest steps of all optimizers here for smooth objectives without noise, such as a
+    loss over all data. For losses of batches take ``adam``. ``update`` and ``step`` take two
     arguments by name: ``objective``, a function from parameters to a real number, and ``value``,
-    its value at ``params``; ``grads`` is its gradient there. Where the value is not finite, as
-    ``state.value`` is not before the first step, both are evaluated first.
+    the objective at ``params``; ``grads`` is its gradient there. Where the value is not finite, as
+    ``state.value`` before the first step, both are evaluated first.
 
     Parameters
     ----------
@@ -196,30 +197,31 @@ def lbfgs(
     max_linesearch_steps : int
         How often a step evaluates the objective and its gradient at most.
     slope_rtol : float or 0-d tensor
-        Wolfe's first condition: the objective falls at least by this share of what its slope at the
-        start promises.
+        Wolfe's first condition: the objective falls at least by this share of the fall that its
+        slope at the start promises.
     curv_rtol : float or 0-d tensor
-        Wolfe's second condition: the slope's magnitude falls to this share of that at the start.
-
-    Returns
-    -------
-    Optimizer
+        Wolfe's second condition: the slope's magnitude falls to this share of its magnitude at the
+        start.
 
     Raises
     ------
     ArgumentError
-        A number is out of bounds, or ``update`` is called without ``value=`` or ``objective=``.
+        ``update`` is called without ``value=`` or ``objective=``.
 
     Notes
     -----
+    The update is ``-rate H g``, with the gradient g and an approximate inverse H of the Hessian,
+    made of the last steps s and changes y of the gradient, so that ``H y = s`` for the last pair.
+    The line search chooses the rate.
+
     Nocedal, "Updating quasi-Newton matrices with limited storage", Math. Comp. 35, 1980; the search
-    is that of Nocedal, Wright, "Numerical optimization", 2006, section 3.5. Options are those of
+    follows Nocedal, Wright, "Numerical optimization", 2006, section 3.5. Options have the names of
     optax's ``lbfgs`` and its zoom line search.
 
     A rate at which the objective is infinite or NaN is too long. A pair of a step and a change is
     remembered if their product is above 0. If no rate is found at which the objective is less, as
     at a minimum, the updates and ``state.rate`` are zero, and the next step starts again along the
-    gradient. Where numbers differ by rounding alone, the slope decides, and the objective may rise
+    gradient. Where numbers differ only by rounding, the slope decides, and the objective may rise
     by that much.
 
     In a ``chain`` put it last: the search is along its direction, and ends at its updates.

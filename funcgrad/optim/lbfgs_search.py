@@ -45,7 +45,7 @@ class Conditions(NamedTuple):
 class _Search(NamedTuple):
     """The best place so far and the gradient there, the other end, and the next rate to try.
 
-    The rate of the other end is infinite as long as there is none.
+    The rate of the other end is infinite as long as the other end is unknown.
     """
 
     low: LinePlace
@@ -86,9 +86,9 @@ def searched(
     Notes
     -----
     Nocedal, Wright, "Numerical optimization", 2006, algorithms 3.5 and 3.6, as one loop: as long as
-    there is no other end, the next rate lies beyond the last. The limits of extrapolation are those
-    of Moré, Thuente, "Line search algorithms with guaranteed sufficient decrease", ACM TOMS 20,
-    1994. Values that differ by rounding alone are taken for equal, so that slopes decide, as Hager
+    the other end is unknown, the next rate lies beyond the last. The limits of extrapolation are
+    from Moré, Thuente, "Line search algorithms with guaranteed sufficient decrease", ACM TOMS 20,
+    1994. Values that differ only by rounding are taken for equal, so that slopes decide, as Hager
     and Zhang, "A new conjugate gradient method with guaranteed descent", SIAM J. Optim. 16, 2005,
     do near a minimum. A rate whose value is infinite or NaN is too long.
     """
@@ -127,7 +127,7 @@ def searched(
 
 
 def _either(which: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """One of two vectors, neither of which is copied as ``where`` would."""
+    """One of two vectors, without the copy that ``where`` makes."""
     return cond(which, lambda x, _: x, lambda _, y: y, first, second)
 
 

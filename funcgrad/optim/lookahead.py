@@ -42,8 +42,7 @@ class LookaheadState(EvaluationState):
     count : Tensor of int64
         The number of fast steps since the last slow one.
     slow : pytree of tensors
-        The parameters after the last slow step, which are those to evaluate with; in float32 at
-        least.
+        The parameters after the last slow step, to evaluate with; in float32 at least.
     inner : pytree
         The state of the optimizer inside.
     """
@@ -67,10 +66,13 @@ def lookahead(
 ) -> Optimizer[LookaheadState]:
     """Go back a part of the way after some steps, and start again from there.
 
+    The slow steps average the fast steps, so runs are steadier at large rates. Put ``lookahead``
+    around everything else, since it counts on its updates.
+
     Parameters
     ----------
     optimizer : Optimizer
-        It makes the fast steps.
+        The optimizer that makes the fast steps.
     sync_period : int
         How many fast steps make a slow one.
     slow_step_size : float or 0-d tensor
@@ -81,21 +83,17 @@ def lookahead(
     Returns
     -------
     Optimizer
-        Its parameters are the fast ones, a tree like any; the slow ones are in its state, and
-        ``eval_params(state, params)`` are they in the dtypes of the parameters.
-
-    Raises
-    ------
-    ArgumentError
-        ``sync_period`` is no integer above 0, or ``slow_step_size`` is negative.
-    FunctionError
-        ``optimizer`` is none.
+        The parameters that it steps are the fast ones. Its state holds the slow ones:
+        ``eval_params(state, params)`` returns them in the dtypes of the parameters.
 
     Notes
     -----
-    Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", NeurIPS 2019. The
-    steps are those of ``optax.lookahead``, whose parameters are a pair of both kinds. Put it around
-    all else, since it counts on its updates.
+    After ``sync_period`` fast steps from the slow parameters s to the fast parameters f::
+
+        s' = s + slow_step_size (f - s)       f' = s'
+
+    Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", NeurIPS 2019, as
+    in optax, where a pair holds both kinds of parameters.
 
     Examples
     --------

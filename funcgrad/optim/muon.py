@@ -50,7 +50,7 @@ from funcgrad.tensor.tensor import Tensor, tensor
 
 
 class MuonDimensionNumbers(NamedTuple):
-    """Which axes of a parameter are those of a matrix; all others are axes of a stack of matrices.
+    """The axes of a parameter that form a matrix; all others are axes of a stack of matrices.
 
     Attributes
     ----------
@@ -120,7 +120,13 @@ def muon(
     muon_weight_dimension_numbers: DimensionNumbers = None,
     consistent_rms: Size | None = None,
 ) -> Optimizer[MuonState]:
-    """Step along the nearest orthogonal matrix of a matrix's momentum; by Adam for all others.
+    """Muon: step along the nearest orthogonal matrix of a matrix's momentum; others by Adam.
+
+    A momentum matrix has few large singular values, so most directions hardly move. Muon makes all
+    singular values nearly 1: a step moves a matrix equally in all directions. It trains hidden
+    layers of large networks in fewer steps than Adam. Embeddings and the last layer are matrices
+    that Adam moves better: name them first, in
+    ``partition({"embedding": adamw(rate), "head": adamw(rate), "*": muon(rate)})``.
 
     Parameters
     ----------
@@ -129,7 +135,7 @@ def muon(
     ns_coeffs : {"standard", "dion"}, triple of numbers, or a triple for each step
         The coefficients of the iteration that makes a matrix nearly orthogonal.
     ns_steps : int
-        How many steps of it; as many as there are triples, if there are several.
+        The number of steps of the iteration; several triples say it by their number.
     beta : float or 0-d tensor
         The decay rate of the mean of gradients, below 1.
     eps : float or 0-d tensor
@@ -154,35 +160,29 @@ def muon(
         tree of parameters, or a function from parameters to one. By default parameters with two
         axes are matrices, (inputs, outputs), and no others.
     consistent_rms : float or 0-d tensor, optional
-        The root mean square of all steps, 0.2 to be like those of Adam (Liu and others, 2025).
-
-    Returns
-    -------
-    Optimizer
+        The root mean square of all steps; 0.2 makes steps as long as Adam's (Liu and others, 2025).
 
     Raises
     ------
     ArgumentError
-        A number is out of bounds, or an option is another word.
+        An option is out of bounds, or another word.
     ShapeError
         A parameter has not the axes that its ``MuonDimensionNumbers`` say.
 
     Notes
     -----
-    Jordan, "Muon: an optimizer for hidden layers in neural networks", 2024, as in optax. With the
-    corrected mean m of the gradients, of Nesterov's kind as in ``nadam``::
+    With the corrected mean m of the gradients, with Nesterov's momentum as in ``nadam``::
 
         update = -rate (sqrt(max(1, outputs / inputs)) orthogonal(m) + weight_decay p)
 
-    where ``sqrt(max(inputs, outputs)) consistent_rms`` is the factor if that is given. PyTorch's
-    ``Muon`` does not correct the mean, and computes in bfloat16.
+    With ``consistent_rms`` the factor is ``sqrt(max(inputs, outputs)) consistent_rms``. Jordan,
+    "Muon: an optimizer for hidden layers in neural networks", 2024, as in optax. PyTorch's ``Muon``
+    does not correct the mean, and computes in bfloat16.
 
-    Embeddings and the last layer are matrices that Adam moves better: name them first, in
-    ``partition({"embedding": adamw(rate), "head": adamw(rate), "*": muon(rate)})``. A convolution's
-    kernel is ``MuonDimensionNumbers((1, 2, 3), 0)``, and layers on a first axis are
-    ``MuonDimensionNumbers(1, 2)``: each is stepped as if it were alone, also if ``adaptive``, where
-    optax multiplies all by one number. Complex matrices become nearly unitary, and a scalar product
-    is its real part; optax's ``"schatten"`` forgets to conjugate.
+    A convolution's kernel is ``MuonDimensionNumbers((1, 2, 3), 0)``, and layers on a first axis are
+    ``MuonDimensionNumbers(1, 2)``: each steps by itself, also if ``adaptive``, where optax
+    multiplies all by one number. Complex matrices become nearly unitary, and a scalar product is
+    its real part; optax's ``"schatten"`` forgets to conjugate.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _coefficients(users: NsCoefficients, steps: int) -> tuple[Coefficients, ...]
     Raises
     ------
     ArgumentError
-        They are no triples of numbers.
+        They are not triples of numbers.
     """
     triples: tuple[Coefficients, ...] = ()
     table: Any = PRESETS.get(users, ()) if isinstance(users, str) else users
@@ -270,7 +270,7 @@ class _MatrixAxes(NamedTuple):
         Raises
         ------
         DtypeError
-            An axis is no integer.
+            An axis is not an integer.
         ShapeError
             The parameter has no such axes, or one of them is named twice.
         """

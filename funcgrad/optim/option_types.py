@@ -216,7 +216,7 @@ def check_state(
     TreeError
         The state is another object.
     ArgumentError
-        There is no argument of a name.
+        The optimizer does not take one of the arguments.
     """
     if values:
         check_named(operation, values, takes)
@@ -233,7 +233,7 @@ def check_named(operation: str, values: Collection[str], takes: Sequence[str]) -
     Raises
     ------
     ArgumentError
-        There is no argument of a name.
+        The optimizer does not take one of the arguments.
     """
     for name in values:
         if name not in takes:

@@ -1,4 +1,4 @@
-"""Nearly orthogonal matrices by products alone: the iteration of Newton and Schulz, as Muon has it.
+"""Nearly orthogonal matrices by products: the iteration of Newton and Schulz, as Muon has it.
 
 A step maps a matrix X with singular values s, in [0, 1], to one with the same singular vectors and
 the values ``a s + b s³ + c s⁵``, which the coefficients choose so that a few steps bring them near
@@ -38,7 +38,7 @@ PRESETS: Final[Mapping[str, tuple[Coefficients, ...]]] = MappingProxyType(
         ),
     }
 )
-"""The coefficients of Jordan, 2024, for every step; and those of Ahn and others, 2025, for five."""
+"""The coefficients of Jordan, 2024, for every step; and of Ahn and others, 2025, for five steps."""
 
 
 def orthogonalized(
@@ -47,17 +47,17 @@ def orthogonalized(
     preconditioning: str = "frobenius",
     eps: ArrayLike = 1e-8,
 ) -> Tensor:
-    """Matrices with the singular vectors of those of a stack, and singular values near 1.
+    """Replace the singular values of a stack of matrices by numbers near 1.
 
     Parameters
     ----------
     x : Tensor, shape (..., m, n)
     coefficients : tuple of triples of numbers
-        Those of each step.
+        The coefficients of each step.
     preconditioning : {"frobenius", "spectral", "aol", "schatten"}
         How matrices are scaled first, so that their singular values are 1 at most.
     eps : number
-        What is added to the divisor of that, or its least value.
+        A number that is added to the divisor of the scaling, or its least value.
     """
     is_tall = x.shape[-2] > x.shape[-1]  # the products are those of the shorter side
     x = fnp.swapaxes(x, -1, -2) if is_tall else x

@@ -65,8 +65,8 @@ class AverageState(EvaluationState):
         The mean of the parameters after each step; in float32 at least. Before the first step it is
         the parameters.
     forgotten : Tensor of float64
-        The product of all decays: the weight of what was before the first step, which the mean is
-        corrected for.
+        The product of all decays: the weight of the first parameters, which the mean is corrected
+        for.
     inner : pytree
         The state of the optimizer inside.
     """
@@ -88,37 +88,34 @@ def average_params(
 ) -> Optimizer[AverageState]:
     """Keep a decaying mean of the parameters beside the steps of an optimizer.
 
+    The steps do not change. The mean has less noise than the last parameters, and often predicts
+    better: evaluate the model with it. Put ``average_params`` around everything else, since it
+    averages the parameters after its own updates.
+
     Parameters
     ----------
     optimizer : Optimizer
-        It steps as it does alone.
+        The optimizer that makes the steps.
     decay : float, 0-d tensor, or schedule
-        The share of the mean so far in the next, below 1; or a function from the number of earlier
-        steps to it. ``lambda count: count / (count + 1.0)`` gives all steps one weight.
+        The share of the mean so far in the next mean, below 1; or a function from the number of
+        earlier steps to the share. ``lambda count: count / (count + 1.0)`` gives all steps one
+        weight.
 
     Returns
     -------
     Optimizer
-        ``state.average`` is the mean, and ``eval_params(state, params)`` is it in the dtypes of the
-        parameters.
-
-    Raises
-    ------
-    ArgumentError
-        ``decay`` is negative or not below 1.
-    FunctionError
-        ``optimizer`` is none.
+        ``state.average`` is the mean. ``eval_params(state, params)`` returns the mean in the dtypes
+        of the parameters.
 
     Notes
     -----
+    With the parameters p after step n the mean becomes ``m' = decay m + (1 - decay) p``, divided by
+    ``1 - decayⁿ``: so the parameters before the first step have the weight 0, as in ``optax.ema``
+    of parameters. PyTorch's ``AveragedModel`` gives the first parameters more weight.
+
     Polyak, Juditsky, "Acceleration of stochastic approximation by averaging", SIAM J. Control
     Optim. 30, 1992; with one weight for all steps, Izmailov and others, "Averaging weights leads to
-    wider optima and better generalization", UAI 2018. The mean is corrected for its start, so the
-    parameters before the first step have no weight: it is that of ``optax.ema``, given parameters.
-    PyTorch's ``AveragedModel`` starts at the parameters after the first step, and so gives them
-    more weight.
-
-    Put it around all else, since a mean is that of the parameters that its own updates make.
+    wider optima and better generalization", UAI 2018.
 
     Examples
     --------
@@ -168,8 +165,8 @@ def eval_params(state: Pytree, params: Parameters) -> Parameters:
     ----------
     state : pytree
         The state of an optimizer in which there is ``average_params``, ``schedule_free`` or
-        ``lookahead``, also inside ``chain``, ``partition`` and others. Of one around another the
-        outer counts.
+        ``lookahead``, also inside ``chain``, ``partition`` and others. If one is around another,
+        the outer one counts.
     params : pytree of tensors
         The parameters that belong to the state. Those of a ``partition`` that none of these
         optimizers moves are returned as they are.
@@ -182,7 +179,7 @@ def eval_params(state: Pytree, params: Parameters) -> Parameters:
     Raises
     ------
     TreeError
-        There is no such optimizer, or the parameters do not belong to the state.
+        The state has no such optimizer, or the parameters do not belong to it.
 
     Examples
     --------
@@ -199,7 +196,7 @@ def eval_params(state: Pytree, params: Parameters) -> Parameters:
     for holder in holders:
         tree, name = holder.evaluation, f"state.{type(holder).__name__}"
         means = broadcast_prefix(tree, structure, f"eval_params: {name}")
-        # in a partition there is None in the place of parameters of other optimizers
+        # a partition has None where the parameters of other optimizers are
         places = [None if x is None else p for x, p in zip(means, leaves, strict=True)]
         means = memories_like(places, tree, name, structure, "eval_params")
         chosen = [x if x is not None else y for x, y in zip(chosen, means, strict=True)]

@@ -1,4 +1,4 @@
-"""Formulas of projections, of a tree as one vector, and checks of what users pass.
+"""Formulas of projections, of a tree as one vector, and checks of arguments.
 
 >>> on_simplex(wrap(np.array([2.0, 1.5, 0.0])), wrap(1.0))
 Tensor([0.75, 0.25, 0.  ])
@@ -33,7 +33,7 @@ def on_simplex(vector: Tensor, total: Tensor) -> Tensor:
     """Project a vector that is not empty.
 
     Numbers count relative to the greatest, and, to find the level, in units of the total: nothing
-    overflows, and what is further below than the total is 0 whatever the others are.
+    overflows, and a number that is further below than the total becomes 0 in any case.
     """
     constant = stop_gradient(vector)
     relative = wrap(bind2(shift, vector, fnp.max(constant)))

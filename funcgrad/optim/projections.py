@@ -16,10 +16,14 @@ gradient descent steps, and then projects:
 >>> w
 Tensor([0.7, 0.3, 0. ])
 
-Derivatives are those of the pieces of which a projection consists: of lines, planes and cones.
-Where two pieces meet, the derivative is that of the one which leaves alone what is in the set, and
-a number that is 0 stays 0; ``box`` and its kin share between a number and a bound that are equal,
-as ``fnp.clip`` does.
+A projection consists of pieces of lines, planes and cones, and so do its derivatives. Where two
+pieces meet, the derivative comes from the piece that keeps points of the set as they are, and a
+number that is 0 stays 0. In ``box``, ``hypercube`` and ``linf_ball`` a number that is equal to a
+bound shares the derivative with it, as in ``fnp.clip``.
+
+Complex leaves, except in ``l2_ball`` and ``l2_sphere``, integers, and a scale that is not one real
+number raise `DtypeError`; a negative scale, or an infinite one of ``simplex`` and of a sphere,
+raises `ArgumentError`.
 """
 
 from __future__ import annotations
@@ -80,15 +84,9 @@ def non_negative(tree: Tree) -> Tree:
     ----------
     tree : pytree of real tensors
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree. At 0 the derivative is 0: the subgradient of least norm.
-
-    Raises
-    ------
-    DtypeError
-        A leaf is complex or of integers.
+    Notes
+    -----
+    At 0 the derivative is 0: the subgradient of least norm.
 
     Examples
     --------
@@ -107,23 +105,16 @@ def box(tree: Tree, lower: Pytree, upper: Pytree) -> Tree:
     tree : pytree of real tensors
     lower, upper : float, 0-d tensor or pytree
         The bounds: one number for all, which may be infinite, or a tree like the first one, whose
-        leaves broadcast to those of the first one. The result is differentiable in them.
-
-    Returns
-    -------
-    pytree of tensors
-        Like the tree. A number equal to a bound shares the derivative with it, as in ``fnp.clip``.
+        leaves broadcast to the leaves of ``tree``. The result is differentiable in them.
 
     Raises
     ------
-    TreeError
-        A tree of bounds has another structure.
-    ShapeError
-        A bound does not broadcast to its leaf.
+    TreeError, ShapeError
+        A tree of bounds has another structure, or a bound does not broadcast to its leaf.
     DtypeError
-        A leaf is complex or of integers, or a bound is complex.
+        A bound is complex.
     ArgumentError
-        A lower bound is greater than the upper one. (Traced ones are not checked.)
+        A lower bound is greater than the upper bound. (Traced bounds are not checked.)
 
     Examples
     --------
@@ -143,16 +134,6 @@ def hypercube(tree: Tree, scale: Pytree = 1.0) -> Tree:
     scale : float, 0-d tensor or pytree
         The upper bounds, as of ``box``; not negative.
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree. A number equal to a bound shares the derivative with it.
-
-    Raises
-    ------
-    TreeError, ShapeError, DtypeError, ArgumentError
-        As of ``box``.
-
     Examples
     --------
     >>> hypercube(wrap(np.array([-1.0, 0.5, 2.0])))
@@ -170,18 +151,6 @@ def linf_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     tree : pytree of real tensors
     scale : float or 0-d tensor
         The greatest magnitude, not negative. The result is differentiable in it.
-
-    Returns
-    -------
-    pytree of tensors
-        Like the tree. A number equal to a bound shares the derivative with it.
-
-    Raises
-    ------
-    DtypeError
-        A leaf is complex or of integers, or the scale is no real number.
-    ArgumentError
-        The scale is negative.
 
     Examples
     --------
@@ -203,25 +172,17 @@ def simplex(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     scale : float or 0-d tensor
         The sum, not negative and finite. The result is differentiable in it.
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree: the numbers minus a common level, or 0 if that is negative. Where a number
-        becomes 0 for the first time, its derivative is 0.
-
     Raises
     ------
     ShapeError
-        The tree has no number.
-    DtypeError
-        A leaf is complex or of integers, or the scale is no real number.
-    ArgumentError
-        The scale is negative or infinite.
+        The tree is empty.
 
     Notes
     -----
-    Held, Wolfe, Crowder, "Validation of subgradient optimization", Math. Programming 6 (1974): the
-    level follows from the sorted numbers. For the scale 1 this is ``nn.sparsemax`` of all numbers.
+    The numbers minus a common level, or 0 if that is negative. Where a number becomes 0 for the
+    first time, its derivative is 0. The level follows from the sorted numbers: Held, Wolfe,
+    Crowder, "Validation of subgradient optimization", Math. Programming 6 (1974). For the scale 1
+    this is ``nn.sparsemax`` of all numbers.
 
     Examples
     --------
@@ -247,23 +208,11 @@ def l1_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     scale : float or 0-d tensor
         The radius, not negative. The result is differentiable in it.
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree: as it is, or, outside of the ball, with absolute values minus a common level,
-        or 0 if that is negative.
-
-    Raises
-    ------
-    DtypeError
-        A leaf is complex or of integers, or the scale is no real number.
-    ArgumentError
-        The scale is negative.
-
     Notes
     -----
-    Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient projections onto the l1-ball for learning in
-    high dimensions", ICML 2008.
+    Outside of the ball absolute values become smaller by a common level, or 0. Duchi,
+    Shalev-Shwartz, Singer, Chandra, "Efficient projections onto the l1-ball for learning in high
+    dimensions", ICML 2008.
 
     Examples
     --------
@@ -289,18 +238,9 @@ def l1_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     scale : float or 0-d tensor
         The radius, not negative and finite. The result is differentiable in it.
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree. Numbers that are 0 stay 0, the mean of what is closest, also where they
-        would be needed for the sum.
-
-    Raises
-    ------
-    DtypeError
-        A leaf is complex or of integers, or the scale is no real number.
-    ArgumentError
-        The scale is negative or infinite.
+    Notes
+    -----
+    Numbers that are 0 stay 0, the mean of the closest points, also where the sum would need them.
 
     Examples
     --------
@@ -314,7 +254,7 @@ def l1_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
 
 @answering
 def l2_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
-    """The closest tree with a norm, that of the whole tree as a vector, of at most the scale.
+    """The closest tree whose norm, of the whole tree as one vector, is at most the scale.
 
     Parameters
     ----------
@@ -323,18 +263,10 @@ def l2_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     scale : float or 0-d tensor
         The radius, not negative. The result is differentiable in it.
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree: as it is, or, outside of the ball, shorter. An infinite tree becomes the
-        direction of its infinite numbers.
-
-    Raises
-    ------
-    DtypeError
-        A leaf is of integers, or the scale is no real number.
-    ArgumentError
-        The scale is negative.
+    Notes
+    -----
+    Outside of the ball the tree becomes shorter. An infinite tree becomes the direction of its
+    infinite numbers.
 
     Examples
     --------
@@ -350,7 +282,7 @@ def l2_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
 
 @answering
 def l2_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
-    """The closest tree whose norm, that of the whole tree as a vector, is the scale.
+    """The closest tree whose norm, of the whole tree as one vector, is the scale.
 
     Parameters
     ----------
@@ -359,18 +291,10 @@ def l2_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     scale : float or 0-d tensor
         The radius, not negative and finite. The result is differentiable in it.
 
-    Returns
-    -------
-    pytree of tensors
-        Like the tree. Zeros, to which all points of the sphere are equally close, stay zeros: the
-        mean of these points; the derivative there is 0.
-
-    Raises
-    ------
-    DtypeError
-        A leaf is of integers, or the scale is no real number.
-    ArgumentError
-        The scale is negative or infinite.
+    Notes
+    -----
+    A tree of zeros, to which all points of the sphere are equally close, stays zero: the mean of
+    these points. The derivative there is 0.
 
     Examples
     --------

@@ -92,15 +92,6 @@ def rmsprop(
     bias_correction : bool
         Whether to correct the means for their start.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``decay`` or ``momentum`` is not below 1.
-
     Notes
     -----
     With gradient g, rate r and momentum m::
@@ -182,15 +173,6 @@ def adagrad(
     eps : float or 0-d tensor
         A number that is added under the root.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative.
-
     Notes
     -----
     With gradient g, sum s and rate r: ``s' = s + |g|²`` and ``update = -r g / sqrt(s' + eps)``.
@@ -260,15 +242,6 @@ def adadelta(
         The fraction of each parameter that is added to its gradient.
     weight_decay_mask : pytree of bool, or function from params to one, optional
         Which parameters decay, all by default.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``rho`` is not below 1.
 
     Notes
     -----

@@ -76,7 +76,7 @@ Direction: TypeAlias = Callable[[Step], Leafwise]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafRule(Generic[State]):
-    """A rule, of which an optimizer is made.
+    """A rule; ``optimizer`` makes an optimizer of it.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ def chosen(operation: str, mask: Mask, params: Pytree, structure: Structure) -> 
     Raises
     ------
     DtypeError
-        The mask has a leaf that is no bool.
+        The mask has a leaf that is not a bool.
     TreeError
         The mask has another structure, or a pattern matches no parameter.
     """

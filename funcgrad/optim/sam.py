@@ -1,4 +1,4 @@
-"""Sharpness-aware minimization: the gradient is that of a worse place nearby.
+"""Sharpness-aware minimization: the gradient at a worse place nearby.
 
 >>> import funcgrad as fg
 >>> from funcgrad.optim.sgd import sgd
@@ -40,47 +40,41 @@ def sam(
 ) -> Optimizer[Any]:
     """Step by the gradient at the worst place nearby, which leads to flat minima.
 
-    ``update`` and ``step`` take the ``objective`` by name: a function from parameters to a real
-    number, whose gradient at the parameters is ``grads``, with the same data. So a step is one
-    call, also in ``jit`` and in ``scan``.
+    Networks in flat minima often generalize better. A step costs a second gradient. ``update`` and
+    ``step`` take the ``objective`` by name: a function from parameters to a real number, for the
+    same data as ``grads``, its gradient at the parameters.
 
     Parameters
     ----------
     optimizer : Optimizer
-        It gets the gradient at the other place, and steps from the parameters.
+        The optimizer that steps from the parameters, by the gradient at the other place.
     rho : float or 0-d tensor
-        How far that place is away, in the norm of all parameters together.
+        The distance of the other place, in the norm of all parameters together.
     adaptive : bool
-        Whether distances are counted in magnitudes of parameters, number by number, so that they
-        do not depend on their scales. ``rho`` is to be ten times greater then.
+        Whether to count distances in magnitudes of parameters, number by number. Take a ``rho`` ten
+        times greater then.
 
     Returns
     -------
     Optimizer
-        Its state is that of ``optimizer``.
+        It has the state of ``optimizer``.
 
     Raises
     ------
     ArgumentError
-        ``rho`` is negative, or ``update`` is called without ``objective=``.
+        ``update`` is called without ``objective=``.
     FunctionError
-        ``optimizer`` is none, or ``objective`` is no function.
+        ``objective`` is not a function.
 
     Notes
     -----
+    With the gradient g at p, the other place is ``p + rho g / |g|``; if ``adaptive``, it is
+    ``p + rho |p|² g / |p g|``, with products number by number. A zero gradient leads nowhere.
+
     Foret, Kleiner, Mobahi, Neyshabur, "Sharpness-aware minimization for efficiently improving
-    generalization", ICLR 2021; ``adaptive`` is that of Kwon, Kim, Park, Choi, "ASAM", ICML 2021.
-    With the gradient g at p, the other place is ``p + rho g / |g|``, or
-    ``p + rho |p|² g / |p g|``, with products of numbers, where ``adaptive``. A gradient that is
-    zero leads to no other place.
-
-    Steps are those of ``optax.contrib.sam(optimizer, chain(normalize(), sgd(rho)))``, which by
-    default takes a step in two calls, with parameters in between that are to be used for nothing
-    else.
-
-    For complex parameters the objective rises along the gradient as for real ones. A gradient with
-    a NaN leads to a place of NaN, whose gradient ``optimizer`` gets: put ``sam`` around
-    ``apply_if_finite``.
+    generalization", ICLR 2021; for ``adaptive`` Kwon, Kim, Park, Choi, "ASAM", ICML 2021. As
+    ``optax.contrib.sam(optimizer, chain(normalize(), sgd(rho)))``, in one call for a step. A
+    gradient with NaN leads to a place of NaN: put ``sam`` around ``apply_if_finite``.
 
     Examples
     --------

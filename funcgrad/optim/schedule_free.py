@@ -1,4 +1,4 @@
-"""Schedule-free learning: a mean of the places takes the part of a falling rate.
+"""Schedule-free learning: a mean of the places replaces a falling rate.
 
 >>> from funcgrad.optim.parameter_means import eval_params
 >>> from funcgrad.optim.sgd import sgd
@@ -44,14 +44,13 @@ class ScheduleFreeState(EvaluationState):
     count : Tensor of int64
         The number of steps so far.
     x : pytree of tensors
-        The weighted mean of all ``z``, which are the parameters to evaluate with; in float32 at
-        least.
+        The weighted mean of all ``z``, to evaluate with; in float32 at least.
     z : pytree of tensors
         The place that the optimizer inside has moved to; in float32 at least.
     weight_sum : Tensor of float64
         The sum of the weights of all ``z``.
     max_rate, rate : Tensor of float64
-        The greatest learning rate so far, and that of the last step; 0 before the first.
+        The greatest learning rate so far, and the last one; 0 before the first.
     inner : pytree
         The state of the optimizer inside.
     """
@@ -79,15 +78,19 @@ def schedule_free(
 ) -> Optimizer[ScheduleFreeState]:
     """Let an optimizer do without a schedule, by a mean of the places that it moves to.
 
+    A falling rate needs the number of steps in advance. Here the mean settles instead, so a run may
+    end, or go on, at any step. Put it around everything else, but inside of ``accumulate`` and
+    ``apply_if_finite``.
+
     Parameters
     ----------
     optimizer : Optimizer
-        A rule without momentum, such as ``sgd(rate)`` or ``adamw(rate, b1=0.0)``, since the mean
-        takes its part. A rate that rises first, as ``schedules.constant(rate, warmup=100)``, is
-        good; it is not to fall.
+        A rule without momentum, such as ``sgd(rate)`` or ``adamw(rate, b1=0.0)``: the mean replaces
+        momentum. The rate may rise first, as ``schedules.constant(rate, warmup=100)`` does; it is
+        not to fall.
     learning_rate : float, 0-d tensor, or schedule, optional
-        The rate that places are weighted by; by default that of the last step of ``optimizer``,
-        which its state holds.
+        The rate that weights the places; by default the last rate of ``optimizer``, which its state
+        holds.
     b1 : float or 0-d tensor
         The share of the mean in the parameters, below 1.
     weight_lr_power : float or 0-d tensor
@@ -96,30 +99,24 @@ def schedule_free(
     Returns
     -------
     Optimizer
-        Its parameters are those to differentiate at. ``eval_params(state, params)`` are those to
-        evaluate with.
+        The parameters that it steps are the places for gradients. To evaluate a model take
+        ``eval_params(state, params)``.
 
     Raises
     ------
     ArgumentError
-        A number is negative, ``b1`` is not below 1, or ``learning_rate`` is missing and the state
-        of ``optimizer`` holds none, or several.
-    FunctionError
-        ``optimizer`` is none.
+        ``learning_rate`` is missing, and the state of ``optimizer`` does not hold exactly one rate.
 
     Notes
     -----
-    Defazio and others, "The road less scheduled", NeurIPS 2024. With the parameters y and the
-    update u of the optimizer inside, for the gradient at y::
+    With the parameters y and the update u of the optimizer inside, for the gradient at y::
 
         z' = z + u      w = (greatest rate) ** weight_lr_power      c = w / (sum of all w)
         x' = (1 - c) x + c z'               y' = b1 x' + (1 - b1) z'
 
-    as ``optax.contrib.schedule_free``, which finds x from y and z by a division by ``b1``: here the
-    state holds x, since half precision has not the digits for it, and ``b1`` may be 0. Counts that
-    schedules get start at 0 here, and at 1 there. PyTorch has none.
-
-    Put it around all else but ``accumulate`` and ``apply_if_finite``, which go around it.
+    Defazio and others, "The road less scheduled", NeurIPS 2024, as ``optax.contrib.schedule_free``.
+    optax divides by ``b1`` to find x; here the state holds x, so half precision suffices, and
+    ``b1`` may be 0. Counts of schedules start at 0 here, and at 1 there.
 
     Examples
     --------
@@ -175,7 +172,7 @@ def _rate_in(state: Pytree, operation: str) -> Tensor:
     Raises
     ------
     ArgumentError
-        There is none, or there are several.
+        The state does not hold exactly one rate.
     """
     rates = [record.rate for record in records(state) if hasattr(record, "rate")]
     if len(rates) != 1:

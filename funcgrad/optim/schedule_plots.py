@@ -38,9 +38,9 @@ def plot(schedule: LearningRate, steps: int, ax: Axes | None = None) -> Axes:
     MissingPackageError
         Matplotlib is not installed.
     FunctionError
-        ``schedule`` is no function.
+        ``schedule`` is not a function.
     ArgumentError
-        ``steps`` is no integer above 0, or ``ax`` are no axes.
+        ``steps`` is not an integer above 0, or ``ax`` are not axes.
 
     Examples
     --------

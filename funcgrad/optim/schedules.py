@@ -1,7 +1,8 @@
 """Schedules: learning rates as functions of the number of earlier steps, as values that pickle.
 
-One vocabulary holds for all: the rate goes from ``start`` to ``end`` in ``steps`` steps and stays
-there; before that it may rise for ``warmup`` steps, the first of which has a rate above 0.
+A schedule is a function of the count of earlier steps; pass it as a learning rate. All use the
+same words: the rate goes from ``start`` to ``end`` in ``steps`` steps, and stays there. Before that
+the rate may rise to ``start`` for ``warmup`` steps; the first rate is above 0.
 
 >>> from funcgrad import optim
 >>> rate = optim.schedules.cosine(start=1.0, end=0.0, steps=4, warmup=1)
@@ -78,18 +79,21 @@ class _Schedule:
 
 @pytree
 class constant(_Schedule):  # noqa: N801 - a function to its users
-    """One rate for all steps.
+    """One rate for all steps, after a warmup.
+
+    A warmup keeps the first steps short, while Adam's means are not yet known.
 
     Parameters
     ----------
     start : float or 0-d tensor
     warmup : int
-        How many steps rise to it.
+        How many steps rise to ``start``.
 
     Examples
     --------
-    >>> constant(0.5)(7)
-    Tensor(0.5)
+    >>> rate = constant(1.0, warmup=3)
+    >>> [float(rate(count)) for count in range(5)]
+    [0.25, 0.5, 0.75, 1.0, 1.0]
     """
 
     start: Size
@@ -101,7 +105,9 @@ class constant(_Schedule):  # noqa: N801 - a function to its users
 
 @pytree
 class polynomial(_Schedule):  # noqa: N801 - a function to its users
-    """A rate that goes to its end along a power of what is left of the way.
+    """A rate that goes to its end along a power of the steps that are left.
+
+    A power above 1 falls quickly at first, and slowly near the end.
 
     Parameters
     ----------
@@ -109,7 +115,7 @@ class polynomial(_Schedule):  # noqa: N801 - a function to its users
     steps : int
         The count at which the end is reached.
     power : float or 0-d tensor
-        With 1 the rate is linear.
+        The power 1 is ``linear``.
     warmup : int
         How many of the steps rise to ``start``.
 
@@ -139,6 +145,8 @@ class polynomial(_Schedule):  # noqa: N801 - a function to its users
 class linear(_Schedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along a line.
 
+    It is used to fine-tune models, and wherever the number of steps is known.
+
     Parameters
     ----------
     start, end : float or 0-d tensor
@@ -146,6 +154,10 @@ class linear(_Schedule):  # noqa: N801 - a function to its users
         The count at which the end is reached.
     warmup : int
         How many of the steps rise to ``start``.
+
+    Notes
+    -----
+    ``end + (start - end) (1 - count / steps)``, as ``optax.linear_schedule``.
 
     Examples
     --------
@@ -168,6 +180,9 @@ class linear(_Schedule):  # noqa: N801 - a function to its users
 class cosine(_Schedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along half a wave.
 
+    Many steps have a high rate, and the last ones settle down: the usual choice for networks, with
+    a warmup of some hundred steps.
+
     Parameters
     ----------
     start, end : float or 0-d tensor
@@ -178,6 +193,8 @@ class cosine(_Schedule):  # noqa: N801 - a function to its users
 
     Notes
     -----
+    ``end + (start - end) (1 + cos(pi count / steps)) / 2``.
+
     Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017, as
     ``optax.cosine_decay_schedule``.
 
@@ -202,11 +219,13 @@ class cosine(_Schedule):  # noqa: N801 - a function to its users
 class exponential(_Schedule):  # noqa: N801 - a function to its users
     """A rate that is multiplied by a factor in each ``steps`` steps.
 
+    The rate never reaches an end, so a run may have any number of steps.
+
     Parameters
     ----------
-    start : float or 0-d tensor
-    factor : float or 0-d tensor
+    start, factor : float or 0-d tensor
     steps : int
+        How many steps multiply the rate by ``factor``.
     staircase : bool
         Whether the rate changes only after each ``steps`` steps.
     warmup : int
@@ -238,6 +257,9 @@ class exponential(_Schedule):  # noqa: N801 - a function to its users
 class inverse_sqrt(_Schedule):  # noqa: N801 - a function to its users
     """A rate that rises, and then falls as one over the root of the count.
 
+    Transformers are trained so. The rate falls ever more slowly, so a run may have any number of
+    steps.
+
     Parameters
     ----------
     start : float or 0-d tensor
@@ -247,8 +269,8 @@ class inverse_sqrt(_Schedule):  # noqa: N801 - a function to its users
 
     Notes
     -----
-    Vaswani and others, "Attention is all you need", NeurIPS 2017, section 5.3. After the warmup the
-    rate is ``start * sqrt((warmup + 1) / (count + 1))``.
+    After the warmup the rate is ``start sqrt((warmup + 1) / (count + 1))``. Vaswani and others,
+    "Attention is all you need", NeurIPS 2017, section 5.3.
 
     Examples
     --------
@@ -266,7 +288,9 @@ class inverse_sqrt(_Schedule):  # noqa: N801 - a function to its users
 
 @pytree
 class onecycle(_Schedule):  # noqa: N801 - a function to its users
-    """A rate that rises along half a wave to a peak, and falls along another.
+    """A rate that rises along half a wave to a peak, and falls along another half wave.
+
+    A high rate in the middle of a run speeds training up; it is used with momentum, for few epochs.
 
     Parameters
     ----------
@@ -314,7 +338,7 @@ def _half_wave(share: Tensor) -> Tensor:
 
 @pytree
 class join(_Schedule):  # noqa: N801 - a function to its users
-    """One schedule after another, each counting from 0.
+    """One schedule after another; each counts from 0.
 
     Parameters
     ----------
@@ -360,12 +384,16 @@ class join(_Schedule):  # noqa: N801 - a function to its users
 class restarts(_Schedule):  # noqa: N801 - a function to its users
     """A schedule that begins anew after each ``steps`` steps.
 
+    A rate that jumps up leads out of narrow minima: ``restarts(cosine(...), steps)`` is the SGDR
+    of Loshchilov and Hutter.
+
     Parameters
     ----------
     schedule : schedule
     steps : int
+        The length of a round.
     factor : float or 0-d tensor
-        What each new round is multiplied by.
+        Each new round is multiplied by this factor.
 
     Examples
     --------
@@ -384,7 +412,7 @@ class restarts(_Schedule):  # noqa: N801 - a function to its users
 
 @pytree
 class warmup(_Schedule):  # noqa: N801 - a function to its users
-    """Steps that rise to where a schedule begins, and then the schedule.
+    """Steps that rise to the first rate of a schedule, and then the schedule.
 
     Parameters
     ----------
@@ -409,7 +437,7 @@ class warmup(_Schedule):  # noqa: N801 - a function to its users
 
 @pytree
 class piecewise(_Schedule):  # noqa: N801 - a function to its users
-    """A rate that changes at some counts.
+    """A rate that changes at some counts, and is constant between them.
 
     Parameters
     ----------
@@ -419,7 +447,7 @@ class piecewise(_Schedule):  # noqa: N801 - a function to its users
 
     Notes
     -----
-    ``optax.piecewise_constant_schedule`` takes factors in the place of rates.
+    ``optax.piecewise_constant_schedule`` takes factors instead of rates.
 
     Examples
     --------

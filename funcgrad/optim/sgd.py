@@ -57,15 +57,6 @@ def sgd(
     nesterov : bool
         Whether to use Nesterov's momentum, which adds the momentum once more.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or the momentum is not below 1.
-
     Notes
     -----
     With gradient g, trace t, rate r and momentum m::
@@ -145,15 +136,6 @@ def lion(
         The decay rate of the mean that is remembered, below 1.
     weight_decay, mask
         See ``adamw``.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        A number is negative, or ``b1`` or ``b2`` is not below 1.
 
     Notes
     -----

@@ -55,37 +55,31 @@ class AccumulateState:
 def accumulate(optimizer: Optimizer[Any], steps: Count) -> Optimizer[AccumulateState]:
     """Step once for several gradients, by their mean; the updates in between are zero.
 
+    So several small batches act as one large batch that would not fit into memory.
+
     Parameters
     ----------
     optimizer : Optimizer
-        It never sees the calls in between: its count and its rate are those of its own steps.
+        The optimizer that makes the steps. It never sees the calls in between, so its count and its
+        rate follow its own steps.
     steps : int
         How many gradients make a step.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        ``steps`` is no integer above 0.
-    FunctionError
-        ``optimizer`` is none.
-
     Notes
     -----
-    As ``optax.MultiSteps`` with the mean in the dtype of the parameters, or in float32 for those of
-    lower precision; optax's is in float32 by default.
+    As ``optax.MultiSteps``. The mean has the dtype of the parameters, float32 at least; in optax
+    float32 by default.
 
     Examples
     --------
     >>> from funcgrad import optim
     >>> from funcgrad.tensor.tensor import tensor
     >>> optimizer = accumulate(optim.sgd(1.0), steps=2)
-    >>> state = optimizer.init(tensor(0.0))
-    >>> optimizer.step(tensor(4.0), state, tensor(0.0))[0]
-    Tensor(0.0)
+    >>> params, state = tensor(0.0), optimizer.init(tensor(0.0))
+    >>> for gradient in (1.0, 3.0, 5.0):
+    ...     params, state = optimizer.step(tensor(gradient), state, params)
+    >>> params, state.count
+    (Tensor(-2.0), Tensor(1))
     """
     operation = "accumulate.update"
 
@@ -169,30 +163,23 @@ def apply_if_finite(
 ) -> Optimizer[ApplyIfFiniteState]:
     """Leave out steps whose gradients are not all finite.
 
+    One NaN in a gradient would make all parameters NaN. Such steps happen in half precision, where
+    a large loss overflows.
+
     Parameters
     ----------
     optimizer : Optimizer
-        It never sees such gradients: its state stays, and the updates are zero.
+        The optimizer that makes the other steps. It never sees a gradient that is not finite: its
+        state stays, and the updates are zero.
     max_consecutive_errors : int or 0-d tensor
         How many steps in a row may be left out. The next of them is made as it is, so that an error
         that stays is seen.
 
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ArgumentError
-        The number is negative.
-    FunctionError
-        ``optimizer`` is none.
-
     Notes
     -----
-    As ``optax.apply_if_finite``. The gradients that it gets are looked at, not the updates. Put
-    ``clip_by_norm`` outside of it, which makes an infinite gradient finite, only if that is wanted;
-    and ``sam`` and ``lbfgs`` around it or without it, since they evaluate gradients themselves.
+    As ``optax.apply_if_finite``. It checks gradients, not updates. ``clip_by_norm`` before it makes
+    infinite gradients finite. Put ``sam`` around it, and use ``lbfgs`` without it, since these
+    evaluate gradients themselves.
 
     Examples
     --------

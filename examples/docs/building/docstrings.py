@@ -52,13 +52,18 @@ def completed(value: Any, lines: list[str]) -> list[str]:
     list of str
     """
     sections = list(_sections(lines))
-    if not inspect.isroutine(value) or "Parameters" in (name for name, _ in sections):
+    names = [name for name, _ in sections]
+    if not inspect.isroutine(value):
         return lines
-    added = list(_parameters(value))
-    if "Returns" not in (name for name, _ in sections):
+    added = [] if "Parameters" in names else list(_parameters(value))
+    if not {"Returns", "Yields"} & {*names}:
         added += _returns(value)
-    place = sections[0][1] if sections else len(lines)
-    return [*lines[:place], "", *added, *lines[place:]]
+    places = [number for name, number in sections if name not in _PARAMETERS]
+    place = places[0] if places else len(lines)
+    return [*lines[:place], "", *added, *lines[place:]] if added else lines
+
+
+_PARAMETERS = ("Parameters", "Other Parameters")
 
 
 def _sections(lines: list[str]) -> Iterator[tuple[str, int]]:
