@@ -39,8 +39,8 @@ class AdafactorState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     v_row, v_col : pytrees of tensors
         The decaying means of squares along the longest axis and along the second longest; None
         where a parameter is not factored, and None for a tree without any tensor.
@@ -48,8 +48,6 @@ class AdafactorState:
         The decaying means of squares of the other parameters; None where a parameter is factored.
     mu : pytree of tensors, or None
         With ``momentum`` the decaying mean of the steps.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor

@@ -36,8 +36,8 @@ class AdamState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     mu : pytree of tensors
         The decaying mean of the gradients, not yet corrected for its start at zero; a tree like the
         parameters, in float32 at least.
@@ -46,8 +46,6 @@ class AdamState:
         gradient whose square overflows makes it infinite, and the updates zero.
     nu_max : pytree of tensors, or None
         With ``amsgrad`` the greatest of the corrected means of squares, element by element.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor
@@ -76,8 +74,7 @@ def adam(
     Parameters
     ----------
     learning_rate : float, 0-d tensor, or schedule
-        The size of a step; 1e-3 is usual for networks. A schedule is a function from the number of
-        earlier steps, a tensor, to the rate.
+        The size of a step, see ``sgd``; 1e-3 is usual for networks.
     b1, b2 : float or 0-d tensor
         The decay rates of the two means, below 1.
     eps : float or 0-d tensor
@@ -199,12 +196,10 @@ class LambState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     mu, nu : pytree of tensors
         The decaying means of the gradients and of their squares, as in ``AdamState``.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor

@@ -25,14 +25,12 @@ class MomentsState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     mu : pytree of tensors
         The decaying mean of the gradients, as in ``AdamState``.
     nu : pytree of tensors
         A decaying mean of squares, or the decaying greatest magnitude of ``adamax``; real.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor

@@ -64,9 +64,6 @@ class Optimizer(Generic[State]):
         its recipe, so that the two functions need not be pickled.
     call : str, optional
         The call that made the optimizer, as text. The optimizer prints so.
-    stepper : callable, optional
-        ``(grads, state, params) -> (params, state)``: ``step`` in one piece, which flattens the
-        trees once.
     """
 
     init: Callable[[Pytree], State] = static_field()
@@ -74,9 +71,6 @@ class Optimizer(Generic[State]):
     takes: tuple[str, ...] = static_field(default=())
     recipe: Recipe[State] | None = static_field(default=None)
     call: str = static_field(default="")
-    stepper: Callable[[Pytree, State, Pytree], tuple[Pytree, State]] | None = static_field(
-        default=None
-    )
 
     def __repr__(self) -> str:
         return self.call or f"Optimizer({self.init!r}, {self.update!r})"
@@ -114,9 +108,10 @@ class Optimizer(Generic[State]):
         >>> params, state.rate
         (Tensor(0.5), Tensor(0.5))
         """
-        if self.stepper is not None and not named:
-            return self.stepper(grads, state, params)
         update: Callable[..., tuple[Pytree, State]] = self.update
+        stepper = getattr(update, "stepper", None)
+        if stepper is not None and not named:  # a rule, which flattens the trees once
+            return stepper(grads, state, params)
         updates, following = update(grads, state, params, **named)
         return apply_updates(params, updates), following
 
@@ -146,16 +141,10 @@ def apply_updates(params: Parameters, updates: Pytree) -> Parameters:
     updates : pytree of tensors
         A pytree like ``params``.
 
-    Returns
-    -------
-    pytree of tensors
-
     Raises
     ------
-    TreeError
-        The structures differ.
-    ShapeError
-        The shapes of an update and its parameter differ.
+    TreeError, ShapeError
+        The structures, or the shapes of an update and its parameter, differ.
     DtypeError
         A parameter has an integer dtype.
 
@@ -204,10 +193,8 @@ def flattened(
 
     Raises
     ------
-    TreeError
-        The structure of a tree differs.
-    ShapeError
-        The shape of a leaf differs.
+    TreeError, ShapeError
+        The structure of a tree, or the shape of a leaf, differs.
     DtypeError
         A parameter cannot have a gradient, or a leaf is complex and the parameter is real.
     """
@@ -406,10 +393,8 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
 
     Raises
     ------
-    ShapeError
-        A schedule returns an array.
-    ArgumentError
-        It returns a negative number, which is known.
+    ShapeError, ArgumentError
+        A schedule returns an array, or a negative number.
     """
     if not callable(learning_rate):
         return learning_rate

@@ -138,15 +138,7 @@ def _check_chain(
     values: dict[str, Pytree],
     takes: tuple[str, ...],
 ) -> None:
-    """Check that a state holds the states of optimizers of these names, and named arguments.
-
-    Raises
-    ------
-    ArgumentError
-        No optimizer takes an argument.
-    TreeError
-        The state is another.
-    """
+    """Check that a state holds the states of optimizers of these names, and named arguments."""
     check_named(operation, values, takes)
     if not isinstance(state, ChainState) or state.names != names:
         got = type(state).__name__

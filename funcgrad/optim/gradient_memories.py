@@ -379,13 +379,7 @@ def reduce_on_plateau(
 def _check_plateau(
     factor: ArrayLike, patience: ArrayLike, size: ArrayLike, rtol: ArrayLike, atol: ArrayLike
 ) -> None:
-    """Check options of ``reduce_on_plateau`` beyond the bounds of their types.
-
-    Raises
-    ------
-    ArgumentError
-        A number is out of bounds, or both tolerances are 0.
-    """
+    """Check options of ``reduce_on_plateau`` beyond the bounds of their types."""
     positive = {"factor": factor, "patience": patience, "accumulation_size": size}
     for name, option in positive.items():
         if not isinstance(option, Tensor) and option == 0:

@@ -331,13 +331,7 @@ class _LbfgsSteps:
 
 
 def _check_memory(memory: PairMemory, memory_size: int, gradient: Tensor) -> None:
-    """Check that a memory is one of as many pairs and parameters.
-
-    Raises
-    ------
-    ShapeError
-        It is not.
-    """
+    """Check that a memory is one of as many pairs and parameters."""
     rows, square = (memory_size, *gradient.shape), (memory_size, memory_size)
     shapes = {"steps": rows, "changes": rows, "inverse": square}
     for name, expected in shapes.items():

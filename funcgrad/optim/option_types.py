@@ -50,8 +50,8 @@ Steps: TypeAlias = int
 StepsOrZero: TypeAlias = int
 """A number of steps of a schedule, 0 or more."""
 
-Schedule: TypeAlias = Callable[[Any], Any]
-"""From the number of earlier steps to a rate."""
+Schedule: TypeAlias = Any
+"""A function from the number of earlier steps to a rate."""
 
 Objective: TypeAlias = Callable[[Any], ArrayLike]
 """From parameters to a real number."""
@@ -110,13 +110,7 @@ def making(function: Make) -> Make:
 
 
 def check_option(operation: str, option: str, kind: str, value: object) -> None:
-    """Check an option by the name of its type; an option of another type is not checked.
-
-    Raises
-    ------
-    ArgumentError, DtypeError, FunctionError
-        The value is out of bounds, or of another type.
-    """
+    """Check an option by the name of its type; an option of another type is not checked."""
     check = _CHECKS.get(kind.removesuffix(" | None"))
     if check is not None and (value is not None or not kind.endswith(" | None")):
         check(operation, option, value)
@@ -168,13 +162,7 @@ def _check_optimizer(operation: str, option: str, value: object) -> None:
 
 
 def check_steps(operation: str, option: str, value: object, least: int = 1) -> None:
-    """Check a number of steps of a schedule.
-
-    Raises
-    ------
-    ArgumentError
-        It is not an integer, or too small.
-    """
+    """Check a number of steps of a schedule: an integer that is large enough."""
     if not isinstance(value, int) or value < least:
         raise ArgumentError(
             f"{operation}: {option} has to be an integer, {least} or more, got {value!r}."
@@ -209,15 +197,7 @@ def check_state(
     values: Collection[str] = (),
     takes: Sequence[str] = (),
 ) -> None:
-    """Check that an optimizer takes the arguments of a call: its state, and arguments by name.
-
-    Raises
-    ------
-    TreeError
-        The state is another object.
-    ArgumentError
-        The optimizer does not take one of the arguments.
-    """
+    """Check that an optimizer takes the arguments of a call: its state, and arguments by name."""
     if values:
         check_named(operation, values, takes)
     if not isinstance(state, kind):
@@ -228,13 +208,7 @@ def check_state(
 
 
 def check_named(operation: str, values: Collection[str], takes: Sequence[str]) -> None:
-    """Check that an optimizer takes the named arguments of a call.
-
-    Raises
-    ------
-    ArgumentError
-        The optimizer does not take one of the arguments.
-    """
+    """Check that an optimizer takes the named arguments of a call."""
     for name in values:
         if name not in takes:
             known = f"it takes {', '.join(takes)}" if takes else "it takes none"
@@ -242,13 +216,7 @@ def check_named(operation: str, values: Collection[str], takes: Sequence[str]) -
 
 
 def one_value(value: ArrayLike | None, operation: str, call: str) -> Tensor:
-    """The named argument ``value`` of an update, in float64; errors show how to call.
-
-    Raises
-    ------
-    ArgumentError, ShapeError, DtypeError
-        It is missing, or not one real number.
-    """
+    """The named argument ``value`` of an update, in float64; errors show how to call."""
     if value is None:
         raise ArgumentError(f"{operation}: value= is missing. Call {call}.")
     number = tensor(operand(value, f"{operation}: value"))
@@ -260,13 +228,7 @@ def one_value(value: ArrayLike | None, operation: str, call: str) -> Tensor:
 
 
 def one_objective(objective: Objective | None, operation: str, call: str) -> Objective:
-    """The named argument ``objective`` of an update; errors show how to call.
-
-    Raises
-    ------
-    ArgumentError, FunctionError
-        It is missing, or no function.
-    """
+    """The named argument ``objective`` of an update; errors show how to call."""
     if objective is None:
         raise ArgumentError(f"{operation}: objective= is missing. Call {call}.")
     if not callable(objective):

@@ -34,27 +34,21 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._core.pytrees import structure, unflatten
-from funcgrad._core.trace import RAW, concrete
-from funcgrad._core.users_values import ArrayLike
+from funcgrad._core.pytrees import Structure, broadcast_prefix, flatten, structure, unflatten
+from funcgrad._core.specs import dtype_of, is_inexact, shape_of
+from funcgrad._core.trace import RAW, bind2, concrete
+from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad._primitives.activations import relu
-from funcgrad._primitives.norms import length
+from funcgrad._primitives.activations import relu, shift
+from funcgrad._primitives.norms import directed, length
+from funcgrad._primitives.structural import cast
+from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.stop import stop_gradient
-from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.optim.base import Pytree
-from funcgrad.optim.projection_formulas import (
-    bounds_of,
-    checked_leaves,
-    checked_scale,
-    on_l1_sphere,
-    on_l2_sphere,
-    on_simplex,
-    scale_of,
-    vector_of,
-)
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad.optim.base import Pytree, in_dtype
 from funcgrad.tensor.tensor import Tensor, apply1, wrap
+from funcgrad.tree.vectors import ravel
 
 __all__ = [
     "box",
@@ -157,7 +151,7 @@ def linf_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     >>> linf_ball(wrap(np.array([-3.0, 0.5, 2.0])))
     Tensor([-1. ,  0.5,  1. ])
     """
-    most = checked_scale("linf_ball", scale)
+    most = _checked_scale("linf_ball", scale)
     return _boxed("linf_ball", tree, -most, most)
 
 
@@ -189,13 +183,13 @@ def simplex(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     >>> simplex({"b": 0.5, "w": wrap(np.array([2.0, 2.5]))})
     {'b': Tensor(0.), 'w': Tensor([0.25, 0.75])}
     """
-    vector, restored = vector_of("simplex", tree)
-    total = scale_of("simplex", scale, vector, finite=True)
+    vector, restored = _vector_of("simplex", tree)
+    total = _scale_of("simplex", scale, vector, finite=True)
     if not vector.size:
         raise ShapeError(
             "projections.simplex: the tree has no number, and nothing has the sum that scale says."
         )
-    return restored(on_simplex(vector, total))
+    return restored(_on_simplex(vector, total))
 
 
 @answering
@@ -219,13 +213,13 @@ def l1_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     >>> l1_ball(wrap(np.array([-2.0, 0.5, 1.5])))
     Tensor([-0.75,  0.  ,  0.25])
     """
-    vector, restored = vector_of("l1_ball", tree)
-    radius = scale_of("l1_ball", scale, vector)
+    vector, restored = _vector_of("l1_ball", tree)
+    radius = _scale_of("l1_ball", scale, vector)
     if not vector.size:
         return restored(vector)
     with np.errstate(over="ignore"):  # beyond all numbers is outside
         is_inside = fnp.sum(fnp.abs(stop_gradient(vector))) <= radius
-    return restored(fnp.where(is_inside, vector, on_l1_sphere(vector, radius, is_inside)))
+    return restored(fnp.where(is_inside, vector, _on_l1_sphere(vector, radius, is_inside)))
 
 
 @answering
@@ -247,9 +241,9 @@ def l1_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     >>> l1_sphere(wrap(np.array([0.25, -0.25])))
     Tensor([ 0.5, -0.5])
     """
-    vector, restored = vector_of("l1_sphere", tree)
-    radius = scale_of("l1_sphere", scale, vector, finite=True)
-    return restored(on_l1_sphere(vector, radius) if vector.size else vector)
+    vector, restored = _vector_of("l1_sphere", tree)
+    radius = _scale_of("l1_sphere", scale, vector, finite=True)
+    return restored(_on_l1_sphere(vector, radius) if vector.size else vector)
 
 
 @answering
@@ -273,11 +267,11 @@ def l2_ball(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     >>> l2_ball({"b": 3e200, "w": wrap(np.array([4e200, 0.0]))})
     {'b': Tensor(0.6), 'w': Tensor([0.8, 0. ])}
     """
-    vector, restored = vector_of("l2_ball", tree, real=False)
-    radius = scale_of("l2_ball", scale, vector)
+    vector, restored = _vector_of("l2_ball", tree, real=False)
+    radius = _scale_of("l2_ball", scale, vector)
     constant = stop_gradient(vector)
     is_inside = wrap(length(constant, axis=(0,), keepdims=False)) <= radius
-    return restored(fnp.where(is_inside, vector, on_l2_sphere(vector, radius)))
+    return restored(fnp.where(is_inside, vector, _on_l2_sphere(vector, radius)))
 
 
 @answering
@@ -301,12 +295,12 @@ def l2_sphere(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     >>> l2_sphere(wrap(np.array([3e-200, 4e-200])), 10.0)
     Tensor([6., 8.])
     """
-    vector, restored = vector_of("l2_sphere", tree, real=False)
-    return restored(on_l2_sphere(vector, scale_of("l2_sphere", scale, vector, finite=True)))
+    vector, restored = _vector_of("l2_sphere", tree, real=False)
+    return restored(_on_l2_sphere(vector, _scale_of("l2_sphere", scale, vector, finite=True)))
 
 
 def _leafwise(name: str, tree: Tree, function: Callable[[Tensor], Tensor]) -> Tree:
-    leaves = checked_leaves(name, tree)
+    leaves = _checked_leaves(name, tree)
     return unflatten(structure(tree), [function(leaf) for leaf in leaves])
 
 
@@ -317,9 +311,9 @@ def _boxed(
     upper: Pytree,
     words: tuple[str, str] = ("lower", "upper"),
 ) -> Tree:
-    leaves, form = checked_leaves(name, tree), structure(tree)
+    leaves, form = _checked_leaves(name, tree), structure(tree)
     lows, highs = [
-        bounds_of(name, word, bound, leaves, form)
+        _bounds_of(name, word, bound, leaves, form)
         for word, bound in zip(words, (lower, upper), strict=True)
     ]
     for position, pair in enumerate(zip(lows, highs, strict=True)):
@@ -331,3 +325,117 @@ def _boxed(
             )
     every = zip(leaves, lows, highs, strict=True)
     return unflatten(form, [fnp.clip(leaf, low, high) for leaf, low, high in every])
+
+
+def _on_simplex(vector: Tensor, total: Tensor) -> Tensor:
+    """Project a vector that is not empty.
+
+    Numbers count relative to the greatest, and, to find the level, in units of the total: nothing
+    overflows, and a number that is further below than the total becomes 0 in any case.
+    """
+    constant = stop_gradient(vector)
+    relative = wrap(bind2(shift, vector, fnp.max(constant)))
+    place, unit = stop_gradient(relative), stop_gradient(total)
+    is_below = place < -unit
+    inner = fnp.where(is_below, 0, place) / fnp.where(unit > 0, unit, 1)
+    ratios = fnp.where(is_below, -1, inner)
+    descending = -fnp.sort(-ratios)
+    counts = fnp.arange(1, vector.size + 1).astype(vector.dtype)
+    number = fnp.sum(1 + counts * descending > fnp.cumsum(descending))
+    least = descending[fnp.maximum(number, 1) - 1]
+    is_zero = ratios < least  # so that NaN is no zero
+    present = fnp.where(is_zero, 0, relative)
+    count = fnp.sum(~is_zero).astype(vector.dtype)
+    level = (fnp.sum(present) - total) / count
+    return fnp.where(is_zero, 0, relative - level)
+
+
+def _on_l1_sphere(vector: Tensor, radius: Tensor, is_inside: Tensor | None = None) -> Tensor:
+    sizes = fnp.abs(vector)
+    if is_inside is not None:  # another radius there, which may be infinite
+        radius = fnp.where(is_inside, 0, radius)
+    return fnp.sign(vector) * _on_simplex(sizes, radius)
+
+
+def _on_l2_sphere(vector: Tensor, radius: Tensor) -> Tensor:
+    constant = stop_gradient(vector)
+    is_infinite = fnp.isinf(constant)
+    ends = fnp.where(is_infinite, fnp.sign(fnp.where(is_infinite, constant, 1)), 0)
+    tamed = fnp.where(fnp.any(is_infinite), ends, vector)
+    return wrap(directed(radius.reshape(1), tamed, axis=(0,)))
+
+
+def _vector_of(name: str, tree: Tree, real: bool = True) -> tuple[Tensor, Callable[[Tensor], Tree]]:
+    """A tree as a vector, of single precision at least, and back."""
+    _checked_leaves(name, tree, real)
+    vector, unravel = ravel(tree)
+    return in_dtype(vector, np.promote_types(vector.dtype, np.float32)), unravel
+
+
+def _checked_leaves(name: str, tree: Pytree, real: bool = True) -> list[Tensor]:
+    leaves, form = flatten(tree)
+    values = values_of(f"projections.{name}", leaves, form, lambda: "tree")
+    for position, value in enumerate(values):
+        dtype = dtype_of(value)
+        if is_inexact(dtype) and not (real and dtype.kind == "c"):
+            continue
+        kind = "complex" if dtype.kind == "c" else f"of dtype {dtype}"
+        remedy = (
+            "Project .real and .imag, or take l2_ball."
+            if dtype.kind == "c"
+            else "Use a floating dtype, or keep it out of the tree."
+        )
+        raise DtypeError(
+            f"projections.{name}: tree{form.paths()[position]} is {kind}, and has no projection"
+            f" here. {remedy}"
+        )
+    return [wrap(value) for value in values]
+
+
+def _scale_of(name: str, scale: ArrayLike, vector: Tensor, finite: bool = False) -> Tensor:
+    """A scale in the precision of the real part of a vector."""
+    number = _checked_scale(name, scale, finite)
+    dtype = vector.real.dtype if vector.dtype.kind == "c" else vector.dtype
+    return wrap(cast(number, dtype=dtype))
+
+
+def _checked_scale(name: str, scale: ArrayLike, finite: bool = False) -> Tensor:
+    number = operand(scale, f"projections.{name}")
+    if shape_of(number) or dtype_of(number).kind not in "fiu":
+        raise DtypeError(
+            f"projections.{name}: scale has to be one real number, got {scale!r}. For a scale of"
+            " each number take box."
+        )
+    raw = concrete(number)
+    if type(raw) in RAW and not (raw >= 0 and (raw < np.inf or not finite)):
+        raise ArgumentError(
+            f"projections.{name}: scale has to be at least 0"
+            + (" and finite" if finite else "")
+            + f", got {raw!r}."
+        )
+    return wrap(number)
+
+
+def _bounds_of(
+    name: str, word: str, bounds: Pytree, leaves: list[Tensor], form: Structure
+) -> list[Tensor]:
+    """A bound for each leaf, in its dtype."""
+    made = []
+    for position, (bound, leaf) in enumerate(
+        zip(broadcast_prefix(bounds, form, f"projections.{name}: {word}"), leaves, strict=True)
+    ):
+        place = f"projections.{name}: {word}, for tree{form.paths()[position]},"
+        value = operand(bound, place)
+        if dtype_of(value).kind not in "fiu":
+            raise DtypeError(f"{place} has to be of real numbers, got {dtype_of(value)}.")
+        try:
+            fits = np.broadcast_shapes(shape_of(value), leaf.shape) == leaf.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"{place} has the shape {shape_of(value)}, which does not broadcast to"
+                f" {leaf.shape}, the shape there."
+            )
+        made.append(wrap(cast(value, dtype=leaf.dtype)))
+    return made

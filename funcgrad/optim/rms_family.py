@@ -34,16 +34,14 @@ class RmspropState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     nu : pytree of tensors
         The decaying mean of the gradients' squared absolute values; real.
     mu : pytree of tensors, or None
         If centered, the decaying mean of the gradients.
     trace : pytree of tensors
         The sum of past directions, weighted by ``momentum``; the last one without momentum.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor
@@ -72,9 +70,8 @@ def rmsprop(
 
     Parameters
     ----------
-    learning_rate : float, 0-d tensor, or schedule
-        The size of a step. A schedule is a function from the number of earlier steps, a tensor, to
-        the rate.
+    learning_rate
+        See ``sgd``.
     decay : float or 0-d tensor
         The decay rate of the means, below 1.
     eps : float or 0-d tensor
@@ -139,12 +136,10 @@ class AdagradState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     sum_of_squares : pytree of tensors
         The sum of the gradients' squared absolute values; real.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor
@@ -203,12 +198,10 @@ class AdadeltaState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     e_g, e_x : pytree of tensors
         The decaying means of squared gradients and of squared directions; real.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor

@@ -122,7 +122,8 @@ class LeafRule(Generic[State]):
         def update(grads: Pytree, state: State, params: Pytree) -> tuple[Pytree, State]:
             return self._moves(grads, state, params, is_applied=False)
 
-        return Optimizer(self._init, update, stepper=partial(self._moves, is_applied=True))
+        update.stepper = partial(self._moves, is_applied=True)  # type: ignore[attr-defined]
+        return Optimizer(self._init, update)
 
     def _init(self, params: Pytree) -> State:
         structure, leaves = flattened(f"{self.name}.init", params)
@@ -195,15 +196,7 @@ class LeafRule(Generic[State]):
 def memories_like(
     firsts: Sequence[Memory], tree: Pytree, name: str, structure: Structure, operation: str
 ) -> list[Memory]:
-    """The memories in a tree, which has None where a parameter has none.
-
-    Raises
-    ------
-    TreeError
-        A memory is missing, or there is one too many, or the structure is another.
-    ShapeError
-        The shape of a memory is another.
-    """
+    """The memories in a tree, which has None for parameters without; the tree is checked."""
     memories: list[Memory] = broadcast_prefix(tree, structure, f"{operation}: {name}")
     for position, (memory, first) in enumerate(zip(memories, firsts, strict=True)):
         place = f"{operation}: {name}{structure.paths()[position]}"
@@ -219,15 +212,7 @@ def memories_like(
 
 
 def chosen(operation: str, mask: Mask, params: Pytree, structure: Structure) -> list[bool]:
-    """For each parameter, whether a mask chooses it; all if there is no mask.
-
-    Raises
-    ------
-    DtypeError
-        The mask has a leaf that is not a bool.
-    TreeError
-        The mask has another structure, or a pattern matches no parameter.
-    """
+    """For each parameter, whether a mask chooses it; all if there is no mask."""
     if mask is None:
         return [True] * structure.num_leaves
     if isinstance(mask, str):

@@ -167,13 +167,7 @@ def schedule_free(
 
 
 def _rate_in(state: Pytree, operation: str) -> Tensor:
-    """The one rate that a state holds.
-
-    Raises
-    ------
-    ArgumentError
-        The state does not hold exactly one rate.
-    """
+    """The rate that a state holds; an error if it does not hold exactly one."""
     rates = [record.rate for record in records(state) if hasattr(record, "rate")]
     if len(rates) != 1:
         raise ArgumentError(

@@ -23,13 +23,11 @@ class SgdState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     trace : pytree of tensors
         The sum of past gradients, each weighted by ``momentum`` to the power of its age; a tree
         like the parameters, in float32 at least. Without momentum it is the last gradient.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor
@@ -100,12 +98,10 @@ class LionState:
 
     Attributes
     ----------
-    count : Tensor of int64
-        The number of steps so far.
+    count, rate : Tensor of int64, Tensor of float64
+        The number of steps so far, and the learning rate of the last one; 0 before the first.
     mu : pytree of tensors
         The decaying mean of the gradients.
-    rate : Tensor of float64
-        The learning rate of the last step; 0 before the first.
     """
 
     count: Tensor

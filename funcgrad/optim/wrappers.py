@@ -120,15 +120,15 @@ def _step_if(
     state: Pytree,
 ) -> tuple[Pytree, Pytree]:
     """The updates and the next state of an optimizer; or zeros, and the same state."""
-    structure, leaves = flattened(operation, params)
 
     def stepped(grads: Pytree, before: Pytree) -> tuple[Pytree, Pytree]:
         update: Any = optimizer.update
         updates, following = update(grads, before, params, **values)
-        _, _, us = flattened(operation, params, {"updates": updates})
+        structure, leaves, us = flattened(operation, params, {"updates": updates})
         return unflatten(structure, in_dtypes_of(leaves, us)), following
 
     def waited(grads: Pytree, before: Pytree) -> tuple[Pytree, Pytree]:
+        structure, leaves = flattened(operation, params)
         return unflatten(structure, [zeros(leaf) for leaf in leaves]), before
 
     moves: tuple[Pytree, Pytree] = cond(which, stepped, waited, grads, state)

@@ -134,3 +134,10 @@ def test_a_docstring_is_completed_from_the_signature() -> None:
         "The sine.\n\n\nParameters\n----------\nx : array_like\n\nReturns\n-------\nTensor\n\n"
         "Examples\n--------\n>>> 1"
     )
+
+
+def test_results_are_completed_behind_parameters() -> None:
+    lines = ["Adam.", "", "Parameters", "----------", "x : float", "", "Notes", "-----", "Text."]
+    text = "\n".join(completed(fg.optim.adam, lines))
+    assert "x : float\n\n\nReturns\n-------\nOptimizer[AdamState]\n\nNotes\n" in text
+    assert completed(fg.optim.Optimizer, lines) == lines
