@@ -15,7 +15,7 @@ True
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from time import time
@@ -41,6 +41,8 @@ class LateNames:
         lists the package's public modules.
     listed : sequence of str, optional
         All public names, module by module; ``modules`` then says only the first name of each.
+    home : str, optional
+        The package whose modules these are, if it is another one.
 
     Attributes
     ----------
@@ -48,12 +50,13 @@ class LateNames:
         From each public name to its module and the module's name for it.
     """
 
-    __slots__ = ("_package", "places")
+    __slots__ = ("_home", "_package", "places")
 
     def __init__(
-        self, package: str, modules: Mapping[str, str], listed: Sequence[str] = ()
+        self, package: str, modules: Mapping[str, str], listed: Sequence[str] = (), home: str = ""
     ) -> None:
         self._package = package
+        self._home = home or package
         if listed:
             starts = [listed.index(first.partition("=")[0]) for first in modules.values()]
             pieces = [listed[start:end] for start, end in pairwise([*starts, len(listed)])]
@@ -72,6 +75,9 @@ class LateNames:
     def __contains__(self, name: object) -> bool:
         return name in self.places
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
     def load(self, name: str) -> Any:
         """Load the object of a name, and store it in the package.
 
@@ -81,8 +87,8 @@ class LateNames:
             raise missing_name(self._package, name)
         module, inner = self.places[name]
         if module:
-            value = getattr(import_module(f"{self._package}.{module}"), inner)
+            value = getattr(import_module(f"{self._home}.{module}"), inner)
         else:
-            value = import_module(f"{self._package}.{inner}")
+            value = import_module(f"{self._home}.{inner}")
         setattr(sys.modules[self._package], name, value)
         return value

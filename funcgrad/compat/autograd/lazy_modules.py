@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._hints.lookup import missing_name
+from funcgrad._hints.lazy_names import LateNames
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.errors import UnknownFunctionError
 from funcgrad.tensor.numpy_protocols import dispatch_function
@@ -82,44 +82,32 @@ def install(package: str) -> None:
     package : str
         The package's name; it is being imported.
     """
+    tables: dict[str, LateNames] = {}
     for path in sorted({*WRITTEN, *MIRRORS}):
         name = f"{package}.{path}"
-        module = ModuleType(name, f"autograd's ``{path}``: see ``{package}``.")
-        look_up, listed = partial(_look_up, module, path), partial(_listed, module, path)
-        vars(module).update(__getattr__=look_up, __dir__=listed, __package__=package)
-        sys.modules[name] = module
+        names = tables[name] = LateNames(name, WRITTEN.get(path, {}), package)
+        module = sys.modules[name] = ModuleType(name, f"autograd's ``{path}``: see ``{package}``.")
+        look_up, listed = (partial(f, module, names, path) for f in (_look_up, _listed))
+        vars(module).update(__getattr__=look_up, __dir__=listed)
         parent, _, last = name.rpartition(".")
-        if last not in _places(path.rpartition(".")[0]):  # misc.flatten is the function
+        if last not in tables.get(parent, ()):  # misc.flatten is the function
             setattr(sys.modules[parent], last, module)
 
 
-def _places(path: str) -> dict[str, str]:
-    """The written names of a module, with their paths within this package."""
-    return {
-        word.partition("=")[0]: f"{file}:{word.rpartition('=')[2]}"
-        for file, words in WRITTEN.get(path, {}).items()
-        for word in words.split()
-    }
-
-
-def _look_up(module: ModuleType, path: str, name: str) -> Any:
+def _look_up(module: ModuleType, names: LateNames, path: str, name: str) -> Any:
     """Find a name and keep it: a module's ``__getattr__``."""
-    place = _places(path).get(name)
-    if place is not None:
-        value = resolve_name(f"{__package__}.{place}")
-    elif path in MIRRORS:
-        value = mirrored(path, name)
-    else:
-        raise missing_name(module.__name__, name)
+    if name in names or path not in MIRRORS:
+        return names.load(name)
+    value = mirrored(path, name)
     setattr(module, name, value)
     return value
 
 
-def _listed(module: ModuleType, path: str) -> list[str]:
+def _listed(module: ModuleType, names: LateNames, path: str) -> list[str]:
     """List the names: a module's ``__dir__``."""
     theirs = resolve_name(path) if path in MIRRORS else None
     public = getattr(theirs, "__all__", dir(theirs) if theirs else ())
-    return sorted({*_places(path), *vars(module), *(name for name in public if name[0] != "_")})
+    return sorted({*names, *vars(module), *(name for name in public if name[0] != "_")})
 
 
 def mirrored(path: str, name: str) -> Any:
