@@ -1,6 +1,6 @@
 """Functions of another library as operations of funcgrad, whose derivatives are the library's.
 
->>> of_smooth, smooth, filled = smooth_part(
+>>> of_smooth, smooth, filled = _smooth_part(
 ...     lambda x, n: x * n, (np.ones(2), np.array(3)), lambda x: x.dtype.kind in "fc"
 ... )
 >>> of_smooth(*smooth), filled([np.ones(2)])[0]
@@ -56,7 +56,7 @@ def lifted(library: ArrayLibrary, function: Function, name: str) -> ForeignFunct
     """Make a function of another library an operation, with derivatives of every order."""
 
     def pushing(args: Any, tangents: Any) -> Any:
-        of_smooth, smooth, _ = smooth_part(function, args, library.is_smooth)
+        of_smooth, smooth, _ = _smooth_part(function, args, library.is_smooth)
         moved = tuple(filter(library.is_smooth, pytrees.leaves(tangents)))
         _, pushed = library.jvp(of_smooth, tuple(smooth), moved)
         remaining = iter(pushed)
@@ -65,7 +65,7 @@ def lifted(library: ArrayLibrary, function: Function, name: str) -> ForeignFunct
         )
 
     def pulling(args: Any, ct: Any) -> Any:
-        of_smooth, smooth, filled = smooth_part(function, args, library.is_smooth)
+        of_smooth, smooth, filled = _smooth_part(function, args, library.is_smooth)
         _, pull = library.vjp(of_smooth, *smooth)
         seeds = filter(library.is_smooth, pytrees.leaves(ct))
         return filled(map(library.conj, pull(tuple(map(library.conj, seeds)))))
@@ -89,7 +89,7 @@ def lifted(library: ArrayLibrary, function: Function, name: str) -> ForeignFunct
     )
 
 
-def smooth_part(
+def _smooth_part(
     function: Function, args: Iterable[Any], is_smooth: Callable[[Array], bool]
 ) -> tuple[Callable[..., tuple[Array, ...]], list[Array], Callable[[Iterable[Array]], Any]]:
     """A function of the arrays that can be differentiated.

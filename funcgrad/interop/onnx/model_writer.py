@@ -89,7 +89,7 @@ def model_of(
     ]
     inputs = [Symbol(x.name, spec) for x, spec in zip(inputs, program.inputs, strict=True)]
     writer.shared.names |= {*_result_names(program)}
-    outs = write_program(writer, program, inputs)
+    outs = _write_program(writer, program, inputs)
     graph = writer.graph(
         outs,
         _result_names(program),
@@ -175,7 +175,7 @@ _SMALL: Final = 16
 """Constants of at most so many elements are nodes, larger ones initializers."""
 
 
-def write_program(
+def _write_program(
     writer: GraphWriter, program: Program, operands: Sequence[Symbol]
 ) -> list[Symbol]:
     """Write a program's equations; return its outputs, of the dtypes that the program says."""
@@ -319,7 +319,7 @@ def _in_others(writer: GraphWriter, equation: Equation, operands: Sequence[Symbo
         return list(map(concrete, out)) if isinstance(out, tuple) else [concrete(out)]
 
     staged = flat_program(operation.name, written, [x.spec for x in operands])
-    outs = write_program(writer, staged, operands)
+    outs = _write_program(writer, staged, operands)
     return [
         cast_to(writer, out, spec.dtype) for out, spec in zip(outs, equation.results, strict=True)
     ]
@@ -332,7 +332,7 @@ def _controlled(
     assert isinstance(structure, Control)
     form = None if structure.form is None else structure.form(**dict(equation.params))
     if isinstance(form, Choice):
-        return chosen(writer, form, operands, equation.results, write_program)
+        return chosen(writer, form, operands, equation.results, _write_program)
     if isinstance(form, Loop):
-        return looped(writer, form, operands, equation.results, write_program)
+        return looped(writer, form, operands, equation.results, _write_program)
     raise UnwritableError("it runs a function of Python's, which a graph cannot hold")
