@@ -140,6 +140,12 @@ def _numbers(operation: str, out: object, advice: str) -> list[Any]:
     return leaves
 
 
+def _value_and_gradient(operation: str, fun: Function, x: object) -> tuple[Any, Any]:
+    pull, value = pullback_of(fun, x)
+    _check_scalar(operation, value)
+    return value, pull(filled_like(value, 1.0))
+
+
 def _check_scalar(operation: str, out: object) -> None:
     advice = "It has to return one real number; take jacobian, elementwise_grad, holomorphic_grad."
     shapes = [shape_of(leaf) for leaf in _numbers(operation, out, advice)]
@@ -185,9 +191,7 @@ def grad(fun: Function, x: object) -> Any:
     >>> grad(lambda a, b: a * b, argnum=(0, 1))(2.0, 3.0)
     (np.float64(3.0), np.float64(2.0))
     """
-    pull, value = pullback_of(fun, x)
-    _check_scalar("grad", value)
-    return pull(filled_like(value, 1.0))
+    return _value_and_gradient("grad", fun, x)[1]
 
 
 @unary_to_nary
@@ -199,9 +203,7 @@ def value_and_grad(fun: Function, x: object) -> tuple[Any, Any]:
     >>> value_and_grad(lambda x: x**2)(3.0)
     (9.0, np.float64(6.0))
     """
-    pull, value = pullback_of(fun, x)
-    _check_scalar("value_and_grad", value)
-    return value, pull(filled_like(value, 1.0))
+    return _value_and_gradient("value_and_grad", fun, x)
 
 
 @unary_to_nary
@@ -257,9 +259,7 @@ def holomorphic_grad(fun: Function, x: object) -> Any:
     """
     if not all(np.iscomplexobj(leaf) for leaf in pytrees.leaves(x)):
         warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
-    pull, value = pullback_of(lambda z: fnp.real(fun(z)), x)
-    _check_scalar("holomorphic_grad", value)
-    return pull(filled_like(value, 1.0))
+    return _value_and_gradient("holomorphic_grad", lambda z: fnp.real(fun(z)), x)[1]
 
 
 @unary_to_nary

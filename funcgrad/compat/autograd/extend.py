@@ -213,15 +213,15 @@ def defvjp(
     DifferentiationError
         When a derivative is taken: an argument has no rule.
     """
-    rules = _numbered("defvjp", fun, vjpmakers, argnums)
+    rule_of = _numbered("defvjp", fun, vjpmakers, argnums)
 
-    def rule_of(argnum: int, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
-        maker = _rule("VJP", fun, rules, argnum)
+    def made(argnum: int, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
+        maker = rule_of(argnum)
         if maker is None:
             return lambda g: filled_like(args[argnum], 0.0)
         return maker(ans, *args, **kwargs)
 
-    defvjp_argnum(fun, rule_of)
+    defvjp_argnum(fun, made)
 
 
 def defjvp_argnums(fun: primitive, jvpmaker: Function) -> None:
@@ -277,17 +277,17 @@ def defjvp(
     argnums : iterable of int, optional
         The arguments that the rules are for; by default the first ones.
     """
-    rules = _numbered("defjvp", fun, jvpfuns, argnums)
+    rule_of = _numbered("defjvp", fun, jvpfuns, argnums)
 
-    def rule_of(argnum: int, g: Any, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        rule = _rule("JVP", fun, rules, argnum)
+    def pushed(argnum: int, g: Any, ans: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        rule = rule_of(argnum)
         if rule is None:
             return filled_like(ans, 0.0)
         if rule == "same":
             return fun(*subval(args, argnum, g), **kwargs)
         return rule(g, ans, *args, **kwargs)
 
-    defjvp_argnum(fun, rule_of)
+    defjvp_argnum(fun, pushed)
 
 
 def def_linear(fun: primitive) -> None:
@@ -337,8 +337,8 @@ def _numbered(
     fun: primitive,
     rules: Sequence[Function | str | None],
     argnums: Iterable[int] | None,
-) -> dict[int, Any]:
-    """The rules by the positions of the arguments that they are for."""
+) -> Callable[[int], Any]:
+    """From the position of an argument to its rule."""
     for rule in rules:
         if not (rule is None or callable(rule) or (rule == "same" and operation == "defjvp")):
             raise ArgumentError(
@@ -346,16 +346,17 @@ def _numbered(
                 f"{', or the text same' if operation == 'defjvp' else ''}, got {rule!r}."
             )
     positions = count() if argnums is None else map(index, argnums)
-    return dict(zip(positions, rules, strict=False))
+    numbered = dict(zip(positions, rules, strict=False))
 
+    def rule_of(argnum: int) -> Any:
+        if argnum not in numbered:
+            raise MissingRuleError(
+                f"primitive {fun.__name__}: {operation[3:].upper()} with respect to argument"
+                f" {argnum} is not defined. Give it with {operation}; None says that it is zero."
+            )
+        return numbered[argnum]
 
-def _rule(kind: str, fun: primitive, rules: dict[int, Any], argnum: int) -> Any:
-    if argnum not in rules:
-        raise MissingRuleError(
-            f"primitive {fun.__name__}: {kind} with respect to argument {argnum} is not defined."
-            f" Give it with def{kind.lower()}; None says that it is zero."
-        )
-    return rules[argnum]
+    return rule_of
 
 
 if not TYPE_CHECKING:  # which know the names that there are
