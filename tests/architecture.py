@@ -60,7 +60,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # A program's forms are functions of it, which its methods offer.
     "funcgrad._programs.program": frozenset(
         {
-            "funcgrad._backends.numpy.module_file",
+            "funcgrad._backends.numpy.backend",
             "funcgrad._backends.numpy.writer",
             "funcgrad._forms.json_text",
             "funcgrad._forms.graph",
@@ -706,12 +706,12 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad._backends": 1,
     "funcgrad.compat.autograd": 38,
     "funcgrad._backends.native": 5,
-    "funcgrad._backends.numpy": 10,
+    "funcgrad._backends.numpy": 4,
     "funcgrad._control": 43,
     "funcgrad.debug": 2,
     "funcgrad.nn": 23,
     "funcgrad._external": 30,
-    "funcgrad._forms": 4,
+    "funcgrad._forms": 13,
     "funcgrad.integrate": 6,
     "funcgrad.implicit": 4,
     "funcgrad.interop": 90,  # arrays of other libraries

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._backends.numpy.source import MAKER, Source
 from funcgrad._core import pytrees
+from funcgrad._forms.python_source import MAKER, Source
 from funcgrad._programs.equation import Constant
 from tests.transforms.support import complex_numbers, numbers
 

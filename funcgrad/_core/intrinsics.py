@@ -14,8 +14,7 @@ array([3.13261688e-01, 6.93147181e-01, 1.00000000e+03])
 
 Values of an algebra have a ``dtype`` and Python's operators with NumPy's meaning; Python numbers
 combined with them are weak, as in NumPy. An operand may itself be a Python number, and ``/`` then
-raises for a zero divisor; ``m.divide`` does not. (In funcgrad a *kernel* is a loop over blocks of
-rows in the NumPy backend; other libraries call formulas kernels.)
+raises for a zero divisor; ``m.divide`` does not. (Other libraries call formulas kernels.)
 """
 
 from __future__ import annotations

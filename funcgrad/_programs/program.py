@@ -307,7 +307,7 @@ class Program:
         >>> module["f"](2.0)
         np.float64(12.0)
         """
-        from funcgrad._backends.numpy.module_file import write_module
+        from funcgrad._backends.numpy.backend import write_module
 
         write_module(self, path, args, kwargs)
 

@@ -20,8 +20,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends import control_forms
-from funcgrad._backends.numpy.formulas import written_out
-from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._backends.numpy.prepare import prepared, written_out
 from funcgrad._core import pytrees
 from funcgrad._passes import relax
 from funcgrad._passes.common import merge_common_subexpressions

@@ -19,7 +19,7 @@ OF_METHODS: Final = (
     "funcgrad.tensor.tensor -> funcgrad.tensor.numpy_protocols",
     "funcgrad.tensor.tensor -> funcgrad.numpy",
     "funcgrad._programs.program -> funcgrad._forms.*",
-    "funcgrad._programs.program -> funcgrad._backends.numpy.module_file",
+    "funcgrad._programs.program -> funcgrad._backends.numpy.backend",
     "funcgrad._programs.program -> funcgrad._backends.numpy.writer",
     "funcgrad._programs.program -> funcgrad._transforms.saved",
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",

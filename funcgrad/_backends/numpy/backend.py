@@ -13,20 +13,32 @@ runs on NumPy's scalars instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from importlib.machinery import ModuleSpec
+from os import PathLike
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
+import numpy as np
+
+from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.interface import Backend, Compiled
-from funcgrad._backends.numpy.bodies import with_compiled_bodies
+from funcgrad._backends.numpy.loops import DEEPEST
 from funcgrad._backends.numpy.prepare import prepared
-from funcgrad._backends.numpy.source import MAKER, Source
 from funcgrad._backends.numpy.writer import numpy_source
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ERROR_STATE, notices_errors
-from funcgrad._core.trace import Raw
+from funcgrad._core.specs import Spec, spec_of
+from funcgrad._core.structure.structures import Control
+from funcgrad._core.trace import NUMBERS, Raw, Value
+from funcgrad._forms.python_module import module_text
+from funcgrad._forms.python_source import MAKER, Source
+from funcgrad._passes.pipeline import optimize
+from funcgrad._programs.builder import Draft, rewrite
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.inline import with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad.errors import ProgramError
 
@@ -90,6 +102,22 @@ def _function(source: Source) -> Run:
     return module.pop(MAKER)(constants) if constants else module.pop(source.name)
 
 
+def write_module(
+    program: Program, path: str | PathLike[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Write a program as a file that needs NumPy alone; see ``Program.to_module``."""
+    if not program.is_raw:
+        raise ProgramError(
+            f"to_module: a value of a transformation that runs around the program {program.name} is"
+            " among its constants. Write the program outside of that transformation."
+        )
+    ready = prepared(optimize(program))
+    source, run = numpy_source(ready), compile_program(ready)
+    text = module_text(program, ready, source, run, args, kwargs)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 class _OnScalars:
     """Runs a program on NumPy's scalars only; compiled when it is first called."""
 
@@ -129,6 +157,71 @@ def run({arguments}):
 """
     exec(compile(text, "funcgrad run", "exec"), namespace)
     return namespace.pop("run")
+
+
+# -------------------------------------------------------------------- programs inside operations
+
+
+def _is_of(value: Value, spec: Spec) -> bool:
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak
+    if spec.weak:
+        return kind in NUMBERS and spec_of(value) == spec
+    return kind is spec.dtype.type and not spec.shape
+
+
+class CompiledBody(Program):
+    """A program whose ``evaluate`` runs compiled code on raw inputs of the right specs."""
+
+    __slots__ = ("_run",)
+    _run: Callable[..., Sequence[Value] | None]
+
+    def evaluate(self, values: Sequence[Value]) -> list[Value]:
+        for value, spec in zip(values, self.inputs, strict=True):
+            if not _is_of(value, spec):
+                return Program.evaluate(self, values)
+        outs = self._run(*values)
+        # If a guard fails, evaluation raises the error that names it.
+        return Program.evaluate(self, values) if outs is None else list(outs)
+
+
+def with_compiled_bodies(
+    program: Program, compile: Callable[[Program], Any], depth: int = 1
+) -> Program:
+    """Compile the programs inside a program, except loops and choices that are written out.
+
+    Parameters
+    ----------
+    program : Program
+    compile : callable
+        From a program to ``(*raw inputs) -> raw outputs``, which returns None if a guard fails.
+    depth : int
+        One more than the number of written-out programs around this one.
+    """
+
+    def compiled(body: Program) -> Program:
+        compiled_body: CompiledBody = object.__new__(CompiledBody)
+        for field in fields(body):
+            object.__setattr__(compiled_body, field.name, getattr(body, field.name))
+        object.__setattr__(compiled_body, "_run", compile(body))
+        return compiled_body
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        if not isinstance(equation.operation.structure, Control):
+            return draft.append(equation)
+        specs = {variable: draft.spec(variable) for variable in equation.operands}
+        if depth <= DEEPEST and form_of(equation, specs):
+            deeper = partial(with_compiled_bodies, compile=compile, depth=depth + 1)
+            return draft.append(with_changed_programs(equation, deeper))
+        return draft.append(with_changed_programs(equation, compiled))
+
+    if not any(isinstance(equation.operation.structure, Control) for equation in program.equations):
+        return program
+    return rewrite(program, step)
+
+
+# -------------------------------------------------------------------------------- the backend
 
 
 def _may_warn(program: Program) -> bool:

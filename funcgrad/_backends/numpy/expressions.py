@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.numpy.literals import dtype_text, number_text
 from funcgrad._backends.numpy.scope import Scope
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec
+from funcgrad._forms.literals import dtype_text, number_text
 from funcgrad._programs.equation import Equation
 
 Text: TypeAlias = Callable[[], str]
@@ -91,17 +91,12 @@ class Expressions:
     values: Mapping[int, Any]
     _numbers: dict[tuple[int, np.dtype[Any]], str | None] = field(default_factory=dict, init=False)
 
-    def expression(
-        self, equation: Equation, texts: Sequence[Text], specs: Sequence[Spec] | None = None
-    ) -> str:
-        """Write an equation as an expression; further lines, if any, write into ``{out}``.
-
-        ``specs`` are the operands' specs if they differ from the variables', as in kernels.
-        """
+    def expression(self, equation: Equation, texts: Sequence[Text]) -> str:
+        """Write an equation as an expression; further lines, if any, write into ``{out}``."""
         primitive: Primitive = equation.operation
         params = dict(equation.params)
         name = _numpy_name(primitive)
-        operands = self.operands(equation, name, texts, specs)
+        operands = self.operands(equation, name, texts)
         if primitive.source is not None:
             text = primitive.source(*operands, **params)
             if text is not None:
@@ -130,7 +125,6 @@ class Expressions:
         name = _numpy_name(equation.operation)
         operands = [str(operand) for operand in self.operands(equation, name, texts)]
         if not name:
-            operands += [f"{key}={self.scope.parameter(value)}" for key, value in equation.params]
             return f"{self.scope.function(equation.operation)}({', '.join(operands)}, out={place})"
         symbol = _OPERATORS.get(name)
         if operands[0] == place and symbol is not None and symbol[0] in "+-*/&|^":
@@ -140,18 +134,12 @@ class Expressions:
         named = "out=" if name in ("maximum", "minimum") else ""
         return f"{function}({', '.join(operands)}, {named}{place})"
 
-    def operands(
-        self,
-        equation: Equation,
-        name: str,
-        texts: Sequence[Text],
-        specs: Sequence[Spec] | None = None,
-    ) -> list[Operand]:
+    def operands(self, equation: Equation, name: str, texts: Sequence[Text]) -> list[Operand]:
         """List the operands; a number beside arrays is a global 0-d array if results stay equal.
 
         Converting a number to an array takes NumPy as long as an operation on ten elements.
         """
-        specs = specs or [self.specs[variable] for variable in equation.operands]
+        specs = [self.specs[variable] for variable in equation.operands]
         beside = name in _ALIKE and any(spec.shape for spec in specs)
         strong = [spec.dtype for spec in specs[name == "where" :] if not spec.weak]
         operands = []

@@ -1,29 +1,99 @@
-"""Loops as text: a Python loop around the lines of the body.
+"""Loops and choices as text: a Python loop around the lines of the body, ``if`` and its branches.
 
-The carry has names of its own. Its arrays lie where ``step_memory.py`` says. Numbers that the body
-computes with as Python's are Python's from the first step to the last; slices and stacks of such
-numbers are read and written through buffers, which give and take Python numbers.
+``Block`` is what these need of the writer, which writes the programs inside. The carry of a loop
+has names of its own. Numbers that the body computes with as Python's are Python's from the first
+step to the last; slices and stacks of such numbers are read and written through buffers, which give
+and take Python numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from math import prod
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import field
+from typing import Any, Final, Protocol
 
-import numpy as np
-
-from funcgrad._backends.numpy.blocks import Block, python_number, scalars_in
-from funcgrad._backends.numpy.formulas import written_out
-from funcgrad._backends.numpy.growing_rows import first_rows
-from funcgrad._backends.numpy.literals import tuple_text
-from funcgrad._backends.numpy.plan import plan_of
+from funcgrad._backends.numpy.plan import Plan
 from funcgrad._backends.numpy.scalars import Scalars, boxed, is_number
-from funcgrad._backends.numpy.step_memory import StepMemory, memory_of
+from funcgrad._backends.numpy.scope import Scope
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
-from funcgrad._core.structure.structures import Contraction, Loop
+from funcgrad._core.structure.structures import Choice, Loop
+from funcgrad._forms.literals import tuple_text
+from funcgrad._passes.costs import bytes_of
 from funcgrad._programs.equation import Equation
-from funcgrad._programs.liveness import makes_its_own
+from funcgrad._programs.program import Program
+
+DEEPEST: Final = 8
+"""The deepest nesting of loops and branches that is written out; Python allows 20 loops."""
+
+
+_FEWEST, _MOST, _BYTES = 4, 1024, 2**16
+"""A stack whose length nobody knows starts with so many rows, in about so many bytes: NumPy gets
+that much memory without a page fault. A full stack grows by half."""
+
+_LARGE: Final = 2**17
+"""The bytes from which on an array is not held by the name of one of its rows."""
+
+
+@dataclass(slots=True)
+class Module:
+    """State that all programs in one module's text share.
+
+    Attributes
+    ----------
+    scope : Scope
+    commented, floats
+        ``lines`` and others of ``numpy_source``.
+    lines : list of str
+        The lines of the function so far.
+    depth : int
+        How far the next line is indented.
+    uses_floats : bool
+        Whether any of the programs computes with Python's floats.
+    """
+
+    scope: Scope
+    commented: bool
+    floats: bool
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    uses_floats: bool = False
+
+
+class Block(Protocol):
+    """The writer of one program's lines; see `_Writer` for its attributes."""
+
+    module: Module
+    program: Program
+    plan: Plan
+    scalars: Scalars
+    texts: dict[int, str]
+    numbers: dict[int, str]
+    made: dict[int, str]
+    values: dict[int, Any]
+
+    def text(self, variable: int) -> str: ...
+    def number(self, variable: int) -> str: ...
+    def either(self, variable: int) -> str: ...
+    def output(self, variable: int) -> str: ...
+    def line(self, text: str, source: str = "") -> None: ...
+    def begin(self) -> None: ...
+    def steps(self) -> None: ...
+    def receive(self, variable: int, number: str, box: str) -> None: ...
+    def indented(self) -> AbstractContextManager[None]: ...
+    def inside(self, program: Program) -> Block: ...
+
+
+def python_number(block: Block, variable: int) -> str:
+    """An expression for a variable as a Python number."""
+    text = block.number(variable)
+    if variable in block.numbers or variable in block.values:
+        return text
+    return f"bool({text})" if block.plan.specs[variable].dtype.kind == "b" else f"float({text})"
+
+
+# ---------------------------------------------------------------------------------------- loops
 
 
 def write_loop(block: Block, equation: Equation, loop: Loop, first: int) -> None:
@@ -38,36 +108,34 @@ class _LoopLines:
         self.block, self.equation, self.first = block, equation, first
         self.scope = block.module.scope
         self.loop = loop
-        self.body = body = written_out(loop.body)
-        self.memory: StepMemory = memory_of(body, loop.shared, loop.carried, block.module.block)
-        self.scalars = scalars_in(body, self.memory.plan, block.module)
-        self.condition = loop.condition and written_out(loop.condition)
-        if self.condition is not None:
-            self.memory = replace(self.memory, rows={})  # nobody knows how many there are
-            self.condition_plan = plan_of(self.condition, block.module.block)
-            self.condition_scalars = scalars_in(self.condition, self.condition_plan, block.module)
-        self.names = [self.scope.letter() for _ in body.inputs]
+        self.inner = block.inside(loop.body)
+        self.body = self.inner.program
+        self.condition = None if loop.condition is None else block.inside(loop.condition)
+        self.names = [self.scope.letter() for _ in self.body.inputs]
         self.number = ""  # the name of the number of a step, where something is stacked
         self.buffers: dict[int, str] = {}  # of stacks, what takes Python's numbers
         self.views: list[str] = []  # names of parts of large arrays, which would keep these
         self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
         self.python = self._python()
-        self.as_numpy = {v for v in self.python if v in self.scalars.as_numpy}
-        if self.condition is not None:
-            self.as_numpy |= self.python & self.condition_scalars.as_numpy
 
     def _python(self) -> set[int]:
         """The inputs of the body that are Python numbers, where NumPy has them stronger."""
-        loop, body, wanted = self.loop, self.body, set(self.scalars.entering)
+        loop, body, scalars = self.loop, self.body, self.inner.scalars
+        wanted = set(scalars.entering)
         if self.condition is not None:
-            wanted |= self.condition_scalars.entering
+            wanted |= self.condition.scalars.entering
         for k in range(loop.carried):
             maker = body.index.makers[body.outputs[k]]
-            if maker in self.scalars.members:
+            if maker in scalars.members:
                 wanted.add(loop.shared + k)
         numbers = {v for v in wanted if v < len(body.inputs) and is_number(body.inputs[v])}
         slices = range(loop.shared + loop.carried, len(body.inputs))
-        return numbers - {v for v in slices if v in self.scalars.as_numpy}
+        return numbers - scalars.as_numpy.intersection(slices)
+
+    def _is_boxed(self, v: int) -> bool:
+        """Whether a Python number is read as NumPy's, too."""
+        is_read = v in self.inner.scalars.as_numpy
+        return is_read or (self.condition is not None and v in self.condition.scalars.as_numpy)
 
     # Lines.
 
@@ -79,22 +147,20 @@ class _LoopLines:
             return
         self._before()
         stacks = [self._stack(k) for k in range(loop.carried, len(body.outputs))]
-        inner = self.block.inside(body, self.memory.plan, self.scalars, self.names)
-        self._give(inner, self.scalars)
-        self._room(inner)
-        rows = self._rows(stacks, inner)
+        self._give(self.inner)
+        rows = self._rows(stacks)
         if self.views and loop.length is None:  # then there may be no step, which names them
             self.block.line(f"{' = '.join(self.views)} = None")
         self.block.line(self._head(rows), self.equation.source)
         with self.block.indented():
             if self.condition is not None:
-                self._test()
+                self._test(self.condition)
                 self._grow(stacks)
-            self._box(inner, self.scalars)
-            inner.begin()
-            inner.steps(self._lasting())
-            self._put(inner, stacks)
-            self._hand_on(inner)
+            self._box(self.inner)
+            self.inner.begin()
+            self.inner.steps()
+            self._put(stacks)
+            self._hand_on()
             if self.condition is not None and stacks:
                 self.block.line(f"{self.number} += 1")
         self._after(stacks)
@@ -134,96 +200,57 @@ class _LoopLines:
         for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
             is_shared, text = v < shared, block.output(operand)
             if v in self.python:
-                if is_shared and v in self.as_numpy:
+                if is_shared and self._is_boxed(v):
                     self.boxes[v] = text
                     if operand in block.made:
                         self.boxes[v] = self.scope.fresh(f"{self.names[v]}_")
                         block.line(f"{self.boxes[v]} = {text}")
                 text = python_number(block, operand)
-            elif is_shared and self._may_be_turned(v, operand):
-                text = f"{self.scope.numpy_name('ascontiguousarray')}({text})"
             elif is_shared and operand not in block.made:
                 self.names[v] = text
                 continue
-            elif v - shared in self.memory.owned:
-                text = f"{text}.copy('K')"
             block.line(f"{self.names[v]} = {text}")
-
-    def _may_be_turned(self, v: int, operand: int) -> bool:
-        """Whether a product of each step reads a shared input that may be a transposed matrix.
-
-        Small products with a matrix in C order take half the time: recurrent nets 0.9 of it.
-        """
-        maker = self.block.program.index.makers[operand]
-        return (
-            maker >= 0
-            and not makes_its_own(self.block.program.equations[maker].operation)
-            and any(
-                isinstance(equation.operation.structure, Contraction) and v in equation.operands
-                for equation in self.body.equations
-            )
-        )
 
     def _stack(self, k: int) -> str:
         """Write the line that makes the array for an output of all steps, and return its name."""
         spec, name = self._spec(k), self.block.text(self.first + k)
         if self.loop.length is None:
             row = Spec(spec.shape[1:], spec.dtype)
-            count = self._steps() if self.condition is None else str(first_rows(row))
-            self.block.line(f"{name} = {self._empty(row, count)}")
+            count = min(max(_FEWEST, _BYTES // max(bytes_of(row), 1)), _MOST)
+            rows = self._steps() if self.condition is None else str(count)
+            self.block.line(f"{name} = {self._empty(row, rows)}")
         else:
             self.block.line(f"{name} = {self._empty(spec)}")
         return name
 
-    def _is_large(self, spec: Spec) -> bool:
-        """Whether an array is so large that to get memory for it takes long."""
-        return prod(spec.shape) * spec.dtype.itemsize >= self.block.module.block
-
-    def _give(self, inner: Block, scalars: Scalars) -> None:
+    def _give(self, inner: Block) -> None:
         """Give a program the names of its inputs."""
+        inner.texts.update(enumerate(self.names))
         for v in self.python:
             if v < len(inner.plan.specs):
                 inner.numbers[v] = self.names[v]
-                if v in self.boxes and v in scalars.as_numpy:
+                if v in self.boxes and v in inner.scalars.as_numpy:
                     inner.texts[v] = self.boxes[v]
 
-    def _box(self, inner: Block, scalars: Scalars) -> None:
+    def _box(self, inner: Block) -> None:
         """Convert Python numbers to NumPy's where a program needs both."""
-        for v in sorted(self.python & scalars.as_numpy):
+        for v in sorted(self.python & inner.scalars.as_numpy):
             if v >= self.loop.shared:
                 inner.texts[v] = self.scope.fresh(f"{self.names[v]}_")
                 box = self.scope.named(f"np.{self.body.inputs[v].dtype.type.__name__}")
                 self.block.line(f"{inner.texts[v]} = {box}({self.names[v]})")
 
-    def _room(self, inner: Block) -> None:
-        """Name the places where steps put their results; the first step gets the memory."""
-        names = []
-        for variable in sorted({*self.memory.reused, *self.memory.spares.values()}):
-            name = inner.places[variable] = inner.text(variable)
-            equation = self.body.equations[self.body.index.makers[variable]]
-            if isinstance(equation.operation.evaluate, np.ufunc):
-                names.append(name)
-            else:
-                self.block.line(f"{name} = {self._empty(equation.results[0])}")
-        if names:
-            self.block.line(f"{' = '.join(names)} = None")
-
-    def _rows(self, stacks: Sequence[str], inner: Block) -> list[tuple[str, str]]:
-        """The names that a step binds to slices and rows, each with the expression to iterate."""
+    def _rows(self, stacks: Sequence[str]) -> list[tuple[str, str]]:
+        """The names that a step binds to slices, each with the expression to iterate."""
         loop, bindings = self.loop, []
         turn = "[::-1]" if loop.reverse else ""
         start = loop.shared + loop.carried
         for v, operand in enumerate(self.equation.operands[start:], start):
             text = f"{self.block.text(operand)}{turn}"
             bindings.append((self.names[v], f"memoryview({text})" if v in self.python else text))
-            if self.body.inputs[v].shape and self._is_large(self.block.plan.specs[operand]):
+            if self.body.inputs[v].shape and bytes_of(self.block.plan.specs[operand]) >= _LARGE:
                 self.views.append(self.names[v])
-        for k, variable in self.memory.rows.items():
-            row = inner.places[variable] = self.scope.letter()
-            bindings.append((row, f"{stacks[k - loop.carried]}{turn}"))
-            if self._is_large(self._spec(k)):
-                self.views.append(row)
-        if len(self.memory.rows) < len(stacks):
+        if stacks:
             steps = f"range({self._steps()})" if self.condition is None else ""
             self.number = self.scope.fresh("step")
             bindings.append((self.number, f"reversed({steps})" if loop.reverse else steps))
@@ -239,9 +266,9 @@ class _LoopLines:
     def _is_python(self, k: int) -> bool:
         """Whether an output is a Python number that is stacked."""
         variable = self.body.outputs[k]
-        is_python = self.body.index.makers[variable] in self.scalars.members
-        is_python = is_python or variable in self.scalars.entering
-        return k >= self.loop.carried and is_python and is_number(self.memory.plan.specs[variable])
+        is_python = self.body.index.makers[variable] in self.inner.scalars.members
+        is_python = is_python or variable in self.inner.scalars.entering
+        return k >= self.loop.carried and is_python and is_number(self.inner.plan.specs[variable])
 
     def _head(self, rows: Sequence[tuple[str, str]]) -> str:
         if self.condition is not None:
@@ -252,64 +279,47 @@ class _LoopLines:
         through = texts[0] if len(texts) == 1 else f"zip({', '.join(texts)})"
         return f"for {', '.join(names)} in {through}:"
 
-    def _test(self) -> None:
+    def _test(self, condition: Block) -> None:
         """Leave the loop where its condition does not hold."""
-        inner = self.block.inside(
-            self.condition, self.condition_plan, self.condition_scalars, self.names
-        )
-        self._give(inner, self.condition_scalars)
-        self._box(inner, self.condition_scalars)
-        inner.begin()
-        inner.steps(frozenset())
-        goes_on = self.condition.outputs[0]
-        text = inner.number(goes_on) if goes_on in inner.numbers else inner.output(goes_on)
+        self._give(condition)
+        self._box(condition)
+        condition.begin()
+        condition.steps()
+        goes_on = condition.program.outputs[0]
+        is_python = goes_on in condition.numbers
+        text = condition.number(goes_on) if is_python else condition.output(goes_on)
         self.block.line(f"if not {text}:")
         self.block.line("    break")
 
     def _grow(self, stacks: Sequence[str]) -> None:
         """Make room for another row, where a stack is full."""
         for k, name in enumerate(stacks, self.loop.carried):
-            lengthen = self.scope.support("funcgrad._backends.numpy.growing_rows", "lengthen")
+            shape = tuple_text([f"len({name}) * 3 // 2", *map(str, self._spec(k).shape[1:])])
             self.block.line(f"if {self.number} == len({name}):")
             if k in self.buffers:
                 self.block.line(f"    {self.buffers[k]}.release()")
-            self.block.line(f"    {lengthen}({name})")
+            self.block.line(f"    {name}.resize({shape}, refcheck=False)")
             if k in self.buffers:
                 self.block.line(f"    {self.buffers[k]} = memoryview({name})")
 
-    def _lasting(self) -> frozenset[int]:
-        """The variables whose names last from step to step."""
-        plan = self.memory.plan
-        held = {*self.memory.reused, *self.memory.spares.values(), *self.memory.rows.values()}
-        held.update(range(self.body.index.first_result))
-        for position, operand in plan.takes.items():  # in the order in which they run
-            if operand in held:
-                held.add(plan.firsts[position])
-        return frozenset(held)
-
-    def _put(self, inner: Block, stacks: Sequence[str]) -> None:
+    def _put(self, stacks: Sequence[str]) -> None:
         """Put the results of a step into the stacks."""
         for k, name in enumerate(stacks, self.loop.carried):
-            if k in self.memory.rows:
-                continue
             variable = self.body.outputs[k]
             if k in self.buffers:
-                self.block.line(f"{self.buffers[k]}[{self.number}] = {inner.number(variable)}")
+                self.block.line(f"{self.buffers[k]}[{self.number}] = {self.inner.number(variable)}")
             else:
-                self.block.line(f"{name}[{self.number}] = {inner.output(variable)}")
+                self.block.line(f"{name}[{self.number}] = {self.inner.output(variable)}")
 
-    def _hand_on(self, inner: Block) -> None:
-        """Make the carry that the body returned that of the next step."""
-        loop, memory = self.loop, self.memory
+    def _hand_on(self) -> None:
+        """Make the carry that the body returned the carry of the next step."""
+        loop, inner = self.loop, self.inner
         targets, sources = [], []
         for k in range(loop.carried):
             v, variable = loop.shared + k, self.body.outputs[k]
             is_python = v in self.python
             targets.append(self.names[v])
             sources.append(python_number(inner, variable) if is_python else inner.output(variable))
-        for k, other in memory.turns().items():
-            targets.append(inner.text(memory.spares[k]))
-            sources.append(self.names[loop.shared + other])
         pairs = [pair for pair in zip(targets, sources, strict=True) if pair[0] != pair[1]]
         if pairs:
             self.block.line(
@@ -321,7 +331,6 @@ class _LoopLines:
         loop, outputs = self.loop, self.body.outputs
         for name in stacks if self.condition is not None else ():
             self.block.line(f"{name} = {name}[:{self.number}]")
-        in_rows = {outputs[k] for k in self.memory.rows}
         for k in range(loop.carried):
             v = loop.shared + k
             name, spec = self.names[v], self._spec(k)
@@ -330,13 +339,97 @@ class _LoopLines:
             elif v in self.python:
                 maker = self.body.index.makers[outputs[k]]
                 box = f"np.{spec.dtype.type.__name__}({name})"
-                if maker in self.scalars.members:
+                if maker in self.inner.scalars.members:
                     box = boxed(self.body.equations[maker], name)
                 self.block.receive(self.first + k, name, box)
-            elif outputs[k] in in_rows:
-                self._result(k, f"{name}.copy('K')")
             else:
                 self.block.texts[self.first + k] = name
         views = [*self.buffers.values(), *self.views]
         if views:
             self.block.line(f"del {', '.join(views)}")
+
+
+# -------------------------------------------------------------------------------------- choices
+
+
+def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -> None:
+    """Write the lines of a choice, whose first result is the variable ``first``."""
+    module, operands = block.module, equation.operands
+    branches = [block.inside(program) for program in choice.branches]
+    names: list[str] = []
+    boxes: dict[int, str] = {}
+    for place, spec in enumerate(equation.results):
+        name = module.scope.letter()
+        number_boxes = {_box(branch, place, name) for branch in branches} - {""}
+        if is_number(spec) and len(number_boxes) == 1:
+            boxes[place] = number_boxes.pop()
+        names.append(name)
+    for branch, head in zip(branches, _heads(block, equation, len(branches)), strict=True):
+        block.line(head, equation.source)
+        with block.indented():
+            _write_branch(block, branch, operands[1:], names, boxes.keys())
+    for place, name in enumerate(names):
+        if place in boxes:
+            block.receive(first + place, name, boxes[place])
+        else:
+            block.texts[first + place] = name
+
+
+def _box(branch: Block, place: int, name: str) -> str:
+    """An expression that converts an output from a Python number to NumPy's; else empty."""
+    maker = branch.program.index.makers[branch.program.outputs[place]]
+    if maker not in branch.scalars.members:
+        return ""
+    return boxed(branch.program.equations[maker], name)
+
+
+def _heads(block: Block, equation: Equation, count: int) -> list[str]:
+    """The ``if``, ``elif`` and ``else`` of the branches."""
+    index = equation.operands[0]
+    is_bool = block.plan.specs[index].dtype.kind == "b"
+    text = block.either(index) if is_bool else block.output(index)
+    if is_bool and count == 2:
+        return [f"if not {text}:", "else:"]
+    if count == 1:
+        return ["if True:"]
+    number = block.module.scope.fresh("branch")
+    block.line(f"{number} = int({text})")
+    middle = [f"elif {number} == {k}:" for k in range(1, count - 1)]
+    return [f"if {number} <= 0:", *middle, "else:"]
+
+
+def _write_branch(
+    block: Block,
+    inner: Block,
+    operands: Sequence[int],
+    names: Sequence[str],
+    numbers: Collection[int],
+) -> None:
+    """Write the lines of one branch, which assign its results to these names."""
+    scope, program = block.module.scope, inner.program
+    inputs = [
+        block.either(operand) if is_number(spec) else block.output(operand)
+        for operand, spec in zip(operands, program.inputs, strict=True)
+    ]
+    inner.texts.update(enumerate(inputs))
+    for v, operand in enumerate(operands):
+        if not is_number(program.inputs[v]):
+            continue
+        if operand in block.values:
+            inner.numbers[v] = block.number(operand)
+        elif operand in block.numbers:
+            inner.numbers[v] = inputs[v]
+            if operand in block.texts:
+                inner.texts[v] = block.texts[operand]
+            elif v in inner.scalars.as_numpy or v in program.outputs:
+                like = f"{inputs[v]}_" if inputs[v].isidentifier() else "number"
+                inner.texts[v] = scope.fresh(like)
+                block.line(f"{inner.texts[v]} = {block.output(operand)}")
+    inner.begin()
+    inner.steps()
+    texts = [
+        python_number(inner, variable) if place in numbers else inner.output(variable)
+        for place, variable in enumerate(program.outputs)
+    ]
+    if names:
+        block.line(f"{', '.join(names)} = {', '.join(texts)}")

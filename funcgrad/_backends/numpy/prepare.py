@@ -11,9 +11,11 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from funcgrad._backends.control_forms import written_out
-from funcgrad._backends.numpy.formulas import formulas_of
+from funcgrad._backends import control_forms
+from funcgrad._backends.decompose import bodies_for, decomposed
 from funcgrad._backends.numpy.rows_last import put_rows_last
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.structure.structures import Elementwise
 from funcgrad._passes.pipeline import extended, optimize
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
@@ -37,11 +39,39 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         its derivatives would have another order.
     """
     rewritten = with_programs_inside(
-        written_out(inlined(program)), lambda body: prepared(optimize(body, relaxed), relaxed)
+        control_forms.written_out(inlined(program)),
+        lambda body: prepared(optimize(body, relaxed), relaxed),
     )
-    formulas = formulas_of(rewritten)
+    formulas = bodies_for(rewritten, _is_evaluated_by_formula)
     if rewritten is not program:
         rewritten = optimize(rewritten, relaxed, formulas)
     elif formulas:
         rewritten = extended(rewritten, relaxed, formulas)
     return put_rows_last(rewritten)
+
+
+def written_out(program: Program) -> Program:
+    """Replace calls, and operations with formulas, by the equations that they stand for.
+
+    A formula's operations run in place and on Python's floats like all others, and share common
+    subexpressions with other equations. An operation with its own ``evaluate``, which is faster in
+    NumPy, is called instead.
+
+    >>> import funcgrad as fg
+    >>> print(written_out(fg.program(fg.nn.relu)(2.0)).to_text(sources=False))
+    program relu(x: float64[]) -> float64[]
+      a = constant 0
+      b: float64[] = maximum x a
+      return b
+    """
+    return decomposed(inlined(program), _is_evaluated_by_formula)
+
+
+def _is_evaluated_by_formula(primitive: Primitive) -> bool:
+    structure = primitive.structure
+    evaluate = getattr(primitive.evaluate, "__wrapped__", primitive.evaluate)  # the user's own
+    return (
+        isinstance(structure, Elementwise)
+        and structure.formula is not None
+        and getattr(evaluate, "func", None) is structure.formula
+    )

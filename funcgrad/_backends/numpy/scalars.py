@@ -25,7 +25,7 @@ a = x * y
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Final
 
@@ -92,7 +92,6 @@ NONE: Final = Scalars(MappingProxyType({}), frozenset(), frozenset(), frozenset(
 
 def scalars_of(
     program: Program,
-    together: Iterable[int] = (),
     written: Collection[int] = (),
     loops: bool = False,
 ) -> Scalars:
@@ -101,8 +100,6 @@ def scalars_of(
     Parameters
     ----------
     program : Program
-    together : iterable of int
-        Positions of equations that run in kernels, and so among arrays.
     written : collection of int
         Positions of loops and choices, which take and return numbers of either kind.
     loops : bool
@@ -111,12 +108,15 @@ def scalars_of(
     """
     equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
     specs = program.specs()
-    alone = set(range(len(equations))).difference(together)
-    texts = _texts(program, alone, kinds)
+    texts = _texts(program, kinds)
     able = set(texts)
     if not able and not written and not loops:
         return NONE
-    either = {k for k in alone - able if k in written or _takes_either(equations[k], specs)}
+    either = {
+        position
+        for position, equation in enumerate(equations)
+        if position in written or (position not in able and _takes_either(equation, specs))
+    }
     bridges = {k for k in either.difference(written) if not equations[k].results[0].shape}
     outputs = () if loops else program.outputs
     leaving = {makers[v] for v in _read(program, able | either).union(outputs)}
@@ -169,14 +169,13 @@ def _kind(spec: Spec) -> str:
     return "int" if spec.weak and spec.dtype.kind == "i" else ""
 
 
-def _texts(program: Program, alone: Iterable[int], kinds: Sequence[str]) -> dict[int, str]:
+def _texts(program: Program, kinds: Sequence[str]) -> dict[int, str]:
     """The expressions of equations that Python can run, by position."""
     written_once: dict[tuple[Primitive, tuple[str, ...], bool], str | None] = {}
     texts: dict[int, str] = {}
     first_constant = len(program.inputs)
     constants = {k: constant.value for k, constant in enumerate(program.constants, first_constant)}
-    for position in alone:
-        equation = program.equations[position]
+    for position, equation in enumerate(program.equations):
         operands = tuple([kinds[operand] for operand in equation.operands])
         if "" in operands or equation.params or not operands:
             continue

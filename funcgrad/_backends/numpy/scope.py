@@ -12,7 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.numpy.literals import (
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import spec_of
+from funcgrad._core.trace import RAW, Raw
+from funcgrad._core.users_values import runs_apart
+from funcgrad._forms.literals import (
     array_text,
     dtype_text,
     element_text,
@@ -21,10 +25,6 @@ from funcgrad._backends.numpy.literals import (
     number_text,
     plain_text,
 )
-from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import spec_of
-from funcgrad._core.trace import RAW, Raw
-from funcgrad._core.users_values import runs_apart
 from funcgrad._primitives.index_keys import index_text
 from funcgrad._programs.names import letters
 

@@ -28,31 +28,23 @@ def f(x):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from math import prod
 from typing import Final
 
 from funcgrad._backends.control_forms import form_of
-from funcgrad._backends.numpy.blocks import DEEPEST, Module, scalars_in
-from funcgrad._backends.numpy.branches import write_choice
 from funcgrad._backends.numpy.expressions import Expressions
-from funcgrad._backends.numpy.formulas import written_out
-from funcgrad._backends.numpy.fusion import BLOCK, Kernel
-from funcgrad._backends.numpy.kernels import kernel_lines
-from funcgrad._backends.numpy.literals import identifier, number_text, tuple_text
-from funcgrad._backends.numpy.loops import write_loop
-from funcgrad._backends.numpy.plan import Plan, plan_of
-from funcgrad._backends.numpy.scalars import (
-    Scalars,
-    boxed,
-    of_whole_numbers,
-)
+from funcgrad._backends.numpy.loops import DEEPEST, Module, write_choice, write_loop
+from funcgrad._backends.numpy.plan import plan_of
+from funcgrad._backends.numpy.prepare import written_out
+from funcgrad._backends.numpy.scalars import NONE, Scalars, boxed, of_whole_numbers, scalars_of
 from funcgrad._backends.numpy.scope import Scope
-from funcgrad._backends.numpy.source import Source
 from funcgrad._core.structure.structures import Choice, Control, Factored, Loop, Opaque
 from funcgrad._core.trace import BITWISE
+from funcgrad._forms.literals import identifier, number_text, tuple_text
+from funcgrad._forms.python_source import Source
+from funcgrad._passes.costs import bytes_of
 from funcgrad._programs.equation import Equation, Guard
 from funcgrad._programs.program import Program
 
@@ -65,7 +57,6 @@ and one over 100 elements 5 % less. Smaller arrays are not worth the line."""
 def numpy_source(
     program: Program,
     lines: bool = False,
-    block: int = BLOCK,
     floats: bool = True,
     raises: bool = True,
 ) -> Source:
@@ -76,21 +67,17 @@ def numpy_source(
     program : Program
     lines : bool
         Whether comments name the user's lines that the equations come from.
-    block : int
-        The bytes of an array in one block of a kernel.
     floats : bool
         Whether the text may compute with Python's floats where that is faster.
     raises : bool
         Whether the function raises if a guard fails; else it returns None.
     """
-    program = written_out(program)
-    plan = plan_of(program, block)
     scope = Scope()
     name = scope.fresh(identifier(program.name) or "f")
     inputs = [scope.fresh(identifier(name) or "x") for name in program.names]
-    module = Module(scope, lines, block, floats)
-    scalars = scalars_in(program, plan, module, loops=False)
-    return _Writer(module, program, plan, scalars, inputs, raises, is_inside=False).source(name)
+    writer = _Writer(Module(scope, lines, floats), program, is_inside=False, raises=raises)
+    writer.texts.update(enumerate(inputs))
+    return writer.source(name)
 
 
 class _Writer:
@@ -100,22 +87,18 @@ class _Writer:
         self,
         module: Module,
         program: Program,
-        plan: Plan,
-        scalars: Scalars,
-        inputs: Sequence[str],
-        raises: bool = True,
         is_inside: bool = True,
+        raises: bool = True,
     ) -> None:
         self.module = module
-        self.program = program
+        self.program = program = written_out(program)
         self.raises = raises
         self.is_inside = is_inside  # then the inputs are names of the program around
-        self.plan = plan
-        self.scalars = scalars
+        self.plan = plan_of(program)
+        self.scalars = self.scalars_in() if module.floats else NONE
         self.scope = module.scope
-        module.uses_floats = module.uses_floats or bool(scalars.members)
-        self.texts = dict(enumerate(inputs))
-        self.places: dict[int, str] = {}  # arrays, such as rows of stacks, that results are put in
+        module.uses_floats = module.uses_floats or bool(self.scalars.members)
+        self.texts: dict[int, str] = {}
         self.numbers: dict[int, str] = {}  # texts of variables as Python numbers
         self.made: dict[int, str] = {}  # expressions that convert Python numbers for the outputs
         first_constant = len(program.inputs)
@@ -174,11 +157,17 @@ class _Writer:
             self.module.uses_floats,
         )
 
-    def inside(
-        self, program: Program, plan: Plan, scalars: Scalars, inputs: Sequence[str]
-    ) -> _Writer:
-        """Make the writer of an inner program, whose inputs have these names."""
-        return _Writer(self.module, program, plan, scalars, inputs)
+    def inside(self, program: Program) -> _Writer:
+        """Make the writer of an inner program; ``texts`` is to get the names of its inputs."""
+        return _Writer(self.module, program)
+
+    def scalars_in(self) -> Scalars:
+        """The equations that run on Python numbers."""
+        written: list[int] = []
+        if self.module.depth < DEEPEST:
+            equations = self.program.equations
+            written = [k for k, e in enumerate(equations) if form_of(e, self.plan.specs)]
+        return scalars_of(self.program, written, self.is_inside)
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -190,58 +179,33 @@ class _Writer:
             self.line("pass")
         self.module.depth -= 1
 
-    def steps(self, lasting: Set[int] = frozenset()) -> None:
-        """Write the lines of all steps; lasting variables are not dropped."""
-        dropped = self.dropped()
-        for number, step in enumerate(self.plan.steps):
-            self.step(step)
-            self.drop([v for v in dropped.get(number, ()) if v not in lasting])
+    def steps(self) -> None:
+        """Write the lines of all equations, with a ``del`` for arrays after their last use."""
+        dropped, guards = self.dropped(), self.program.index.guards
+        for position, defined in enumerate(self.program.index.results):
+            self.equation(position)
+            self.enter(defined)
+            for variable in defined:
+                for guard in guards.get(variable, ()):
+                    self.guard(guard)
+            if position in dropped:
+                self.line(f"del {', '.join(map(self.text, dropped[position]))}")
 
     def begin(self) -> None:
-        """Write the lines before the first step."""
+        """Write the lines before the first equation."""
         self.enter(range(len(self.program.inputs)))
         for guard in self.program.index.guards.get(-1, ()):
             self.guard(guard)
 
-    def step(self, step: int | Kernel) -> None:
-        """Write the lines of a step."""
-        defined = self.defined(step)
-        if isinstance(step, Kernel):
-            self.kernel(step)
-        else:
-            self.equation(step)
-        self.enter(defined)
-        for variable in defined:
-            for guard in self.program.index.guards.get(variable, ()):
-                self.guard(guard)
-
-    def drop(self, variables: Sequence[int]) -> None:
-        """Write a ``del`` for variables that nothing reads any more."""
-        if variables:
-            self.line(f"del {', '.join(map(self.text, variables))}")
-
-    def defined(self, step: int | Kernel) -> list[int]:
-        """The variables that a step defines."""
-        if isinstance(step, int):
-            first = self.plan.firsts[step]
-            return list(range(first, first + len(self.program.equations[step].results)))
-        firsts = [self.plan.firsts[position] for position in step.members]
-        return [variable for variable in firsts if variable in self.plan.outside]
-
     def dropped(self) -> dict[int, list[int]]:
-        """For each step, the large arrays to delete after it: nothing reads or overwrites them."""
+        """By position, the large arrays to delete then: nothing reads or overwrites them."""
         taken, first_result = set(self.plan.takes.values()), self.program.index.first_result
-        inner = {self.plan.firsts[position] for position in self.plan.in_kernels}
         dropped: dict[int, list[int]] = {}
         for variable in range(first_result, len(self.plan.specs)):
             spec = self.plan.specs[variable]
-            if (
-                variable not in taken
-                and (variable not in inner or variable in self.plan.outside)
-                and prod(spec.shape) * spec.dtype.itemsize >= _WORTH_FREEING
-            ):
+            if variable not in taken and bytes_of(spec) >= _WORTH_FREEING:
                 dropped.setdefault(self.plan.ends[variable], []).append(variable)
-        dropped.pop(len(self.plan.steps), None)
+        dropped.pop(len(self.program.equations), None)
         return dropped
 
     def line(self, text: str, source: str = "") -> None:
@@ -249,8 +213,9 @@ class _Writer:
         self.module.lines.append(f"{'    ' * self.module.depth}{text}")
 
     def equation(self, position: int) -> None:
-        """Write the lines of an equation that is in no kernel."""
-        equation, first = self.program.equations[position], self.plan.firsts[position]
+        """Write the lines of an equation."""
+        equation = self.program.equations[position]
+        first = self.program.index.results[position].start
         text = self.either if position in self.scalars.either else self.text
         operands = [partial(text, variable) for variable in equation.operands]
         form = self.form(equation)
@@ -264,11 +229,6 @@ class _Writer:
             self.line(f"[{', '.join(names)}] = {made}", equation.source)
         elif position in self.scalars.members:
             self.scalar(equation, first, self.scalars.texts[position])
-        elif first in self.places:
-            name = self.texts[first] = self.places[first]
-            self.line(
-                f"{name} = {self.expressions.into(equation, operands, name)}", equation.source
-            )
         elif position in self.plan.takes:
             place = self.text(self.plan.takes[position])
             self.texts[first] = place
@@ -347,13 +307,6 @@ class _Writer:
             return False
         operands = [self.plan.specs[variable] for variable in equation.operands]
         return isinstance(operation.result(*operands, **dict(equation.params)), tuple)
-
-    def kernel(self, kernel: Kernel) -> None:
-        """Write the lines of a kernel."""
-        for text, source in kernel_lines(
-            self.program, self.plan, kernel, self.expressions, self.text
-        ):
-            self.line(text, source)
 
     def guard(self, guard: Guard) -> None:
         """Write the check of a guard."""

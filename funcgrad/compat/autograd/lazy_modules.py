@@ -85,7 +85,7 @@ def install(package: str) -> None:
     tables: dict[str, LateNames] = {}
     for path in sorted({*WRITTEN, *MIRRORS}):
         name = f"{package}.{path}"
-        names = tables[name] = LateNames(name, WRITTEN.get(path, {}), package)
+        names = tables[name] = LateNames(name, WRITTEN.get(path, {}), home=package)
         module = sys.modules[name] = ModuleType(name, f"autograd's ``{path}``: see ``{package}``.")
         look_up, listed = (partial(f, module, names, path) for f in (_look_up, _listed))
         vars(module).update(__getattr__=look_up, __dir__=listed)

@@ -9,8 +9,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad._backends.numpy.backend import compile_program
-from funcgrad._backends.numpy.bodies import with_compiled_bodies
+from funcgrad._backends.numpy.backend import compile_program, with_compiled_bodies
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad.errors import GuardError
 from tests.strangers.iteration import iterate, iterated

@@ -1,31 +1,34 @@
-"""Plans of programs that use every feature of plans, with blocks small enough for that.
+"""Plans of memory: results that overwrite their operands give the results of new arrays.
 
-The programs are those of ``tests/passes``: operations on results of their own kind, with shared
+Most programs are those of ``tests/passes``: operations on results of their own kind, with shared
 operands, views, calls and outputs anywhere. The arrays themselves show which memory is shared; the
 tests do not rely on the plan for that.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.numpy.backend import compile_program
-from funcgrad._backends.numpy.fusion import Kernel
-from funcgrad._backends.numpy.plan import Plan, plan_of
+from funcgrad._backends.numpy.plan import plan_of
+from funcgrad._core.primitive import Primitive
 from funcgrad._passes.pipeline import optimize
 from funcgrad._primitives.identity_product import identity_product
 from funcgrad._programs.inline import inlined
-from funcgrad._programs.liveness import aliases
+from funcgrad._programs.liveness import aliases, makes_its_own
 from funcgrad._programs.program import Program
-from tests.backends.numpy.test_kernels import run_blocks
+from tests.conformance import every_primitive
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged
+from tests.subjects import assert_bits
 
 TABLE = every_rule()
 ALL_FORMS = sorted(
@@ -73,35 +76,23 @@ def values_of(program: Program, args: list[Any]) -> list[Any]:
 SEEDS = range(240)
 
 
+def assert_runs_as_planned(program: Program, args: list[Any]) -> bool:
+    """Check the text against the equations one by one; whether a result overwrites an operand."""
+    run = compile_program(program)
+    before = [np.array(arg) for arg in args]
+    found = [*run(*args)]
+    assert_bits(found, program.evaluate(args))
+    held = [np.array(out) for out in found]
+    run(*args)
+    assert_bits([np.array(out) for out in found], held)
+    assert_bits([np.array(arg) for arg in args], before)
+    return bool(plan_of(program).takes)
+
+
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 60))
 def test_programs_run_as_planned(start: int) -> None:
-    happened: Counter[str] = Counter()
-    for seed in SEEDS[start : start + 60]:
-        program, args = subject(seed)
-        block = (16, 24, 40, 64)[seed % 4]
-        plan = plan_of(program, block)
-        happened["kernels"] += any(isinstance(step, Kernel) for step in plan.steps)
-        happened["taken"] += bool(plan.takes)
-        expected = program.evaluate(args)
-        for own, other in zip(run_blocks(program, args, block), expected, strict=True):
-            own, other = np.asarray(own), np.asarray(other)
-            assert (own.shape, own.dtype) == (other.shape, other.dtype)
-            scale = np.max(np.abs(other), initial=1.0, where=np.isfinite(other))
-            np.testing.assert_allclose(own, other, rtol=0, atol=1e-10 * scale)
-        assert_order(program, plan)
-    for name in ("kernels", "taken"):
-        assert happened[name] >= 3, (name, happened)
-
-
-def assert_order(program: Program, plan: Plan) -> None:
-    """Check that every equation runs once, after those whose results it reads."""
-    order = [p for step in plan.steps for p in ((step,) if isinstance(step, int) else step.members)]
-    assert sorted(order) == list(range(len(program.equations)))
-    made = {*range(len(program.inputs) + len(program.constants))}
-    for position in order:
-        equation = program.equations[position]
-        assert made.issuperset(equation.operands)
-        made.update(range(plan.firsts[position], plan.firsts[position] + len(equation.results)))
+    taken = [assert_runs_as_planned(*subject(seed)) for seed in SEEDS[start : start + 60]]
+    assert sum(taken) >= 3
 
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 60))
@@ -110,7 +101,7 @@ def test_lives_of_memory(start: int) -> None:
     argument, nor returned."""
     for seed in SEEDS[start : start + 60]:
         program, args = subject(seed)
-        shared, plan = aliases(program), plan_of(program, 1 << 40)
+        shared, plan = aliases(program), plan_of(program)
         arrays = [
             value if isinstance(value, np.ndarray) else np.empty(0)
             for value in values_of(program, args)
@@ -118,14 +109,14 @@ def test_lives_of_memory(start: int) -> None:
         for one, own in enumerate(arrays):
             for other in range(one):
                 assert {*shared[one]} & {*shared[other]} or not np.shares_memory(own, arrays[other])
-        when = {position: moment for moment, position in enumerate(plan.steps)}
         for position, taken in plan.takes.items():
-            for variable, array in enumerate(arrays):
-                if variable < plan.firsts[position] and np.shares_memory(array, arrays[taken]):
+            start = program.index.results[position].start
+            for variable, array in enumerate(arrays[:start]):
+                if np.shares_memory(array, arrays[taken]):
                     assert variable >= len(program.inputs) + len(program.constants)
                     assert variable not in program.outputs
                     readers = [k for k, e in enumerate(program.equations) if variable in e.operands]
-                    assert all(when[k] <= when[position] for k in readers)
+                    assert max(readers, default=-1) <= position
 
 
 def test_a_program_without_calls_is_inlined_already() -> None:
@@ -151,3 +142,97 @@ def test_a_view_of_all_of_an_array_is_planned(key: Any) -> None:
     x = np.linspace(0.0, 1.0, 200_000).reshape(50_000, 4)
     program = fg.program(lambda x: fnp.sin(fnp.cos(x)[key]) * 2.0 + x)(x)
     np.testing.assert_array_equal(compile_program(program)(x)[0], program(x))
+
+
+# Straight-line programs over every kind of operation.
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+UNARY = ("negative", "square", "exp", "sin", "absolute", "sign", "isnan", "floor")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "less", "arctan2")
+MOVES: tuple[Callable[[Any], Any], ...] = (
+    lambda x: fnp.sum(x, axis=0),
+    lambda x: fnp.sum(x, axis=-1),
+    lambda x: fnp.sum(x, axis=-1, keepdims=True),
+    lambda x: fnp.sum(x),
+    lambda x: fnp.sum(x, axis=0, keepdims=True),
+    lambda x: fnp.max(x, axis=0),
+    lambda x: fnp.min(x, axis=-1, keepdims=True),
+    lambda x: fnp.mean(x),
+    lambda x: fnp.sum(x * fnp.exp(x)),
+    lambda x: fnp.sum(x * x[..., ::-1]) if x.ndim else x,
+    lambda x: x[:, :1] if x.ndim > 1 else x[..., None],
+    lambda x: x[:, ::-1] if x.ndim > 1 else x[::-1],
+    lambda x: x[..., :] if x.ndim else x,
+    lambda x: x.T,
+    lambda x: fnp.reshape(x, (x.shape[0], -1)) if x.ndim else x,
+    lambda x: fnp.reshape(x, (-1,)),
+    lambda x: x.astype(np.float32),
+    lambda x: fnp.where(x > 0, x, -1.0),
+    lambda x: fnp.broadcast_to(x, (24, 4)) if x.shape in ((4,), (24, 1), ()) else x,
+    lambda x: fnp.cumsum(x, axis=0) if x.ndim else x,
+    fg.nn.relu,
+    fg.nn.sigmoid,
+)
+GIVEN = (
+    numbers(24, 4),
+    numbers(24, 1, seed=1),
+    numbers(4, seed=2),
+    numbers(24, seed=3),
+    1.5,
+    numbers(24, 4, seed=4),
+)
+step = st.one_of(
+    st.tuples(st.sampled_from(UNARY), st.integers(0, 7), st.just(0)),
+    st.tuples(st.sampled_from(BINARY), st.integers(0, 7), st.integers(0, 7)),
+    st.tuples(st.sampled_from(range(len(MOVES))), st.integers(0, 7), st.just(0)),
+)
+
+
+def run_steps(chosen: list[Any], outs: int, *values: Any) -> list[Any]:
+    """A straight-line function that returns its last results and some of the others."""
+    known = list(values)
+    for what, i, j in chosen:
+        x, y = fnp.asarray(known[-1 - i % len(known)]), fnp.asarray(known[-1 - j % len(known)])
+        try:
+            if isinstance(what, int):
+                known.append(MOVES[what](x))
+            elif what in UNARY:
+                known.append(getattr(fnp, what)(x))
+            else:
+                known.append(getattr(fnp, what)(x, y))
+        except (fg.errors.ShapeError, fg.errors.DtypeError):
+            continue
+    return [known[-1], *[x for k, x in enumerate(known[len(values) :]) if outs >> k & 1]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(chosen=st.lists(step, min_size=6, max_size=14), outs=st.integers(0, 2**14 - 1))
+def test_random_programs(chosen: list[Any], outs: int) -> None:
+    program = optimize(fg.program(lambda *xs: run_steps(chosen, outs, *xs))(*GIVEN))
+    assert_runs_as_planned(program, [*GIVEN])
+
+
+# What the plan relies on.
+
+
+@pytest.mark.parametrize("primitive", [*filter(makes_its_own, every_primitive())], ids=str)
+def test_results_have_memory_of_their_own_where_the_plan_says_so(primitive: Primitive) -> None:
+    with np.errstate(all="ignore"):
+        for sample in primitive.samples():
+            out = primitive.evaluate(*sample.args, **sample.params)
+            assert not any(
+                isinstance(arg, np.ndarray) and np.may_share_memory(arg, out) for arg in sample.args
+            )
+
+
+def test_results_take_the_memory_of_what_is_not_needed_any_more() -> None:
+    program = fg.program(lambda x: fnp.exp(fnp.sin(x) + 1.0))(numbers(10))
+    assert program.to_numpy_source().count(" = ") == 2  # the sine, and a number made once
+    kept = fg.program(lambda x: (y := fnp.sin(x), fnp.exp(y)))(numbers(10))
+    assert "exp(a, a)" not in kept.to_numpy_source()
+    viewed = fg.program(lambda x: ((y := fnp.sin(x))[1:], fnp.exp(y)))(numbers(10))
+    assert "exp(a, a)" not in viewed.to_numpy_source()

@@ -19,14 +19,13 @@ import funcgrad.numpy as fnp
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.python_text import Written, written
 from funcgrad._backends.numpy.scalars import scalars_of
-from funcgrad._backends.numpy.writer import numpy_source
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import ROUNDED_ONCE, Elementwise
 from funcgrad._core.trace import concrete
 from funcgrad.errors import GuardError
 from tests.conformance import every_primitive
-from tests.subjects import bits, function_of
+from tests.subjects import bits
 from tests.together import together
 
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 5e-324, -5e-324, 1e-200, 1e308, -1e308)
@@ -349,19 +348,6 @@ def test_scalars_from_arrays_come_as_floats_and_go_into_arrays_as_such() -> None
     text = checked(fg.grad(rosenbrock), np.array([0.5, 2.0]))
     assert "= float(v[0])" in text
     assert "float64(" not in text
-
-
-def test_kernels_hand_their_sums_over_and_take_scalars() -> None:
-    program = fg.program(
-        lambda v, x: (fnp.exp(v * v) * polynomial(polynomial(fnp.sum(v * v)) + x), fnp.sum(v * x))
-    )(DOUBLES, PI)
-    source = numpy_source(program, block=64)
-    assert "range(" in source.text
-    assert "float(" in source.text
-    found = function_of(source)(DOUBLES, PI)
-    for own, other in zip(found, program.evaluate([DOUBLES, PI]), strict=True):
-        assert type(own) is type(other)
-        np.testing.assert_allclose(own, other, rtol=1e-12)
 
 
 def test_whole_python_numbers_join() -> None:

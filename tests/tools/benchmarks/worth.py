@@ -13,6 +13,7 @@ stable; so compare them only with others of the same run::
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from inspect import isfunction
 from statistics import geometric_mean
@@ -23,7 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 import funcgrad as fg
-from funcgrad._backends.numpy import blocks, plan, prepare
+from funcgrad._backends.numpy import plan, prepare, writer
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._backends.numpy.scalars import NONE
@@ -133,16 +134,12 @@ def together(name: str, parts: Iterable[Subject]) -> Subject:
 def _planning() -> list[Subject]:
     """The steps of planning that can be left out."""
 
-    def one_by_one(program: Any, block: int) -> list[int]:
-        return list(range(len(program.equations)))
-
-    def nothing(answer: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: answer
+    def nothing_taken(program: Program) -> plan.Plan:
+        return replace(plan.plan_of(program), takes={})
 
     changes = {
-        "kernels (planning)": (plan, "steps", one_by_one),
-        "results over operands (planning)": (plan, "_taken", nothing(None)),
-        "Python's floats (writing)": (blocks, "scalars_of", nothing(NONE)),
+        "results over operands (planning)": (writer, "plan_of", nothing_taken),
+        "Python's floats (writing)": (writer, "scalars_of", lambda *args, **kwargs: NONE),
     }
     return [Subject(name, changes=(change,)) for name, change in changes.items()]
 

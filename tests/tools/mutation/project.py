@@ -61,7 +61,7 @@ _OF_ALL_PASSES: Final[tuple[Round, ...]] = (
 )
 _OF_PLANS: Final[tuple[Round, ...]] = (
     ("tests/backends/numpy/test_loops.py",),
-    ("tests/backends/numpy/test_kernels.py", "tests/backends/numpy/test_plans.py"),
+    ("tests/backends/numpy/test_plans.py",),
     ("tests/backends/numpy/test_backend.py", "tests/staging/test_jit_memory.py"),
 )
 _OF_TRANSFORMS: Final[tuple[Round, ...]] = (

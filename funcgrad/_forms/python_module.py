@@ -1,9 +1,14 @@
 """Write a program as a Python file that needs NumPy alone.
 
+The text of the function comes from the NumPy backend; this adds copies of funcgrad's functions that
+it calls, checks of arguments, and a self-test.
+
+>>> import pathlib, tempfile
 >>> import funcgrad as fg
->>> staged = fg.program(lambda x: x * x + 1.0)(3.0)
+>>> path = pathlib.Path(tempfile.mkdtemp(), "squares.py")
+>>> fg.program(lambda x: x * x + 1.0)(3.0).to_module(path)
 >>> module = {"__name__": "squares"}
->>> exec(module_text(staged, (), {}), module)
+>>> exec(path.read_text(), module)
 >>> module["f"](4.0)
 17.0
 >>> module["self_test"]()
@@ -15,27 +20,21 @@ The self-test passed.
 from __future__ import annotations
 
 import ast
-import base64
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.numpy.backend import compile_program
-from funcgrad._backends.numpy.carried import Carried, NotCarriedError
-from funcgrad._backends.numpy.literals import array_text, plain_text, tuple_text
-from funcgrad._backends.numpy.module_frame import CHECKS, NAMES, RECORDS, SELF_TEST, STORED
-from funcgrad._backends.numpy.prepare import prepared
-from funcgrad._backends.numpy.source import Source
-from funcgrad._backends.numpy.writer import numpy_source
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Control
-from funcgrad._passes.pipeline import optimize
+from funcgrad._forms.carried import Carried, NotCarriedError
+from funcgrad._forms.literals import plain_text, tuple_text
+from funcgrad._forms.module_frame import CHECKS, NAMES, SELF_TEST, STORED
+from funcgrad._forms.python_source import Source
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 from funcgrad.errors import ProgramError
@@ -43,17 +42,33 @@ from funcgrad.errors import ProgramError
 COMPARED: Final = 1000
 """The most elements of a result that the self-test compares: evenly spaced ones."""
 
-_COLUMNS: Final = 88
+_IMPORTS: Final = (
+    "from base64 import b64decode as _b64decode",
+    "from collections import namedtuple as _namedtuple",
+)
 _CONSTANT: Final = re.compile(r"constants\[(\d+)\]")
 _PYTHON: Final = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
 
 
-def module_text(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def module_text(
+    program: Program,
+    ready: Program,
+    source: Source,
+    run: Callable[..., Sequence[Any]],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
     """Write a program as the text of a module; see ``Program.to_module``.
 
     Parameters
     ----------
     program : Program
+    ready : Program
+        The program in the form that NumPy runs best.
+    source : Source
+        The text of that form.
+    run : callable
+        The compiled text: ``(*raw inputs) -> raw outputs``.
     args, kwargs : pytrees
         Arguments for the self-test; without any, fractions are taken.
 
@@ -62,28 +77,21 @@ def module_text(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]
     ProgramError
         No text holds an operation, or the program cannot be run on the arguments.
     """
-    if not program.is_raw:
-        raise ProgramError(
-            f"to_module: a value of a transformation that runs around the program {program.name} is"
-            " among its constants. Write the program outside of that transformation."
-        )
     for equation in _equations(program):
         if equation.operation.is_foreign:
             raise _refused(equation, "it calls a Python function that may use anything")
-    ready = prepared(optimize(program))
-    source = numpy_source(ready)
-    head = _head(program, ready, source)
+    carried, head = _head(program, ready, source)
     module: dict[str, Any] = {"__name__": "builtins"}  # dataclasses look for a module that is there
     exec(head + SELF_TEST, module)
     if args or kwargs:
         values = module["_inputs"](tuple(args), dict(kwargs))
-        example = f"[{', '.join(map(_value_text, values))}]"
+        example = f"[{', '.join([_value_text(value, carried) for value in values])}]"
     else:
         values = [module["_fractions"](k, *_spec(spec)) for k, spec in enumerate(program.inputs)]
         example = "[_fractions(k, shape, dtype) for k, (_, shape, dtype) in enumerate(INPUTS)]"
     try:
         with np.errstate(all="ignore"):
-            outs = compile_program(ready)(*values)
+            outs = run(*values)
         for actual, expected in zip(module["_results"](values), outs, strict=True):
             assert module["_same_bits"](np.asarray(actual), np.asarray(expected))
     except Exception as error:
@@ -95,7 +103,7 @@ def module_text(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]
     for out in outs:
         array = np.asarray(out).reshape(-1)
         step = -(-array.size // COMPARED) or 1
-        stored.append(f"        ({step}, {_value_text(array[::step])}),\n")
+        stored.append(f"        ({step}, {carried.expression(array[::step])}),\n")
     data = (
         f'\n\ndef example():\n    """The arguments of the self-test."""\n    return {example}\n\n\n'
         'def expected_results():\n    """For each result a step and every so many-th element."""\n'
@@ -104,19 +112,8 @@ def module_text(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]
     return head + data + SELF_TEST
 
 
-def write_module(
-    program: Program, path: str | PathLike[str], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
-    """Write a program as a file; see ``Program.to_module``.
-
-    Raises
-    ------
-    ProgramError
-        No text holds an operation, or the program cannot be run on the arguments.
-    """
-    text = module_text(program, args, kwargs)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+def _value_text(value: Any, carried: Carried) -> str:
+    return carried.expression(value) if isinstance(value, np.ndarray) else repr(value)
 
 
 def _equations(program: Program) -> Iterator[Equation]:
@@ -142,13 +139,13 @@ def _spec(spec: Spec) -> tuple[tuple[int, ...] | None, str]:
     return (None, _PYTHON[spec.dtype.kind]) if spec.weak else (spec.shape, spec.dtype.name)
 
 
-def _head(program: Program, ready: Program, source: Source) -> str:
-    """Everything but the example."""
+def _head(program: Program, ready: Program, source: Source) -> tuple[Carried, str]:
+    """Everything but the example, and what makes its arrays."""
     carried, constants = _carried(ready, source)
     name = f"{source.name}_" if source.name in NAMES else source.name
     computed = carried.fresh(f"{name}_of_leaves")
     function = source.function.replace(f"def {source.name}(", f"def {computed}(", 1)
-    classes: list[str] = []
+    classes: dict[str, str] = {}
     tree_lines = [
         f"{word} = {_tree_text(pytrees.unflatten(form, range(form.num_leaves)), carried, classes)}"
         for word, form in (("ARGUMENTS", program.arguments), ("RESULT", program.result))
@@ -159,19 +156,19 @@ def _head(program: Program, ready: Program, source: Source) -> str:
     ]
     names = [f"result{path}" for path in program.result.paths()]
     plain = [line for line in source.imports.split("\n") if not line.startswith("from funcgrad")]
-    imports = _sorted_imports(["import base64", *plain, *carried.imports])
-    call, packed = _signature(program)
+    imports = dict.fromkeys([*_IMPORTS, *plain, *carried.imports])
     once = _CONSTANT.sub(lambda match: constants[int(match[1])], source.globals)
-    return "\n".join(
+    call, packed = _signature(program)
+    head = "\n".join(
         [
-            f'r"""{_title(program, name, carried.text, names)}"""\n',
+            f'r"""{_title(program, name, carried, names)}"""\n',
             *imports,
             f"\n\n{function}\n\n",
             "# ------------------------------------------------------- what this function uses\n",
             STORED,
-            carried.text,
+            *carried.definitions,
             f"{once}\n",
-            *classes,
+            *classes.values(),
             "# Trees with the numbers of leaves in the place of the leaves.",
             *tree_lines,
             "# The name, shape and dtype of each leaf; the shape None is a Python number's.",
@@ -185,38 +182,37 @@ def _head(program: Program, ready: Program, source: Source) -> str:
             f"    return _build(RESULT, _results(_inputs({packed})))\n",
         ]
     )
+    return carried, head
 
 
 def _carried(ready: Program, source: Source) -> tuple[Carried, list[str]]:
     """Definitions of what the text uses of funcgrad, and expressions of its constants."""
-    used: dict[str, Any] = {}
-    names: dict[str, Any] = dict.fromkeys(NAMES, None)
+    ours: dict[str, Any] = {}
+    names: dict[str, Any] = dict.fromkeys((*NAMES, source.name)) | {"np": np}
     for node in ast.parse(f"{source.imports}\n{source.globals}").body:
         if isinstance(node, ast.ImportFrom):
             module = sys.modules[str(node.module)]
-            for alias in node.names:
-                word = alias.asname or alias.name
-                is_ours = str(node.module).startswith("funcgrad")
-                (used if is_ours else names)[word] = getattr(module, alias.name)
+            words = {word.asname or word.name: getattr(module, word.name) for word in node.names}
+            if str(node.module).startswith("funcgrad"):
+                ours |= words
+            else:
+                names |= words
         elif isinstance(node, ast.Assign):
             names |= {target.id: None for target in node.targets if isinstance(target, ast.Name)}
-    carried = Carried({**names, source.name: None, "np": np})
-    carried.reserve(used)
+    carried = Carried(names)
     word = ""
     try:
-        for word, value in used.items():
-            carried.define(word, value)
+        carried.define(ours)
         constants = []
         for constant in source.constants:
             word = str(getattr(constant, "name", type(constant).__name__))
-            is_array = isinstance(constant, np.ndarray)
-            constants.append(_value_text(constant) if is_array else carried.expression(constant))
+            constants.append(carried.expression(constant))
     except NotCarriedError as reason:
-        raise _refused(_equation_of(ready, word), reason) from reason
+        raise _refused(_equation_of(ready, *reason.args[1:], word), reason.args[0]) from reason
     return carried, constants
 
 
-def _equation_of(program: Program, word: str) -> Equation:
+def _equation_of(program: Program, word: str, *_: str) -> Equation:
     """The equation whose operation has a name, or evaluates by a function of that name."""
     equations = list(_equations(program))
     for equation in equations:
@@ -228,24 +224,7 @@ def _equation_of(program: Program, word: str) -> Equation:
     return (controls or equations)[0]
 
 
-def _value_text(value: object) -> str:
-    """An expression for an array or a number."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return str(plain_text(value))
-    text = array_text(value)
-    if text is not None:
-        return text
-    array = np.asarray(value)
-    axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
-    ordered = np.ascontiguousarray(array.transpose(axes))
-    data = base64.b64encode(ordered.tobytes()).decode()
-    lines = [f'    "{data[k : k + _COLUMNS]}"' for k in range(0, len(data), _COLUMNS)]
-    moved = "" if axes == sorted(axes) else f", {axes}"
-    text = "\n".join(lines)
-    return f"_stored(\n{text},\n    {array.dtype.str!r}, {array.shape}{moved})"
-
-
-def _tree_text(tree: Any, carried: Carried, classes: list[str]) -> str:
+def _tree_text(tree: Any, carried: Carried, classes: dict[str, str]) -> str:
     """A tree of numbers as text. Classes of records become named tuples."""
     if tree is None or type(tree) is int:
         return repr(tree)
@@ -266,19 +245,10 @@ def _tree_text(tree: Any, carried: Carried, classes: list[str]) -> str:
             " and return tuples, lists, dicts, named tuples or dataclasses."
         )
     texts = [_tree_text(getattr(tree, field), carried, classes) for field in fields]
-    is_private = any(field.startswith("_") for field in fields)
-    if is_private and RECORDS not in classes:
-        classes.insert(0, RECORDS)
-    kind = "_record" if is_private else "namedtuple"
-    made = f"{kind}({type(tree).__name__!r}, {' '.join(fields)!r})"
-    name = next((line.partition(" ")[0] for line in classes if line.endswith(f" = {made}")), "")
-    if not name:
-        word = type(tree).__name__
-        name = carried.fresh(f"{word}_" if word in NAMES else word)
-        carried.reserve({name: None})
-        carried.imports.append("from collections import namedtuple")
-        classes.append(f"{name} = {made}")
-    return f"{name}({', '.join(texts)})"
+    made = f"_record({type(tree).__name__!r}, {' '.join(fields)!r})"
+    if made not in classes:
+        classes[made] = f"{carried.fresh(type(tree).__name__)} = {made}"
+    return f"{classes[made].partition(' ')[0]}({', '.join(texts)})"
 
 
 def _signature(program: Program) -> tuple[str, str]:
@@ -291,27 +261,13 @@ def _signature(program: Program) -> tuple[str, str]:
     return ", ".join(words), f"{tuple_text(words)}, {{}}"
 
 
-def _sorted_imports(lines: Sequence[str]) -> list[str]:
-    """Imports without repetition, one line a module."""
-    plain = {line for line in lines if line.startswith("import")}
-    by_module: dict[str, set[str]] = {}
-    for line in lines:
-        if line.startswith("from"):
-            _, module, _, words = line.split(" ", 3)
-            by_module.setdefault(module, set()).update(words.split(", "))
-    return [
-        *sorted(plain),
-        *[f"from {name} import {', '.join(sorted(by_module[name]))}" for name in sorted(by_module)],
-    ]
-
-
-def _title(program: Program, name: str, text: str, results: Sequence[str]) -> str:
+def _title(program: Program, name: str, carried: Carried, results: Sequence[str]) -> str:
     """The docstring of the module."""
     try:
         fingerprint = f"Its fingerprint is {program.fingerprint()}."
     except ProgramError:
         fingerprint = "It has no fingerprint."
-    scipy = " and SciPy" if "scipy" in text else ""
+    scipy = " and SciPy" if "scipy" in "".join(carried.definitions) else ""
     takes = [f"    {n}: {spec}" for n, spec in zip(program.names, program.inputs, strict=True)]
     gives = [f"    {n}: {spec}" for n, spec in zip(results, program.output_specs, strict=True)]
     version = vars(sys.modules["funcgrad"]).get("__version__", "")

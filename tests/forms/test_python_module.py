@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +16,9 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, nn
-from funcgrad._backends.numpy.carried import Carried, NotCarriedError
 from funcgrad._core.trace import bind
+from funcgrad._forms.carried import Carried, NotCarriedError
+from funcgrad._forms.module_frame import STORED
 from tests.conformance import every_primitive
 from tests.together import together
 from tests.tools.practice.all_tasks import TASKS
@@ -301,7 +303,7 @@ class Opaque:
 REFUSED: list[tuple[Callable[[], fg.Program], str]] = [
     (
         lambda: fg.program(fg.extend.foreign(lambda x: x, result=lambda x: x))(np.ones(2)),
-        r"no text holds the operation .* at .*test_module_file.py:\d+: it calls a Python function",
+        r"no text holds the operation .* at .*test_python_module.py:\d+: it calls a Python f",
     ),
     (lambda: fg.program(lambda x: x if x > 2 else -x)(3.0), "cannot be run on the example"),
     (lambda: fg.program(lambda x: {(1, "a"): x, print: x})(3.0), "no text holds the key"),
@@ -330,10 +332,11 @@ def test_names_that_mean_two_things_and_objects_without_text() -> None:
         return factor * x + TABLE[0, 0] + offset(x)
 
     factor, offset = 3, np.sin
-    texts = Carried({"np": np, "factor": None, "offset": None})
-    name = texts.named(scaled, "scaled")
-    module: dict[str, Any] = {"np": np}
-    exec("\n".join([*texts.imports, texts.text]), module)
+    carried = Carried({"np": np} | dict.fromkeys(["factor", "offset", "scaled"]))
+    name = carried.expression(scaled)
+    module: dict[str, Any] = {"np": np, "_b64decode": b64decode}
+    exec("\n".join([*carried.imports, STORED, *carried.definitions]), module)
     assert module[name](2.0) == scaled(2.0)
+    assert name == "scaled_2"
     with pytest.raises(NotCarriedError, match="an object of generator"):
-        texts.expression(number for number in [1])
+        carried.expression(number for number in [1])

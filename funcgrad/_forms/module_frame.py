@@ -89,10 +89,19 @@ def _results(inputs):
 STORED: Final = '''
 def _stored(text, dtype, shape, axes=None):
     """An array from its bytes as text; ``axes`` is the order of its axes in memory."""
-    array = np.frombuffer(base64.b64decode(text), dtype)
+    array = np.frombuffer(_b64decode(text), dtype)
     if axes is None:
         return array.reshape(shape)
     return array.reshape([shape[axis] for axis in axes]).transpose(np.argsort(axes))
+
+
+def _record(name, fields):
+    """A named tuple; its fields may begin with an underscore."""
+    kind = _namedtuple(name, fields, rename=True)
+    kind._fields = tuple(fields.split())
+    for place, field in enumerate(kind._fields):
+        setattr(kind, field, property(lambda self, place=place: self[place]))
+    return kind
 '''
 
 SELF_TEST: Final = '''
@@ -151,21 +160,10 @@ if __name__ == "__main__":
     raise SystemExit(self_test())
 '''
 
-RECORDS: Final = '''
-def _record(name, fields):
-    """A named tuple; its fields may begin with an underscore."""
-    kind = namedtuple(name, fields, rename=True)
-    kind._fields = tuple(fields.split())
-    for place, field in enumerate(kind._fields):
-        setattr(kind, field, property(lambda self, place=place: self[place]))
-    return kind
-
-'''
-"""For records whose fields ``namedtuple`` refuses."""
-
 NAMES: Final = frozenset(
-    "ARGUMENTS COMPUTED INPUTS RESULT RESULT_NAMES base64 constants example expected_results"
-    " namedtuple np self_test _record".split()
+    "ARGUMENTS COMPUTED INPUTS RESULT RESULT_NAMES constants example expected_results np self_test"
+    " _b64decode _build _flatten _fractions _inputs _leaf _namedtuple _record _results _same_bits"
+    " _stored".split()
     + dir(builtins)
 )
-"""Public names of these lines."""
+"""The names of these lines, and of Python."""
