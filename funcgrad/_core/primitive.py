@@ -255,10 +255,6 @@ class OperandText(Protocol):
         """The operand's text as an array: numbers are wrapped in ``np.asarray``."""
         ...
 
-    def number(self, value: float) -> str:
-        """The text of a number that an elementwise operation combines with this operand."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:

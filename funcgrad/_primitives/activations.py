@@ -167,7 +167,6 @@ constant_max: Primitive = reduction(
     reduce_max.evaluate,
     factor=None,
     samples=_axis_samples,
-    source=reduce_max.source,
     fold=GREATEST,
     body=reduce_max,
     traits=OWNS,

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._core.primitive import Linear, OperandText, Primitive, Sample
+from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, shape_of
 from funcgrad._core.structure.structures import LETTERS, OWNS, WRITES_INTO, Contraction
 from funcgrad._core.trace import Raw, Value, bind2
-from funcgrad._primitives.index_keys import index_text
-from funcgrad._primitives.products import compute, plan_product, split_subscripts, text
+from funcgrad._primitives.products import compute, plan_product, split_subscripts
 from funcgrad._primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.errors import ShapeError
 
@@ -56,23 +55,6 @@ def _spread(subscripts: str) -> tuple[tuple[tuple[int, ...], Any], ...] | None:
             for letters in (first, second)
         ]
     )
-
-
-def _spread_text(operand: str, axes: tuple[int, ...], key: tuple[object, ...]) -> str:
-    turned = f"{operand}.transpose({axes})" if axes != tuple(range(len(axes))) else operand
-    return turned if all(k == slice(None) for k in key) else f"{turned}[{index_text(key)}]"
-
-
-def _contract_source(x: OperandText, y: OperandText, subscripts: str) -> str:
-    dtype = np.result_type(x.spec.dtype, y.spec.dtype)
-    product = plan_product(subscripts, x.spec.shape, y.spec.shape, dtype.kind == "c")
-    spread = _spread(subscripts) if product is None else None
-    if spread is not None:
-        first, second = [_spread_text(z.array, *how) for z, how in zip((x, y), spread, strict=True)]
-        return f"np.multiply({first}, {second}, order='C')"
-    if product is None:
-        return f"np.einsum({subscripts!r}, {x}, {y})"
-    return text(product, str(x), str(y), f"np.{dtype.type.__name__}")
 
 
 def _contract_result(x: Spec, y: Spec, subscripts: str) -> Spec:
@@ -148,7 +130,6 @@ contract: Primitive = Primitive(
     Linear((_pull_first, _pull_second)),
     _contract_batch,
     _contract_samples,
-    _contract_source,
     structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts)),
     traits=OWNS,
 )

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._core.primitive import Linear, Linearized, OperandText, Primitive, Sample
+from funcgrad._core.primitive import Linear, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.folds import PRODUCT, SUM
 from funcgrad._core.structure.structures import OWNS, Scan
@@ -65,13 +65,6 @@ def _cumulative_sum(x: Raw, axis: int, reverse: bool) -> Raw:
     return np.flip(np.add.accumulate(np.flip(x, axis), axis), axis)
 
 
-def _cumulative_source(x: OperandText, axis: int, reverse: bool) -> str:
-    if not reverse:
-        return f"np.add.accumulate({x}, {axis})"
-    backwards = ":, " * axis + "::-1"
-    return f"np.add.accumulate({x}[{backwards}], {axis})[{backwards}]"
-
-
 def _sum_samples() -> Iterator[Sample]:
     for x, axis in arrays_and_axes():
         yield Sample((x,), {"axis": axis, "reverse": False})
@@ -88,7 +81,6 @@ cumulative_sum: Primitive = Primitive(
     ),
     batch_along_axis,
     _sum_samples,
-    _cumulative_source,
     structure=Scan(SUM),
     traits=OWNS,
 )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._core.primitive import Linear, OperandText, Patch, Primitive, Sample, Transposes
+from funcgrad._core.primitive import Linear, Patch, Primitive, Sample, Transposes
 from funcgrad._core.specs import Shape, Spec, broadcast_shapes, dtype_of, shape_of
 from funcgrad._core.structure.folds import SUM
 from funcgrad._core.structure.index_maps import Places, chosen_places
@@ -43,7 +43,6 @@ __all__ = [
     "indexed_part",
     "move_block",
     "positions",
-    "positions_text",
     "with_batch",
 ]
 
@@ -126,22 +125,6 @@ def _in_a_row(patch: Patch) -> tuple[Value, list[Value]]:
 def _indices_text(indices: Sequence[Any], axis: int) -> str:
     """``index_key`` as text."""
     return ", ".join([":"] * axis + [str(index) for index in indices])
-
-
-def positions_text(shape: Shape, indices: Sequence[Any], axis: int) -> str:
-    """``positions`` as text."""
-    numbers = f"np.arange({prod(shape)}).reshape({', '.join(map(str, shape))})"
-    return f"{numbers}[{_indices_text(indices, axis)}].reshape(-1)"
-
-
-def _deposit_source(
-    x: OperandText, *indices: OperandText, axis: int, unique: bool, shape: Shape
-) -> str:
-    out = f"np.zeros({shape}, {x.dtype})"
-    if unique:
-        return f"{out}\n{{out}}[{_indices_text(indices, axis)}] = {x}"
-    places = positions_text(shape, indices, axis)
-    return f"{out}\nnp.add.at({{out}}.reshape(-1), {places}, {x.array}.reshape(-1))"
 
 
 def _gathered(x: Spec, *indices: Spec, axis: int, unique: bool) -> Spec:
@@ -301,7 +284,6 @@ deposit: Primitive = Primitive(
     ),
     _batch_deposit,
     _deposit_samples,
-    _deposit_source,
     structure=Scatter(_places_added_to, updates=0, fold=SUM),
     traits=OWNS,
 )

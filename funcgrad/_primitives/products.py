@@ -1,15 +1,13 @@
 """How a contraction is computed: as one product of matrices, of stacks of them, or of vectors.
 
 ``plan_product`` takes subscripts and shapes, and returns a ``ProductPlan``: how the axes of both
-arguments have to lie, and where the axes of the result go. ``compute`` carries out a plan and
-``text`` writes it as source text, so both give the same bits, and the text plans nothing at a call.
+arguments have to lie, and where the axes of the result go. ``compute`` carries
+it out.
 
 >>> x, y = np.ones((60, 2, 30)), np.ones((2, 30, 4))
 >>> product = plan_product("nij,ijk->kn", x.shape, y.shape)
 >>> compute(product, x, y).shape
 (4, 60)
->>> print(text(product, "x", "y", "np.float64"))
-y.transpose(2, 0, 1).reshape(4, 60) @ x.transpose(1, 2, 0).reshape(60, 60)
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import numpy as np
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import Raw
 
-__all__ = ["Arranged", "ProductPlan", "compute", "plan_product", "split_subscripts", "text"]
+__all__ = ["Arranged", "ProductPlan", "compute", "plan_product", "split_subscripts"]
 
 Axes = tuple[int, ...]
 Sizes = dict[str, int]
@@ -235,50 +233,3 @@ def _arranged(x: Raw, arranged: Arranged) -> Raw:
     if arranged.shape is not None:
         x = x.reshape(arranged.shape)
     return np.ascontiguousarray(x) if arranged.dense else x
-
-
-def text(product: ProductPlan, x: str, y: str, dtype: str) -> str:
-    """``compute`` as an expression of NumPy's; what follows it in further lines fills ``{out}``.
-
-    Parameters
-    ----------
-    product : ProductPlan
-    x, y : str
-        What stands for the arguments.
-    dtype : str
-        That of the result.
-    """
-    if product.swapped:
-        x, y = y, x
-    left, right = _arranged_text(x, product.left), _arranged_text(y, product.right)
-    if product.of_rows:
-        return f"np.vecdot({left}, {right})"
-    if product.target is not None:
-        place = _arranged_text("{out}", Arranged(product.axes, product.shape))
-        return f"np.empty({product.target}, {dtype})\nnp.matmul({left}, {right}, {place})"
-    result = f"{left} @ {right}"
-    if product.shape is not None:
-        result = f"({result}){_reshaped(product.shape)}"
-        return result if product.axes is None else result + _transposed(product.axes)
-    return result if product.axes is None else f"({result}){_transposed(product.axes)}"
-
-
-def _arranged_text(x: str, arranged: Arranged) -> str:
-    if arranged.axes is not None:
-        x += _transposed(arranged.axes)
-    if arranged.shape is not None:
-        x += _reshaped(arranged.shape)
-    return f"np.ascontiguousarray({x})" if arranged.dense else x
-
-
-def _reshaped(shape: Shape) -> str:
-    return f".reshape({', '.join(map(str, shape))})"
-
-
-def _transposed(axes: Axes) -> str:
-    rank = len(axes)
-    if axes == tuple(reversed(range(rank))):
-        return ".T"
-    if axes == (*range(rank - 2), rank - 1, rank - 2):
-        return ".mT"
-    return f".transpose({', '.join(map(str, axes))})"

@@ -157,53 +157,25 @@ _or: Final[Any] = np.logical_or.reduce
 def reduce_text(ufunc: str) -> Callable[..., str]:
     """The text of a reduction by a ufunc."""
 
-    def source(x: OperandText, axis: Axes, keepdims: bool, dtype: str = "None") -> str:
+    def source(x: OperandText, axis: Axes, keepdims: bool) -> str:
         arguments = [str(x), str(axis[0] if len(axis) == 1 else axis)]
-        if keepdims or dtype != "None":
-            arguments += [dtype, "None", "True"] if keepdims else [dtype]
+        arguments += ["None", "None", "True"] * keepdims
         return f"np.{ufunc}.reduce({', '.join(arguments)})"
 
     return source
 
 
-_MANY_ROWS, _SHORT_ROW, _LONG_ROW = 64, 32, 256
-
-
-def _by_columns(ufunc: str) -> Callable[..., str]:
-    """The text of a reduction that has one result in whatever order it takes the elements.
-
-    Many short rows are reduced as the columns of a copy, see ``rows``, longer ones as pieces of a
-    line. How many there are the text leaves open, for blocks of them.
-    """
-    by_rows = reduce_text(ufunc)
-
-    def source(x: OperandText, axis: Axes, keepdims: bool) -> str:
-        *lead, width = x.spec.shape or (0,)
-        if axis != (len(lead),) or not 0 < width <= _LONG_ROW or prod(lead) < _MANY_ROWS:
-            return by_rows(x, axis, keepdims)
-        matrix = f"{x}" if len(lead) == 1 else f"{x}.reshape(-1, {width})"
-        text, shape = f"np.{ufunc}.reduce({matrix}.T.copy(), 0)", [-1, *lead[1:], *[1] * keepdims]
-        if width > _SHORT_ROW:  # in half the time of NumPy's rows
-            text = f"np.{ufunc}.reduceat({x}.reshape(-1), np.arange(0, {x}.size, {width}))"
-        return text if len(shape) == 1 else f"{text}.reshape({', '.join(map(str, shape))})"
-
-    return source
-
-
 _sum_text = reduce_text("add")
-_exact_sum_text = _by_columns("add")
 
 
 # Sums and means.
 
 
-def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str:
+def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str | None:
     shape, dtype = x.spec.shape, x.spec.dtype
-    if dtype.kind in "biu":
-        return _exact_sum_text(x, axis, keepdims)
-    if not many_rows(shape, dtype.char, axis):
-        return _sum_text(x, axis, keepdims)
-    return f"{x} @ np.ones({(shape[-1], 1) if keepdims else shape[-1]}, {x.dtype})"
+    if dtype.kind in "biu" or many_rows(shape, dtype.char, axis):
+        return None
+    return _sum_text(x, axis, keepdims)
 
 
 reduce_sum: Primitive = _owning(
@@ -248,21 +220,12 @@ def _mean(x: Raw, axis: Axes, keepdims: bool) -> Raw:
     return mean.astype(dtype) if dtype.char == "e" else mean
 
 
-def _mean_text(x: OperandText, axis: Axes, keepdims: bool) -> str | None:
-    dtype = x.spec.dtype
-    if dtype.char == "e" or not _count(x.spec.shape, axis):
-        return None
-    total = _sum_text(x, axis, keepdims, "None" if dtype.kind in "fc" else "np.float64")
-    return f"{total} / {_count(x.spec.shape, axis)}"
-
-
 reduce_mean: Primitive = _owning(
     "mean",
     _mean,
     # Of no elements nothing is asked: any number will do.
     factor=lambda _, _x, axis, keepdims: 1 / (_count(shape_of(_x), axis) or 1),
     samples=numbers(empty=False),
-    source=_mean_text,
     body=_mean_body,
 )
 
@@ -370,7 +333,6 @@ reduce_max: Primitive = _owning(
     factor=_greatest,
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
-    source=_by_columns("maximum"),
     fold=folds.GREATEST,
     kinks=_GAP_OF_GREATEST,
 )
@@ -380,7 +342,6 @@ reduce_min: Primitive = _owning(
     factor=_greatest,
     selects=True,
     samples=numbers(empty=False, imaginary=False, ties=True),
-    source=_by_columns("minimum"),
     fold=folds.LEAST,
     kinks=_GAP_OF_LEAST,
 )
@@ -469,7 +430,6 @@ count_nonzero: Primitive = _owning(
     lambda x, axis, keepdims: _add(np.not_equal(x, 0), axis, np.intp, None, keepdims),
     factor=None,
     samples=numbers(),
-    source=lambda x, axis, keepdims: reduce_text("add")(f"np.not_equal({x}, 0)", axis, keepdims),
     fold=folds.COUNT,
     kinks=Kinks(lambda x, **_: x),
 )

@@ -22,7 +22,6 @@ from funcgrad._core.primitive import (
     Kinks,
     Linear,
     Linearized,
-    OperandText,
     Primitive,
     Sample,
     Transposes,
@@ -40,7 +39,6 @@ from funcgrad._primitives.indexing import (
     gather,
     move_block,
     positions,
-    positions_text,
     with_batch,
 )
 from funcgrad._primitives.joining import concatenate
@@ -121,29 +119,18 @@ def _scatter(
     write: Callable[[Any, Any, Any], None],
     differential: Differential,
     samples: Callable[[], Iterator[Sample]],
-    statement: str | None = None,
     fold: Fold | None = None,
     kinks: Kinks | None = None,
 ) -> Primitive:
     """Declare a scatter from a function that writes updates to a flat array, in order.
 
-    ``statement`` says the same as text, for the array, the places and the updates; ``fold`` puts
-    updates of one place together.
+    ``fold`` puts updates of one place together.
     """
 
     def evaluate(x: Raw, u: Raw, *indices: Raw, axis: int, unique: bool) -> Raw:
         out = np.array(x, order="C")
         write(out.reshape(-1), positions(out.shape, indices, axis), np.ravel(u))
         return out
-
-    def source(
-        x: OperandText, u: OperandText, *indices: OperandText, axis: int, unique: bool
-    ) -> str | None:
-        if statement is None:
-            return None
-        places = positions_text(x.spec.shape, indices, axis)
-        line = statement.format("{out}.reshape(-1)", places, f"{u.array}.reshape(-1)")
-        return f"np.array({x}, order='C')\n{line}"
 
     return Primitive(
         name,
@@ -152,7 +139,6 @@ def _scatter(
         differential,
         _batch_scatter,
         samples,
-        source,
         structure=Scatter(_places, fold=fold),
         kinks=kinks,
         traits=OWNS,
@@ -232,7 +218,6 @@ scatter_add: Primitive = _scatter(
         structural=True,
     ),
     _scatter_samples(ties=False),
-    "np.add.at({}, {}, {})",
     SUM,
 )
 """``x`` with ``u`` added at index arrays."""
@@ -259,7 +244,6 @@ scatter_set: Primitive = _scatter(
     _set,
     Linear(_routes(_erased, _winners), jointly=True, structural=True, gaps=True),
     _scatter_samples(ties=False),
-    "{}[{}] = {}",
 )
 """``x`` with ``u`` at index arrays; of several updates for one place the last stays."""
 

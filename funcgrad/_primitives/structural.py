@@ -415,17 +415,6 @@ assemble: Primitive = Primitive(
 # Dtypes.
 
 
-def _cast_source(x: OperandText, dtype: np.dtype[Any]) -> str | None:
-    source, attribute = x.spec.dtype, ""
-    if source.kind == "c" and dtype.kind not in "cb":
-        source, attribute = source.type(0).real.dtype, ".real"
-    if not intrinsics.casts_by_rule(source, dtype):
-        if dtype != np.uint32:
-            return None
-        attribute += ".astype(np.int64)"
-    return f"{x.array}{attribute}.astype(np.{dtype.type.__name__})"
-
-
 def cast(x: Value, *, dtype: np.dtype[Any]) -> Value:
     """``x`` in another dtype; a complex number becomes real by its real part."""
     return (cast_inexact if is_inexact(dtype) else cast_discrete)(x, dtype=dtype)
@@ -448,7 +437,6 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
         differential,
         lambda primitive, size, args, batched, params: primitive(*args, **params),
         samples,
-        _cast_source,
         structure=Elementwise(lambda m, x, dtype: m.astype(x, dtype), basic=True),
         traits=ROUNDED_ONCE | CONVERTS | OWNS,
         kinks=Kinks(_jumps_of_cast) if differential is DISCRETE else None,

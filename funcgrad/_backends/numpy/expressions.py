@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import prod
@@ -15,7 +14,7 @@ from funcgrad._backends.numpy.scope import Scope
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec
-from funcgrad._forms.literals import dtype_text, number_text
+from funcgrad._forms.literals import dtype_text
 from funcgrad._programs.equation import Equation
 
 Text: TypeAlias = Callable[[], str]
@@ -28,7 +27,6 @@ _BINARY: Final = (
 _OPERATORS: Final[Mapping[str, str]] = MappingProxyType(
     dict(zip(_BINARY.split()[::2], _BINARY.split()[1::2], strict=True))
 )
-_ONES: Final = re.compile(r"np\.ones\((?:\(\d+, \d+\)|\d+), [\w.]+\)")
 _ALIKE: Final = frozenset(
     "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
     " equal not_equal where".split()
@@ -46,13 +44,10 @@ class Operand(NamedTuple):
     ----------
     text : str
     spec : Spec
-    beside : callable
-        See ``number``.
     """
 
     text: str
     spec: Spec
-    beside: Callable[[Any, np.dtype[Any]], str | None]
 
     def __str__(self) -> str:
         return self.text
@@ -66,11 +61,6 @@ class Operand(NamedTuple):
     def array(self) -> str:
         """The operand's text as an array: numbers are wrapped in ``np.asarray``."""
         return self.text if self.spec.shape else f"np.asarray({self.text})"
-
-    def number(self, value: float) -> str:
-        """The text of a number that an elementwise operation combines with this operand."""
-        small = not self.spec.shape
-        return (None if small else self.beside(value, self.spec.dtype)) or number_text(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,6 @@ class Expressions:
         if primitive.source is not None:
             text = primitive.source(*operands, **params)
             if text is not None:
-                text = _ONES.sub(lambda ones: self.scope.once(ones[0], "ones"), text)
                 return self.scope.named(text)
         if name:
             text = None if params else _operator(name, operands)
@@ -148,7 +137,7 @@ class Expressions:
             if beside and not spec.shape and variable in self.values:
                 dtype = np.result_type(*strong) if strong and spec.weak else spec.dtype
                 text = self._beside(variable, dtype)
-            operands.append(Operand(text or operand_text(), spec, self.scope.beside))
+            operands.append(Operand(text or operand_text(), spec))
         return operands
 
     def _beside(self, variable: int, dtype: np.dtype[Any]) -> str | None:

@@ -91,7 +91,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "cholesky": ("tests/numpy/test_linalg.py", "tests/scipy/test_linalg.py"),
         "contraction": (
             "tests/numpy/test_contraction.py",
-            "tests/backends/numpy/test_contraction_source.py",
+            "tests/primitives/test_products.py",
         ),
         "convolution": ("tests/nn/test_convolution.py",),
         "convolving": ("tests/primitives/test_convolving.py",),
@@ -109,7 +109,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "elementwise_rules": ("add", "exp", "maximum", "where"),
         "einsum": (
             "tests/numpy/test_contraction.py",
-            "tests/backends/numpy/test_contraction_source.py",
+            "tests/primitives/test_products.py",
         ),
         "elementwise": ("tests/test_numbers_of_operators.py", "tests/numpy/test_elementwise.py"),
         "fft": ("tests/scipy/test_fft.py",),
@@ -124,7 +124,7 @@ _OF_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "polynomial_zeros": ("tests/numpy/test_polynomials.py",),
         "products": (
             "tests/numpy/test_contraction.py",
-            "tests/backends/numpy/test_contraction_source.py",
+            "tests/primitives/test_products.py",
         ),
         "kinks": ("absolute", "log", "maximum", "floor"),
         "logits": ("tests/nn/test_nn.py",),
