@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.band_matrices import band_elimination, band_room
-from funcgrad._backends.native.call_text import call_back, call_loop
+from funcgrad._backends.native.band_matrices import (
+    TOGETHER,
+    band_elimination,
+    band_room,
+    long_substitution,
+)
+from funcgrad._backends.native.call_text import call_back, call_loop, each_example
 from funcgrad._backends.native.float_registers import FloatRegisters
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.lanes import NotEmitted, Value
-from funcgrad._backends.native.long_substitution import TOGETHER, long_substitution
 from funcgrad._backends.native.plan_steps import (
     Elimination,
     EquationStep,
@@ -35,7 +39,6 @@ from funcgrad._backends.native.small_matrices import (
     square_root,
     substitution,
 )
-from funcgrad._backends.native.stack_text import each_example
 from funcgrad._backends.native.views import View, whole
 from funcgrad._core.structure.factorizations import Factors, FromFactors
 from funcgrad._core.structure.index_maps import dense_strides

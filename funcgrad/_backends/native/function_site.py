@@ -6,11 +6,10 @@ from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from typing import Final
 
-from funcgrad._backends.native.arena import ALIGNMENT, MemoryPlan
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.plan_steps import NativePlan, Run, Step
-from funcgrad._backends.native.sharing import sharing_of
+from funcgrad._backends.native.sharing import ALIGNMENT, MemoryPlan, sharing_of
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
 from funcgrad._programs.equation import Equation

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.arena import LARGE
 from funcgrad._backends.native.call_text import write_axis_sweep, write_callback, write_sweep
 from funcgrad._backends.native.equal_nests import note_nests, write_nest
 from funcgrad._backends.native.factor_text import (
@@ -48,6 +47,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
+from funcgrad._backends.native.sharing import LARGE
 from funcgrad._backends.native.vector_memory import load
 from funcgrad._programs.equation import Guard
 from funcgrad._programs.program import Program

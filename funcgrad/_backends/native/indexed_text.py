@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.axis_loops import merged, walk
 from funcgrad._backends.native.call_text import call_back
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.lanes import Lanes, memory_type
@@ -20,6 +19,7 @@ from funcgrad._backends.native.pairs import part_of
 from funcgrad._backends.native.plan_steps import Gathering, Scattering
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.vector_memory import load, store
+from funcgrad._backends.native.views import merged, walk
 from funcgrad._core.structure.index_maps import IndexArray, Places, dense_strides
 
 _Write: TypeAlias = Callable[[Lanes, str, str], None]

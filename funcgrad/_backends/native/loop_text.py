@@ -8,9 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad._backends.native.carries import Carries
+from funcgrad._backends.native.carries import Carries, GrowingStacks
 from funcgrad._backends.native.function_site import UNINTERRUPTED, FunctionSite
-from funcgrad._backends.native.growing_stacks import GrowingStacks
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.native_module import Function
 from funcgrad._backends.native.plan_steps import Run

@@ -1,4 +1,8 @@
-"""Movements of elements as views, or as copies of boxes."""
+"""Steps that move elements or go through them in order.
+
+Movements are views, or copies of boxes; gathers and scatters are loops over places; cumulative
+operations, and reductions whose elements have an order, are folds.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.bound_formulas import BoundFormula
-from funcgrad._backends.native.lanes import Lanes, Value
-from funcgrad._backends.native.plan_steps import Fill, Member, Nest
+from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.lanes import Lanes, NotEmitted, Value, element_type
+from funcgrad._backends.native.pairs import part_of, unknown
+from funcgrad._backends.native.plan_steps import (
+    BoundFormula,
+    Fill,
+    Folding,
+    Gathering,
+    Member,
+    Nest,
+    Scanning,
+    Scattering,
+)
+from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View, composed, whole
 from funcgrad._core.specs import Shape
-from funcgrad._core.structure.index_maps import Piece, dense_strides
-from funcgrad._core.structure.structures import Movement
+from funcgrad._core.structure.folds import Fold
+from funcgrad._core.structure.index_maps import Piece, Places, dense_strides
+from funcgrad._core.structure.structures import Gather, Movement, Reduction, Scan, Scatter
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.moved_elements import pieces_of
 
@@ -110,3 +126,120 @@ def _boxed(plan: UnfinishedPlan, view: View, dtype: np.dtype[Any], piece: Piece)
 def _is_whole(piece: Piece, shape: Shape) -> bool:
     """Whether a movement's only piece makes all of its result, in C order."""
     return piece.shape == shape and not piece.to and piece.to_strides == dense_strides(shape)
+
+
+def gathers(plan: UnfinishedPlan, equation: Equation, structure: Gather, variable: int) -> bool:
+    """Plan a gather; returns whether it is written as loops."""
+    shapes = [plan.specs[operand].shape for operand in equation.operands]
+    places = structure.places(*shapes, **dict(equation.params))
+    spec, source = plan.specs[variable], plan.specs[equation.operands[0]]
+    if spec.dtype != source.dtype or spec.weak or not _are_integers(plan, equation, places):
+        return False
+    if 0 in places.shape:
+        plan.append(Fill(variable), range(variable, variable + 1))
+        return True
+    plan.prepare(equation.operands)
+    plan.append(Gathering(equation, variable, places), range(variable, variable + 1))
+    return True
+
+
+def scatters(plan: UnfinishedPlan, equation: Equation, structure: Scatter, variable: int) -> bool:
+    """Plan a scatter; returns whether it is written as loops."""
+    shapes = [plan.specs[operand].shape for operand in equation.operands]
+    places = structure.places(*shapes, **dict(equation.params))
+    spec, updates = plan.specs[variable], plan.specs[equation.operands[structure.updates]]
+    if updates.shape != places.shape or spec.weak or not _are_integers(plan, equation, places):
+        return False
+    if structure.updates and plan.specs[equation.operands[0]].dtype != spec.dtype:
+        return False
+    # A number that comes to zeros alone moves there: -0.0 added to 0.0 would be another.
+    fold = None if places.unique and not structure.updates else structure.fold
+    moves = fold is None and updates.dtype == spec.dtype
+    if not moves and not _is_folded(plan, fold, updates.dtype, spec.dtype):
+        return False
+    plan.prepare(equation.operands)
+    step = Scattering(equation, variable, places, structure.updates, fold)
+    plan.append(step, range(variable, variable + 1))
+    return True
+
+
+def _are_integers(plan: UnfinishedPlan, equation: Equation, places: Places) -> bool:
+    """Whether all places are chosen by integers, along axes that have some."""
+    specs = [plan.specs[equation.operands[index.operand]] for index in places.indices]
+    has_places = all(index.size for index in places.indices) or not prod(places.shape)
+    return has_places and all(spec.dtype.kind in "iu" for spec in specs)
+
+
+def _is_folded(plan: UnfinishedPlan, fold: Fold | None, source: np.dtype, target: np.dtype) -> bool:
+    """Whether there are instructions for one update, whose state is one number."""
+    lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
+    try:
+        for dtype in (source, target):
+            element_type(part_of(dtype))
+        x, before = unknown(lanes, source), unknown(lanes, target)
+        if fold is None:
+            lanes.astype(x, target)
+            return True
+        state = fold.of(lanes, target, None, x)
+        if isinstance(state, tuple) or fold.finish is not None:
+            return False
+        lanes.astype(fold.combine(lanes, before, state), target)
+    except NotEmitted as error:
+        plan.lack = f"{error} in a fold"
+        return False
+    return True
+
+
+def scans(plan: UnfinishedPlan, equation: Equation, structure: Scan, variable: int) -> bool:
+    """Plan a cumulative operation; returns whether its fold has instructions."""
+    params, spec = dict(equation.params), plan.specs[variable]
+    specs = [plan.specs[operand] for operand in equation.operands]
+    if not {*params} <= {"axis", "reverse"} or any(s.shape != spec.shape for s in specs):
+        return False
+    if not spec.shape or not is_folded(plan, structure.fold, [s.dtype for s in specs], spec.dtype):
+        return False
+    if 0 in spec.shape:
+        plan.append(Fill(variable), range(variable, variable + 1))
+        return True
+    axis, reverse = params["axis"] % len(spec.shape), params.get("reverse", False)
+    plan.prepare(equation.operands)
+    step = Scanning(equation, variable, structure.fold, axis, reverse)
+    plan.append(step, range(variable, variable + 1))
+    return True
+
+
+def folds_in_order(
+    plan: UnfinishedPlan, equation: Equation, structure: Reduction, variable: int
+) -> bool:
+    """Plan a reduction along neighbouring axes; returns whether its fold has instructions."""
+    params, fold, spec = dict(equation.params), structure.fold, plan.specs[variable]
+    if fold is None or not {*params} <= {"axis", "keepdims"} or not params["axis"]:
+        return False
+    shape = plan.specs[equation.operands[0]].shape
+    axes = sorted([axis % len(shape) for axis in params["axis"]])
+    if 0 in shape or axes[-1] - axes[0] != len(axes) - 1:
+        return False
+    dtypes = [plan.specs[operand].dtype for operand in equation.operands]
+    if not is_folded(plan, fold, dtypes, spec.dtype):
+        return False
+    plan.prepare(equation.operands)
+    step = Folding(equation, variable, fold, axes[0], len(axes))
+    plan.append(step, range(variable, variable + 1))
+    return True
+
+
+def is_folded(
+    plan: UnfinishedPlan, fold: Fold, sources: Sequence[np.dtype[Any]], target: np.dtype[Any]
+) -> bool:
+    """Whether there are instructions for a fold of elements of some dtypes."""
+    lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
+    elements = [unknown(lanes, dtype) for dtype in sources]
+    place = Value("%k", np.dtype(np.int64), lanes)
+    try:
+        state = fold.of(lanes, target, place, *elements)
+        both = fold.combine(lanes, state, state)
+        lanes.astype(fold.element(lanes, both), target)
+    except NotEmitted as error:
+        plan.lack = f"{error} in a fold"
+        return False
+    return True

@@ -28,8 +28,7 @@ from funcgrad._backends.native.function_text import (
 )
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import Code, Toolchain
-from funcgrad._backends.native.program_keys import ProgramKeys
-from funcgrad._backends.native.program_objects import Needs, ProgramObject
+from funcgrad._backends.native.program_keys import Needs, ProgramKeys, ProgramObject
 from funcgrad._backends.native.symbol_table import referent
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import begin_thread

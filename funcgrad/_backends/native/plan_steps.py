@@ -2,17 +2,22 @@
 
 They are data: `planner.py` makes them of a program, and `functions.py` writes them. A step says
 which buffers it reads and writes, so that memory can be shared.
+
+Formulas are told apart by what they write.
+
+>>> first, second = BoundFormula(max, (2,)), BoundFormula(max, (2,))
+>>> first == second, first == BoundFormula(max, (2.0,)), first(1, 3)
+(True, False, 3)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.bound_formulas import BoundFormula
 from funcgrad._backends.native.views import View
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape, Spec
@@ -20,8 +25,36 @@ from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Places
 from funcgrad._core.structure.structures import AlongAxis, Choice, Loop
-from funcgrad._programs.equation import Constant, Equation, Guard
+from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad._programs.program import Program
+
+
+class BoundFormula:
+    """A formula, and what it is given before the algebra.
+
+    Parameters
+    ----------
+    formula : callable
+        ``(*settings, lanes, *operands) -> element``.
+    settings : tuple
+        They have hashes. Where formula and settings are the same, so are the instructions.
+    """
+
+    __slots__ = ("_formula", "_key", "_settings")
+
+    def __init__(self, formula: Callable[..., Any], settings: tuple[Hashable, ...] = ()) -> None:
+        self._formula, self._settings = formula, settings
+        self._key = formula, exact_key(settings)
+
+    def __call__(self, lanes: object, *operands: object) -> Any:
+        return self._formula(*self._settings, lanes, *operands)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundFormula) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
 
 Formula: TypeAlias = Callable[..., Any]
 

@@ -18,17 +18,21 @@ from typing import Any
 import numpy as np
 
 from funcgrad._backends.control_forms import form_of, in_form
-from funcgrad._backends.native.bound_formulas import BoundFormula
 from funcgrad._backends.native.cpython import inner_loop
-from funcgrad._backends.native.factor_planning import factorizes
-from funcgrad._backends.native.fold_planning import folds_in_order, scans
 from funcgrad._backends.native.function_text import PLAIN, Arithmetic, FunctionText
-from funcgrad._backends.native.index_planning import gathers, scatters
 from funcgrad._backends.native.lanes import Lanes, NotEmitted, Value
-from funcgrad._backends.native.movement_planning import moves
+from funcgrad._backends.native.matrix_planning import factorizes, multiplies
+from funcgrad._backends.native.movement_planning import (
+    folds_in_order,
+    gathers,
+    moves,
+    scans,
+    scatters,
+)
 from funcgrad._backends.native.nest_planning import computes, contracts, join, reduces, with_params
 from funcgrad._backends.native.plan_steps import (
     AxisSweep,
+    BoundFormula,
     Callback,
     Drawing,
     Fill,
@@ -37,7 +41,6 @@ from funcgrad._backends.native.plan_steps import (
     Run,
     Sweep,
 )
-from funcgrad._backends.native.product_planning import multiplies
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._core.structure.structures import (

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.call_text import call_loop
+from funcgrad._backends.native.call_text import call_loop, each_example, first_loop
 from funcgrad._backends.native.float_registers import FloatRegisters
 from funcgrad._backends.native.function_site import RANGES, FunctionSite
 from funcgrad._backends.native.packed_products import (
@@ -22,8 +22,7 @@ from funcgrad._backends.native.packed_products import (
     vector_width,
 )
 from funcgrad._backends.native.plan_steps import MatrixProduct
-from funcgrad._backends.native.small_products import is_small, small_product
-from funcgrad._backends.native.stack_text import each_example, first_loop
+from funcgrad._backends.native.small_matrices import is_small, small_product
 from funcgrad._backends.native.views import whole
 
 _OFTEN: Final = 24

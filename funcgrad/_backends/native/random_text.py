@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from funcgrad._backends.native.axis_loops import merged, walk
 from funcgrad._backends.native.fold_text import spread
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.lanes import Lanes, Value
 from funcgrad._backends.native.plan_steps import Drawing
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.vector_memory import load, scattered, store
+from funcgrad._backends.native.views import merged, walk
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.index_maps import dense_strides
 

@@ -19,16 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native import (
-    gaussians,
-    hyperbolics,
-    integers,
-    inverse_trigonometric,
-    logarithms,
-    steps_of_floats,
-    trigonometric,
-    vector_powers,
-)
+from funcgrad._backends.native import exponentials, integers, trigonometric
 from funcgrad._backends.native.complex_functions import COMPLEX_FUNCTIONS
 from funcgrad._backends.native.floats import Floats
 from funcgrad._backends.native.function_text import FunctionText
@@ -40,7 +31,7 @@ _SINGLE: Final = np.dtype(np.float32)
 _HALF: Final = np.dtype(np.float16)
 
 _OF_TWO: Final = frozenset(
-    {trigonometric.sine_and_cosine, hyperbolics.tanh_and_cosh, *COMPLEX_FUNCTIONS.values()}
+    {trigonometric.sine_and_cosine, exponentials.tanh_and_cosh, *COMPLEX_FUNCTIONS.values()}
 )
 """The functions with two results."""
 
@@ -219,11 +210,11 @@ class Registers(PairLanes):
 
     def ldexp(self, x: Scalar, n: Scalar) -> Value:
         a, exponent = self.converted(np.ldexp, x, n)
-        return steps_of_floats.scaled_by(self._floats(a), a, exponent)
+        return integers.scaled_by(self._floats(a), a, exponent)
 
     def frexp(self, x: Scalar) -> tuple[Value, Value]:
         (a,) = self.converted(np.frexp, x)
-        fraction, exponent = steps_of_floats.taken_apart(self._floats(a), a)
+        fraction, exponent = integers.taken_apart(self._floats(a), a)
         return fraction, self.astype(exponent, np.dtype(np.intc))
 
     def binary_exponent(self, x: Scalar) -> Value:
@@ -232,7 +223,7 @@ class Registers(PairLanes):
 
     def nextafter(self, x: Scalar, y: Scalar) -> Value:
         a, b = self.converted(np.nextafter, x, y)
-        return steps_of_floats.neighbour(self._floats(a), a, b)
+        return integers.neighbour(self._floats(a), a, b)
 
     def _expect_float(self, x: Value) -> None:
         if x.dtype not in (_SINGLE, _DOUBLE):
@@ -245,48 +236,48 @@ class Registers(PairLanes):
     # ---------------------------------------------------------------------------- exponentials
 
     def exp(self, x: Scalar) -> Value:
-        return self._called(np.exp, hyperbolics.exp, x)[0]
+        return self._called(np.exp, exponentials.exp, x)[0]
 
     def exp2(self, x: Scalar) -> Value:
-        return self._called(np.exp2, hyperbolics.exp2, x)[0]
+        return self._called(np.exp2, exponentials.exp2, x)[0]
 
     def expm1(self, x: Scalar) -> Value:
-        return self._called(np.expm1, hyperbolics.expm1, x)[0]
+        return self._called(np.expm1, exponentials.expm1, x)[0]
 
     def sinh(self, x: Scalar) -> Value:
-        return self._called(np.sinh, hyperbolics.sinh, x)[0]
+        return self._called(np.sinh, exponentials.sinh, x)[0]
 
     def cosh(self, x: Scalar) -> Value:
         """The hyperbolic cosine; that beside the tangent of the same number, if there is one."""
-        if isinstance(x, Value) and self._has_call(hyperbolics.tanh_and_cosh, x):
-            return self._called(np.cosh, hyperbolics.tanh_and_cosh, x)[1]
-        return self._called(np.cosh, hyperbolics.cosh, x)[0]
+        if isinstance(x, Value) and self._has_call(exponentials.tanh_and_cosh, x):
+            return self._called(np.cosh, exponentials.tanh_and_cosh, x)[1]
+        return self._called(np.cosh, exponentials.cosh, x)[0]
 
     def tanh(self, x: Scalar) -> Value:
-        return self._called(np.tanh, hyperbolics.tanh_and_cosh, x)[0]
+        return self._called(np.tanh, exponentials.tanh_and_cosh, x)[0]
 
     # ------------------------------------------------------------------------------ logarithms
 
     def log(self, x: Scalar) -> Value:
-        return self._called(np.log, logarithms.log, x)[0]
+        return self._called(np.log, exponentials.log, x)[0]
 
     def log2(self, x: Scalar) -> Value:
-        return self._called(np.log2, logarithms.log2, x)[0]
+        return self._called(np.log2, exponentials.log2, x)[0]
 
     def log10(self, x: Scalar) -> Value:
-        return self._called(np.log10, logarithms.log10, x)[0]
+        return self._called(np.log10, exponentials.log10, x)[0]
 
     def log1p(self, x: Scalar) -> Value:
-        return self._called(np.log1p, logarithms.log1p, x)[0]
+        return self._called(np.log1p, exponentials.log1p, x)[0]
 
     def arcsinh(self, x: Scalar) -> Value:
-        return self._called(np.arcsinh, logarithms.arcsinh, x)[0]
+        return self._called(np.arcsinh, exponentials.arcsinh, x)[0]
 
     def arccosh(self, x: Scalar) -> Value:
-        return self._called(np.arccosh, logarithms.arccosh, x)[0]
+        return self._called(np.arccosh, exponentials.arccosh, x)[0]
 
     def arctanh(self, x: Scalar) -> Value:
-        return self._called(np.arctanh, logarithms.arctanh, x)[0]
+        return self._called(np.arctanh, exponentials.arctanh, x)[0]
 
     # ---------------------------------------------------------------------------------- angles
 
@@ -309,29 +300,29 @@ class Registers(PairLanes):
         return self._called(np.tan, trigonometric.tan, x, wide=True)[0]
 
     def arcsin(self, x: Scalar) -> Value:
-        return self._called(np.arcsin, inverse_trigonometric.arcsin, x)[0]
+        return self._called(np.arcsin, trigonometric.arcsin, x)[0]
 
     def arccos(self, x: Scalar) -> Value:
-        return self._called(np.arccos, inverse_trigonometric.arccos, x)[0]
+        return self._called(np.arccos, trigonometric.arccos, x)[0]
 
     def arctan(self, x: Scalar) -> Value:
-        return self._called(np.arctan, inverse_trigonometric.arctan, x)[0]
+        return self._called(np.arctan, trigonometric.arctan, x)[0]
 
     def arctan2(self, y: Scalar, x: Scalar) -> Value:
-        return self._called(np.arctan2, inverse_trigonometric.arctan2, y, x)[0]
+        return self._called(np.arctan2, trigonometric.arctan2, y, x)[0]
 
     # ----------------------------------------------------------------------- roots and powers
 
     def sqrt(self, x: Scalar) -> Value:
         if isinstance(x, Pair):
-            return self._called(np.sqrt, vector_powers.hypot, x)[0]
+            return self._called(np.sqrt, exponentials.hypot, x)[0]
         return super().sqrt(x)
 
     def cbrt(self, x: Scalar) -> Value:
-        return self._called(np.cbrt, vector_powers.cbrt, x)[0]
+        return self._called(np.cbrt, exponentials.cbrt, x)[0]
 
     def hypot(self, x: Scalar, y: Scalar) -> Value:
-        return self._called(np.hypot, vector_powers.hypot, x, y, wide=True)[0]
+        return self._called(np.hypot, exponentials.hypot, x, y, wide=True)[0]
 
     def power(self, x: Scalar, y: Scalar) -> Value:
         whole = isinstance(x, Value) and x.dtype.kind in "iu"
@@ -341,15 +332,15 @@ class Registers(PairLanes):
             quick = None if self.lines.arithmetic.exact else self._quick_power(x, y)
             if quick is not None:
                 return quick
-        return self._called(np.power, vector_powers.power, x, y, wide=True)[0]
+        return self._called(np.power, exponentials.power, x, y, wide=True)[0]
 
     def erf(self, x: Scalar) -> Value:
         """The error function of float64 numbers."""
-        return self._called(np.exp, gaussians.erf, self.astype(x, _DOUBLE))[0]
+        return self._called(np.exp, exponentials.erf, self.astype(x, _DOUBLE))[0]
 
     def erfc(self, x: Scalar) -> Value:
         """One minus the error function, of float64 numbers."""
-        return self._called(np.exp, gaussians.erfc, self.astype(x, _DOUBLE))[0]
+        return self._called(np.exp, exponentials.erfc, self.astype(x, _DOUBLE))[0]
 
     def _quick_power(self, x: Value, y: float) -> Value | None:
         """A power with a small known exponent, of one or two products."""

@@ -12,8 +12,8 @@ import funcgrad.numpy as fnp
 
 pytest.importorskip("llvmlite")
 
-from funcgrad._backends.native.arena import LARGE
-from funcgrad._backends.native.bound_formulas import BoundFormula
+from funcgrad._backends.native.plan_steps import BoundFormula
+from funcgrad._backends.native.sharing import LARGE
 from tests.together import together
 
 X = np.random.default_rng(0).standard_normal((8, 16))

@@ -7,8 +7,8 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._backends.native.arena import MemoryPlan
 from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._backends.native.sharing import MemoryPlan
 from tests.together import together
 
 SIZE = 1000

@@ -24,10 +24,10 @@ import numpy as np
 from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.native import (
     code_cache,
-    factor_planning,
     factor_text,
     function_site,
     functions,
+    matrix_planning,
     native_code,
     nest_ranges,
     nests,
@@ -75,7 +75,7 @@ def _short_triangles(plan: Any, equation: Any, structure: Any, results: range) -
     is_long = plan.specs[equation.operands[0]].shape[-1] > MOST_ROWS
     if form.factors is Factors.TRIANGLE and is_long:
         return False
-    return factor_planning.factorizes(plan, equation, structure, results)
+    return matrix_planning.factorizes(plan, equation, structure, results)
 
 
 def _own_elimination(plan: Any, matrices: Any, dtype: Any) -> int:
@@ -98,13 +98,13 @@ def _fixed_lengths(plan: Any, equation: Any, results: range) -> bool:
 RUNS: Final = planner._runs
 
 STEPS: Final[dict[str, tuple[Change, ...]]] = {
-    "eliminations and roots written out": ((factor_planning, "MOST_ROWS", 0),),
-    "one elimination for all uses": ((factor_planning, "_eliminated", _own_elimination),),
+    "eliminations and roots written out": ((matrix_planning, "MOST_ROWS", 0),),
+    "one elimination for all uses": ((matrix_planning, "_eliminated", _own_elimination),),
     "short substitution written out": ((factor_text, "MOST_ROWS", 0),),
     "long substitution": ((planner, "factorizes", _short_triangles),),
     "four vectors of long substitution": ((factor_text, "TOGETHER", 1),),
-    "bands": ((factor_planning, "MOST_DIAGONALS", 0),),
-    "NumPy's loops over stacks of matrices": ((factor_planning, "_by_numpy", _never),),
+    "bands": ((matrix_planning, "MOST_DIAGONALS", 0),),
+    "NumPy's loops over stacks of matrices": ((matrix_planning, "_by_numpy", _never),),
     "products in registers": ((product_text, "_MOST", dict.fromkeys((512, 256, 128), -1)),),
     "packing": ((product_text, "_OFTEN", 1 << 60),),
     "small products written out": ((product_text, "is_small", _never),),
