@@ -145,8 +145,8 @@ class Mutable:
     ("parameters", "words"),
     [
         (Plain(), "Make Plain a pytree: @fg.pytree above a class"),
-        (Mutable(1.0), "Write @fg.pytree in place of @dataclass above the class Mutable"),
-        ("text", "Keep what is no number out of the tree"),
+        (Mutable(1.0), "Write @fg.pytree instead of @dataclass above the class Mutable"),
+        ("text", "Keep objects that are not arrays out of the tree"),
     ],
     ids=["plain", "dataclass", "text"],
 )

@@ -37,8 +37,8 @@ REFUSED: dict[str, tuple[Function, type[Exception], str]] = {
     ),
     "by a partial": (partial(np.frompyfunc(halved, 1, 1)), DtypeError, r"\.astype\(np\.float64\)"),
     "by vectorize": (np.vectorize(halved, otypes=[object]), DtypeError, "dtype object"),
-    "texts": (lambda x: np.asarray(x).astype(str), DtypeError, "numbers that stand for the texts"),
-    "bytes": (lambda x: np.asarray(x).astype("S8"), DtypeError, "numbers that stand for the texts"),
+    "texts": (lambda x: np.asarray(x).astype(str), DtypeError, "numbers that encode the texts"),
+    "bytes": (lambda x: np.asarray(x).astype("S8"), DtypeError, "numbers that encode the texts"),
     "moments": (lambda x: np.asarray(x).astype("M8[s]"), DtypeError, r"astype\(np\.int64\)"),
     "times": (lambda x: np.asarray(x).astype("m8[s]"), DtypeError, r"astype\(np\.int64\)"),
     "fields": (lambda x: np.zeros(np.shape(x), [("a", float)]), DtypeError, "as several results"),
@@ -53,12 +53,12 @@ if np.dtype(np.longdouble).itemsize > 8:
     REFUSED["long"] = (
         lambda x: np.asarray(x).astype(np.longdouble),
         DtypeError,
-        r"Put \.astype\(np\.float64\)",
+        r"Append \.astype\(np\.float64\)",
     )
     REFUSED["long complex"] = (
         lambda x: np.asarray(x).astype(np.clongdouble),
         DtypeError,
-        r"Put \.astype\(np\.complex128\)",
+        r"Append \.astype\(np\.complex128\)",
     )
     REFUSED["a long scalar"] = (lambda x: np.longdouble(1.0), DtypeError, r"np\.float64")
 

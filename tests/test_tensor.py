@@ -106,7 +106,7 @@ def test_nested_lists_of_tensors() -> None:
         ((None,), LeafError, "tensor: expected an array or a number, got None"),
         ((["a"],), DtypeError, "tensor: the dtype <U1 is not supported"),
         ((2**70,), RangeError, "has more than 64 bits"),
-        ((1.0, "no such"), DtypeError, "tensor: 'no such' is no dtype"),
+        ((1.0, "no such"), DtypeError, "tensor: 'no such' is not a dtype"),
         ((1.0, object), DtypeError, "tensor: the dtype object is not supported"),
         (([1, [2]],), ShapeError, "tensor: [1, [2]] does not form an array"),
     ],

@@ -185,11 +185,11 @@ def test_dtypes_of_tensors(char: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "reason"),
     [
-        ("no such", "zeros: 'no such' is no dtype"),
+        ("no such", "zeros: 'no such' is not a dtype"),
         (object, "zeros: the dtype object is not supported"),
         (str, "zeros: the dtype <U0 is not supported"),
         (np.longdouble, "is not supported"),
-        (3, "zeros: 3 is no dtype"),
+        (3, "zeros: 3 is not a dtype"),
     ],
 )
 def test_other_dtypes_are_refused(dtype: Any, reason: str) -> None:

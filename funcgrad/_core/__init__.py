@@ -1,1 +1,1 @@
-"""Declarations of operations, their structures, traces, shapes and dtypes, and pytrees."""
+"""Declarations of operations and their structures, traces, shapes and dtypes, and pytrees."""

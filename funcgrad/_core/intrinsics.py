@@ -1,10 +1,10 @@
 """The intrinsics in which formulas are written, and their meaning on raw values.
 
 A *formula* computes an element of an elementwise operation from the elements of its operands:
-``formula(m, *operands, **params)``. It calls the functions of ``m``, an *algebra*, which gives them
-their meaning. This module is an algebra on raw values, with which NumPy evaluates a formula;
-``funcgrad._programs.algebra`` works on tracers too, and makes programs of primitives; a compiler
-has its own, and gets instructions. An algebra is any object with the names below.
+``formula(m, *operands, **params)``. It calls functions of ``m``, an *algebra*, which implements
+them. This module is the algebra on raw values, with which NumPy evaluates formulas.
+``funcgrad._programs.algebra`` also works on tracers, and makes programs of primitives. A compiler's
+algebra emits instructions. An algebra is any object with the names below.
 
 >>> import funcgrad._core.intrinsics as m
 >>> def softplus(m, x):
@@ -137,11 +137,11 @@ _Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
 
 with np.errstate(invalid="ignore"):
     _BY_RULE: Final = bool(np.full(16, np.inf).astype(np.int64)[-1] < 0)
-    """Whether NumPy converts floats by ``whole``'s rule, as on x86-64."""
+    """Whether NumPy converts floats by the rule of ``whole``, as on x86-64."""
 
 
 def astype(x: _Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """``x`` in another dtype; a complex number becomes real by its real part."""
+    """Convert ``x`` to another dtype; a complex number is converted to its real part."""
     array: Any = x if isinstance(x, np.ndarray) else np.asarray(x)
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
@@ -151,17 +151,17 @@ def astype(x: _Raw, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def casts_by_rule(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether NumPy's ``astype`` makes the integers of floats that ``whole`` does."""
+    """Whether NumPy's ``astype`` converts floats to the same integers as ``whole``."""
     return source.kind != "f" or target.kind not in "iu" or (_BY_RULE and target != np.uint32)
 
 
 def whole(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Floats as integers, the same ones on every processor, in any array and at any place there.
+    """Convert floats to integers equally on every processor and at every place of an array.
 
-    A float is cut off towards zero to an integer of 32 bits, or of 64 for integers of so many and
-    ``uint32``; it is the least of these if it is beyond them or NaN. Then the last bits are taken.
-    What ``uint64`` has beyond ``int64`` stays. NumPy on x86-64 does that too, but for ``uint32``,
-    where elements of one array are converted by different rules.
+    A float is truncated towards zero to an integer of 32 bits, or of 64 bits for 64-bit integers
+    and ``uint32``. Floats out of this range and NaN become its minimum. Then the last bits are
+    taken. For ``uint64``, values above the range of ``int64`` are kept. NumPy on x86-64 does the
+    same, except for ``uint32``, where elements of one array are converted by different rules.
     """
     if _BY_RULE and dtype == np.uint32:
         return x.astype(np.int64).astype(dtype)
@@ -175,12 +175,12 @@ def whole(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]
 
 
 def binary_exponent(x: _Raw) -> Any:
-    """The exponent e of ``x = 2**e * m`` with m from 1/2 on and below 1."""
+    """The exponent e of ``x = 2**e * m`` with 1/2 <= m < 1."""
     return np.frexp(x)[1]
 
 
 def real(x: _Raw) -> Any:
-    """The real part, which is a view where ``x`` is an array."""
+    """The real part, a view if ``x`` is an array."""
     return _array(x).real
 
 
@@ -190,12 +190,12 @@ def imag(x: _Raw) -> Any:
 
 
 def _array(x: _Raw) -> Any:
-    """The value with NumPy's attributes: a Python number as a NumPy scalar."""
+    """Convert a Python number to a NumPy scalar, which has NumPy's attributes."""
     return np.asarray(x)[()] if type(x) in (bool, int, float, complex) else x
 
 
 def join_parts(x: _Raw, y: _Raw) -> Any:
-    """``x + iy`` without the products of ``x + 1j * y``."""
+    """Join ``x + iy`` without the products of ``x + 1j * y``."""
     dtype = np.result_type(np.result_type(x, y), np.complex64)
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
     out.real = x
@@ -203,16 +203,17 @@ def join_parts(x: _Raw, y: _Raw) -> Any:
     return out[()]
 
 
-# From the C library by way of Python: exact to the last digit or two, some 100 ns an element.
+# The C library's functions, called through Python: exact to the last digit or two, about 100 ns an
+# element.
 _erf: Final = np.frompyfunc(math.erf, 1, 1)
 _erfc: Final = np.frompyfunc(math.erfc, 1, 1)
 
 
 def erf(x: _Raw) -> Any:
-    """The error function of float64 numbers."""
+    """The error function of float64 values."""
     return np.asarray(_erf(x), np.float64)[()]
 
 
 def erfc(x: _Raw) -> Any:
-    """One minus the error function, of float64 numbers."""
+    """One minus the error function, of float64 values."""
     return np.asarray(_erfc(x), np.float64)[()]

@@ -7,16 +7,18 @@ transformations derive forward and reverse mode:
 
 ``Partials``
     for elementwise operations and reductions: the partial derivative (*factor*) for each argument,
-    as a function of output and inputs. The transformations handle broadcasting, its reversal, casts
-    and complex conjugation, and convert integers and booleans to the output's precision before they
-    call a factor. If factors are declared to *select*, they are masks (or ``Selection``s): where a
-    mask is false the cotangent is absent rather than zero, so that it cannot meet an infinity
-    further back and turn into NaN. Without that declaration a boolean factor is a number.
+    as a function of output and inputs. The transformations handle broadcasting and its transpose,
+    casts and complex conjugation, and convert integers and booleans to the output's precision
+    before they call a factor. If factors are declared to *select*, they are masks (or
+    ``Selection``s): where a mask is false the cotangent is absent rather than zero, so that an
+    infinite factor further back cannot turn it into NaN. Without that declaration a boolean factor
+    counts as 0 or 1.
 ``Linear``
-    the operation is its own differential in each of its arguments; it names its transposes.
+    the operation is linear in each argument, so it is its own differential; it names its
+    transposes.
 ``Linearized``
     any other operation: a pushforward written in primitives, linear in the tangents, which the
-    transformations transpose mechanically.
+    transformations transpose automatically.
 ``DISCRETE``
     piecewise constant operations, which have no tangents.
 
@@ -54,13 +56,13 @@ SAME: Final = UnitFactor.SAME
 OPPOSITE: Final = UnitFactor.OPPOSITE
 
 Factor: TypeAlias = "Callable[..., Value] | UnitFactor | None"
-"""``(output, *arguments, **params) -> factor``; None for an argument without derivative."""
+"""``(output, *arguments, **params) -> factor``, or None for an argument without derivative."""
 
 Transposes: TypeAlias = "tuple[Callable[..., Value] | None, ...]"
 
 Patch: TypeAlias = "tuple[Value, Sequence[Value], Mapping[str, Any]]"
-"""The cotangent of a part of an array, with the other arguments and the parameters of the operation
-that took the part."""
+"""The cotangent of a part of an array, and the other arguments and parameters of the operation that
+selected the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +75,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """The partial derivatives of an elementwise operation, or of a reduction, in each argument.
+    """The partial derivatives of an elementwise operation or a reduction.
 
     Attributes
     ----------
     factors : tuple of Factor
-        A factor for each argument. A reduction's factor gets the output with the reduced axes kept,
-        and the tangent of the output is the sum over these axes of factor times tangent. A factor
-        of an elementwise operation is elementwise itself. A factor reads at most shape and dtype of
-        parameters whose names begin with an underscore, so reverse mode need not store them.
+        A factor for each argument. A reduction's factor gets the output with the reduced axes kept;
+        the tangent of the output is the sum over these axes of factor times tangent. The factor of
+        an elementwise operation is elementwise. If the name of a factor's parameter begins with an
+        underscore, the factor reads only its shape and dtype, and reverse mode need not store it.
     selects : bool
         Whether each factor is a mask or a ``Selection``.
     reduces : bool
@@ -101,31 +103,29 @@ class Linear:
     ----------
     transposes : tuple of callables or None, or a callable
         The transpose for each argument; for an operation of any number of arguments, a function
-        from their number to the tuple. A transpose is
-        ``(cotangent, *arguments, **params) -> cotangent of that argument``, without conjugation of
-        the cotangent: the adjoint under Re<u, v>. It may read only shape and dtype of the argument
-        itself. None means that the argument has no derivative (an index, a mask).
+        from their number to the tuple. A transpose is ``(cotangent, *arguments, **params) ->
+        cotangent of the argument``, without conjugation of the cotangent: the adjoint under Re<u,
+        v>. Of the argument itself it may read only shape and dtype. None means that the argument
+        has no derivative (an index, a mask).
     jointly : bool
-        Whether the operation is linear in all differentiable arguments together, as a concatenation
-        is, rather than in each one alone, as a product is.
+        Whether the operation is linear in all differentiable arguments together, like a
+        concatenation, rather than in each argument separately, like a product.
     structural : bool
         Whether every output element is a sum of input elements, so that masks can be transposed.
     gaps : bool
-        Whether its transposes leave input elements untouched, as the transpose of a slice does:
-        their cotangent is absent.
+        Whether its transposes leave the cotangent of some input elements absent, like the transpose
+        of a slice.
     patch : callable, optional
-        The transpose for the first argument in another form, for raw values:
-        ``(buffer, cotangent, fresh, *other arguments, **params)`` adds the cotangent to a buffer in
-        place; a fresh buffer holds zeros. Gradients of many slices of one array then need one
-        buffer instead of one array each. For masks the cotangent is True.
+        The transpose for the first argument on raw values, in place: ``(buffer, cotangent, fresh,
+        *other arguments, **params)`` adds the cotangent to a buffer; a fresh buffer holds zeros. So
+        gradients of many slices of one array share one buffer. For masks the cotangent is True.
     join : callable, optional
         The same for tracers: ``(patches, shape) -> cotangent`` of a shape, the sum of the
         transposes of several patches ``(cotangent, other arguments, params)``. It takes time linear
-        in the number of elements, which a sum of full-size transposes does not. Patches may be
-        masks too.
+        in the number of elements, unlike a sum of full-size transposes. Patches may be masks, too.
     split : callable, optional
-        ``(cotangent, *arguments, **params) -> cotangents`` of all arguments, if there may be many:
-        calling a transpose for each would take time quadratic in their number.
+        ``(cotangent, *arguments, **params) -> cotangents`` of all arguments, if they may be many:
+        calling a transpose for each argument would take quadratic time.
     """
 
     transposes: Transposes | Callable[[int], Transposes]
@@ -137,7 +137,7 @@ class Linear:
     split: Callable[..., Sequence[Value]] | None = None
 
     def routes(self, arity: int) -> Transposes:
-        """The transposes for a number of arguments."""
+        """The transposes for a given number of arguments."""
         return self.transposes(arity) if callable(self.transposes) else self.transposes
 
 
@@ -174,24 +174,24 @@ class Linearized:
     ----------
     push : callable
         ``(tangents, output, *arguments, **params) -> output tangent``, written in primitives and
-        linear in the tangents. A tangent that is zero by structure is None. Of several results one
-        may be a function without arguments, which is called only if that tangent is needed.
+        linear in the tangents. A tangent that is structurally zero is None. With several results, a
+        tangent may be a function without arguments, which is called only if that tangent is needed.
     pull : callable, optional
         ``(cotangent, output, *arguments, **params) -> cotangents`` of all arguments: the transpose
-        of ``push``, if it can be computed faster than by recording and transposing ``push``.
-        Factors are conjugated. It has to be a sum of products of numbers that are positive if all
-        arguments are, unless the operation mixes. For several results, ``cotangent`` is a tuple,
-        with None for a result that nothing depends on, and ``output`` is the tuple of results. If
-        the operation mixes, a returned cotangent may be a function without arguments, which is
-        called only if that argument is differentiated.
+        of ``push``, if it is faster than recording and transposing ``push``. Factors are
+        conjugated. Unless the operation mixes, the result has to be a sum of products that are
+        positive if all arguments are positive. For several results, ``cotangent`` is a tuple, with
+        None for an unused result, and ``output`` is the tuple of results. If the operation mixes, a
+        returned cotangent may be a function without arguments, which is called only if that
+        argument is differentiated.
     linear_in : tuple of int, or callable
-        Arguments in which the operation is jointly linear, for any values of the others: tangents
-        of these may be pushed by the operation itself, which can then be transposed. A function of
-        the parameters returns them, if they depend on these.
+        Arguments in which the operation is jointly linear, for any values of the others: the
+        operation itself pushes their tangents, and can then be transposed. If they depend on the
+        parameters, a function of the parameters returns them.
     mixes : bool
-        Whether every element of an argument affects every element of the results, as in the length
-        of a vector; absent elements of a cotangent then count as zero. Operations on stacks need
-        not set it if their structure has ``cores``.
+        Whether every element of an argument affects every element of the results, like the norm of
+        a vector; absent elements of a cotangent then count as zero. Operations on stacks need not
+        set it if their structure has ``cores``.
     carry : callable, optional
         See ``carried``.
     """
@@ -203,7 +203,7 @@ class Linearized:
     carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]] | None = None
 
     def linear_arguments(self, params: Mapping[str, Any]) -> tuple[int, ...]:
-        """The arguments in which the operation is linear with these parameters."""
+        """The arguments in which the operation is linear, given its parameters."""
         return self.linear_in(**params) if callable(self.linear_in) else self.linear_in
 
 
@@ -213,8 +213,8 @@ def carried(carry: Callable[..., tuple[Any, tuple[Value, ...], dict[str, Any]]])
     Parameters
     ----------
     carry : callable
-        ``(output, argument, **params)`` to that linear operation, whose differential is ``Linear``
-        with a ``patch``, its arguments after the tangent, and its parameters.
+        ``(output, argument, **params)`` to the linear operation, its arguments after the tangent,
+        and its parameters. Its differential is ``Linear`` with a ``patch``.
     """
 
     def push(tangents: tuple[Value, ...], out: Value, x: Value, **params: Hashable) -> Value:
@@ -236,7 +236,7 @@ Differential: TypeAlias = Partials | Linear | Linearized | Discrete
 
 Batch: TypeAlias = Callable[..., Value]
 """``(primitive, size, arguments, batched, params) -> value``: arguments whose flag in ``batched``
-is set have the batch on axis 0, and so has the result."""
+is set, and the result, have the batch on axis 0."""
 
 
 class OperandText(Protocol):
@@ -252,7 +252,7 @@ class OperandText(Protocol):
 
     @property
     def array(self) -> str:
-        """The operand's text as an array: numbers are wrapped in ``np.asarray``."""
+        """The operand's text as an array: scalars are wrapped in ``np.asarray``."""
         ...
 
 
@@ -267,8 +267,8 @@ class Sample:
     params : mapping
         Static parameters.
     smooth : bool
-        Whether the operation is differentiable here in its inexact arguments, so that finite
-        differences give the derivative: false at ties, kinks and infinities.
+        Whether the operation is differentiable here with respect to its inexact arguments, so that
+        finite differences give the derivative: false at ties, kinks and infinities.
     """
 
     args: tuple[Any, ...]
@@ -280,17 +280,18 @@ class Sample:
 class Kinks:
     """Where an operation has kinks, ties, jumps and poles, and where its domain ends.
 
-    Both functions have the operation's arguments and parameters, and return a value, or a tuple of
-    them, written in primitives; an empty tuple says that there is no such place. The values are
-    elementwise where the operation is. They may be complex, of which the absolute value counts.
+    Both functions take the operation's arguments and parameters, and return a value or a tuple of
+    values, written in primitives; an empty tuple means no such places. The values of elementwise
+    operations are elementwise. Complex values count by their absolute value.
 
     Attributes
     ----------
     zeros : callable, optional
-        To values that are 0 where the operation has no derivative, or its value jumps or is
-        infinite. Elsewhere they are about as far from 0 as the arguments are from such a place.
+        Returns values that are 0 where the operation has no derivative, or its value jumps or is
+        infinite. Elsewhere their distance from 0 is about the distance of the arguments from such a
+        place.
     domain : callable, optional
-        To values that are positive inside of the domain, 0 at its ends, and negative outside.
+        Returns values that are positive inside the domain, 0 at its ends, and negative outside.
     """
 
     zeros: Callable[..., Value] | None = None
@@ -305,12 +306,11 @@ class Primitive:
     ----------
     name : str
     evaluate : callable
-        ``(*raw arguments, **params) -> raw value``. A user's function gets arrays that it cannot
-        write to; it may store them. It may return them, or views of them, unless it has the trait
-        ``OWNS``.
+        ``(*raw arguments, **params) -> raw value``. A user's function gets read-only arrays, and
+        may store them. It may return them, or views of them, unless it has the trait ``OWNS``.
     result : callable
-        ``(*specs, **params) -> Spec`` of the result of ``evaluate``. An operation with several
-        results, or with a variable number of them, returns a tuple, and so does ``result``.
+        ``(*specs, **params) -> Spec`` of the result of ``evaluate``. For an operation with several
+        results, or with a variable number of results, both return tuples.
     differential : Partials, Linear, Linearized or DISCRETE
     batch : callable
         See ``Batch``.
@@ -319,28 +319,29 @@ class Primitive:
     source : callable, optional
         ``(*operands, **params) -> str or None``: ``evaluate`` as a NumPy expression with the same
         bits. The ``str`` of an operand is its text; ``operand.array`` is text for an array, also if
-        the operand is a number. Further lines may write into ``{out}``, the value of the
-        expression. None if there is no short text; not needed if ``evaluate`` is a NumPy function
-        or there is a formula.
+        the operand is a scalar. Further lines may write into ``{out}``, the value of the
+        expression. None without a short text; not needed if ``evaluate`` is a NumPy function, or
+        with a formula.
     operator : str
         Python's operator for the operation, if it has one. Applied to Python numbers only, an
         operator returns a Python number, which is weak; NumPy's functions do not.
     structure : Structure
-        How elements of the result come from elements of the operands, see
+        How elements of the result depend on elements of the operands, see
         ``funcgrad._core.structure.structures``.
     traits : Trait
     label : callable, optional
-        ``(**params) -> str``: text to print in place of name and parameters, such as the name of
-        the function that a call runs.
+        ``(**params) -> str``: text to print instead of name and parameters, such as the name of the
+        function that a call runs.
     body : callable, optional
         ``(*values, **params) -> value``, the operation written in other primitives, for compilers
-        that lack it; ``NotImplemented`` for dtypes of which it cannot. An elementwise operation
-        with a formula needs none.
+        that lack it; ``NotImplemented`` for unsupported dtypes. Elementwise operations with a
+        formula do not need it.
     remedy : str
-        What to write where the operation, or its derivative, makes NaN or infinity of finite
-        numbers; ``fg.debug`` says it to the user.
+        Advice of ``fg.debug`` to the user if the operation, or its derivative, turns finite values
+        into NaN or infinity.
     kinks : Kinks, optional
-        Where it is not smooth; None for an operation that is smooth wherever it is finite.
+        The places where it is not smooth; None for an operation that is smooth wherever it is
+        finite.
     """
 
     name: str
@@ -368,7 +369,7 @@ class Primitive:
     cores: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Store the fields of the differential that hot paths read as attributes."""
+        """Store fields of the differential as attributes, which hot paths read."""
         object.__setattr__(self, "evaluate", checked_evaluation(self.evaluate, self.name))
         partials = self.differential if isinstance(self.differential, Partials) else Partials(())
         quick = bool(partials.factors) and not (partials.selects or partials.reduces)
@@ -380,7 +381,7 @@ class Primitive:
         additive = quick and all(isinstance(factor, UnitFactor) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
         object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
-        is_new = isinstance(self.evaluate, np.ufunc)  # whatever it returns
+        is_new = isinstance(self.evaluate, np.ufunc)  # ufuncs return new arrays
         object.__setattr__(self, "owns", is_new or Trait.OWNS in self.traits)
         structure = self.structure
         cores = structure.cores if isinstance(structure, Opaque | Factored) else ()
@@ -406,18 +407,18 @@ class Primitive:
         return result
 
     def routes(self, arity: int) -> tuple[Any, ...]:
-        """For each argument, a transpose, factor or True; None if it has no derivative."""
+        """For each argument its transpose, factor or True, or None without a derivative."""
         if isinstance(self.differential, Linear):
             return self.differential.routes(arity)
         return self.factors or (True,) * arity
 
     def read(self, operands: Sequence[int]) -> Sequence[bool]:
-        """Whether the factors of differentiated arguments read the output, and each argument.
+        """Whether the factors of differentiated arguments read the output and each argument.
 
         Parameters
         ----------
         operands : sequence of int
-            The variable of each argument; -1 for one that is not differentiated.
+            The variable of each argument; -1 for an argument that is not differentiated.
         """
         followed = [
             reads for operand, reads in zip(operands, self.reads, strict=True) if operand >= 0
@@ -425,7 +426,7 @@ class Primitive:
         return followed[0] if len(followed) == 1 else list(map(any, zip(*followed, strict=True)))
 
     def __call__(self, *args: Value, **params: Hashable) -> Value:
-        if not params:  # rules call cos(x) and matmul(x, y) all the time
+        if not params:  # the most frequent calls in rules: cos(x), matmul(x, y)
             if len(args) == 1:
                 return bind1(self, args[0])
             if len(args) == 2:
@@ -445,7 +446,7 @@ def _read_by(factors: Sequence[Factor]) -> tuple[tuple[bool, ...], ...]:
 def _reads(factor: Factor, position: int) -> bool:
     if not callable(factor):
         return False
-    code = getattr(factor, "__code__", None)  # of what is no Python function nothing is known
+    code = getattr(factor, "__code__", None)  # nothing is known of other callables
     return code is None or not code.co_varnames[position].startswith("_")
 
 
@@ -464,7 +465,7 @@ def _form_of(differential: Differential) -> str:
 
 
 def _is_product(differential: Differential) -> bool:
-    """Whether a differential is that of a product of two arguments, such as a matrix product."""
+    """Whether a differential belongs to a product of two arguments, such as a matrix product."""
     return (
         isinstance(differential, Linear)
         and isinstance(differential.transposes, tuple)

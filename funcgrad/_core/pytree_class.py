@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def static_field(**options: Any) -> Any:
-    """Declare a dataclass field that is a hashable part of the structure, and not a child.
+    """Declare a dataclass field that is a hashable part of the structure, not a child.
 
     >>> @pytree
     ... class Power:
@@ -44,9 +44,9 @@ def pytree(cls: type[T], /) -> type[T]: ...
 def pytree(**options: bool) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
 def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
-    """Make a class a frozen dataclass, and so a pytree whose children are its fields.
+    """Turn a class into a frozen dataclass, which is a pytree whose children are its fields.
 
-    Options are those of `dataclass`. A frozen dataclass is returned unchanged; a dataclass that is
+    Options are passed to `dataclass`. A frozen dataclass is returned unchanged; a dataclass that is
     not frozen raises `TreeError`.
 
     >>> @pytree(slots=True)
@@ -78,13 +78,13 @@ def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:
-    """Say how to make another record than the one that cannot be assigned to."""
+    """Raise an error that says how to make a changed copy of an immutable record."""
     try:
         set_attribute(self, name, value)  # type: ignore[arg-type]  # a dataclass
     except dataclasses.FrozenInstanceError:
         kind = type(self).__name__
         advice = (
-            f"another one is dataclasses.replace(x, {name}=value), or fg.tree.at(x).{name}"
+            f"a changed copy is dataclasses.replace(x, {name}=value), or fg.tree.at(x).{name}"
             ".set(value)"
             if hasattr(self, name)
             else f"declare the field {name} in the class, and make instances by a classmethod that"

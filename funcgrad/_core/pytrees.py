@@ -1,8 +1,8 @@
 """Pytrees: nested containers, flattened to a list of leaves and unflattened again.
 
-Any Python value can be flattened, to its leaves and a `Structure`, an immutable value that says
-where they were. Containers are ``tuple``, ``list``, ``dict``, ``OrderedDict``, named tuples,
-``None`` (without leaves), frozen dataclasses, and classes with this protocol; all else is a leaf::
+Any Python value can be flattened to its leaves and a `Structure`, an immutable record of the
+containers. Containers are ``tuple``, ``list``, ``dict``, ``OrderedDict``, named tuples, ``None``
+(without leaves), frozen dataclasses, and classes with this protocol; all other objects are leaves::
 
     def __tree_flatten__(self) -> tuple[children, aux]  # aux: hashable, a part of the structure
     @classmethod
@@ -27,8 +27,9 @@ tracers.
 >>> tree.unflatten(structure, leaves) == params
 True
 
-No function here is recursive: a tree may be as deep as memory allows. A container inside itself is
-an error; a ``__tree_flatten__`` that makes new children without end cannot be detected.
+The functions are not recursive, so a tree may be as deep as memory allows. A container that
+contains itself is an error; a ``__tree_flatten__`` that makes new children for ever cannot be
+detected.
 """
 
 import builtins
@@ -52,14 +53,14 @@ Token: TypeAlias = Node | None  # None stands for a leaf
 
 
 class _FieldNames(NamedTuple):
-    """The aux of a named tuple or dataclass. Static fields have types, since 1 == 1.0 == True."""
+    """The aux of a named tuple or dataclass, with types of static fields: 1 == 1.0 == True."""
 
     names: tuple[str, ...]
     static: tuple[tuple[str, type[Any], Any], ...] = ()
 
 
 def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
-    """Take one container apart; None for a leaf."""
+    """Split a container into its node and children; None for a leaf."""
     kind = type(value)
     if kind is tuple:
         return (tuple, len(value), None), value
@@ -74,8 +75,8 @@ def _open(value: Any) -> tuple[Node, Sequence[Any]] | None:
         return (list, len(parts), None), parts
     if value is None:
         return (NoneType, 0, None), ()
-    # Asking the instance first takes a leaf 23 ns, asking its type takes 210 (CPython 3.11); the
-    # type has the last word, because a class itself and an object with __getattr__ are leaves.
+    # Looking at the instance first takes 23 ns for a leaf, looking at its type 210 ns (CPython
+    # 3.11). The type decides, because classes and objects with __getattr__ are leaves.
     if hasattr(value, "__tree_flatten__") and hasattr(kind, "__tree_flatten__"):
         children, aux = value.__tree_flatten__()
     elif hasattr(value, "__dataclass_fields__") and is_frozen_dataclass(kind):
@@ -107,7 +108,7 @@ def _fields(value: Any) -> tuple[list[Any], _FieldNames]:
 
 
 def _close(node: Node, children: list[Any]) -> Any:
-    """Rebuild a container that `_open` took apart."""
+    """Rebuild a container from the result of `_open`."""
     kind, _, aux = node
     if kind is dict or kind is OrderedDict:
         return kind(zip(aux, children, strict=True))
@@ -157,7 +158,7 @@ class Structure:
         return tuple(tuple(path) for token, path in steps if token is None)
 
     def paths(self) -> tuple[str, ...]:
-        """Return the path to each leaf as text, which continues the name of the tree."""
+        """Return the path to each leaf as text, to be appended to the name of the tree."""
         return tuple(builtins.map(key_path_text, self.key_paths()))
 
     def __repr__(self) -> str:
@@ -182,9 +183,9 @@ def _text(node: Node, children: list[str]) -> str:
 
 
 def walk(tokens: Iterable[Token]) -> Iterator[list[str]]:
-    """Yield the path to each token, in a list that changes as the walk goes on."""
+    """Yield the path to each token, in a list that is updated in place."""
     path: list[str] = []
-    remaining: list[Iterator[str]] = []  # for each container on the path, the steps still to take
+    remaining: list[Iterator[str]] = []  # for each container on the path, the remaining steps
     for token in tokens:
         yield path
         if token is not None:
@@ -217,9 +218,9 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
         _check_function("is_leaf", is_leaf)
     leaves: list[Any] = []
     tokens: list[Token] = []
-    leaf_types: set[type[Any]] = set()  # so that each type of leaf is examined once
+    leaf_types: set[type[Any]] = set()  # so that each leaf type is examined once
     pending = [iter((tree,))]
-    around: list[Any] = [pending]  # what each iterator of pending runs over
+    around: list[Any] = [pending]  # the container of each iterator of pending
     suspicious_depth = 1000
     while pending:
         for value in pending[-1]:
@@ -240,7 +241,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
         if len(around) == suspicious_depth:
             suspicious_depth *= 2
             if len(set(builtins.map(id, around))) < len(around):
-                raise TreeError("a container contains itself, and a pytree must come to an end")
+                raise TreeError("a container contains itself, but a pytree has to be finite")
     return leaves, Structure(tuple(tokens))
 
 
@@ -252,8 +253,8 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """
     if not isinstance(structure, Structure):
         raise TreeError(
-            "unflatten: the first argument has to be a structure, as structure(tree) or"
-            f" flatten(tree)[1] is, not {type(structure).__name__}."
+            "unflatten: the first argument has to be a structure, like structure(tree) or"
+            f" flatten(tree)[1], not {type(structure).__name__}."
         )
     try:
         leaf_list = list(leaves)
@@ -268,7 +269,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
 
 def _build(tokens: Sequence[Token], leaves: list[Any], close: Callable[[Node, Any], Any]) -> Any:
     """Combine leaves from the last token to the first; the list of leaves is emptied."""
-    made: list[Any] = []  # in reverse: a container's first child is the last one here
+    made: list[Any] = []  # in reverse: the first child of a container comes last
     for token in reversed(tokens):
         if token is None:
             made.append(leaves.pop())
@@ -304,7 +305,7 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> Structure:
 
 
 def of_leaves(count: int) -> Structure:
-    """Return the structure of a tuple of leaves, which programs inside of programs return.
+    """Return the structure of a tuple of leaves, the result of programs inside programs.
 
     >>> of_leaves(2) == structure((1.0, 2.0))
     True
@@ -313,7 +314,7 @@ def of_leaves(count: int) -> Structure:
 
 
 def of_arguments(count: int) -> Structure:
-    """Return the structure of the arguments of a call with some leaves, and with no keywords.
+    """Return the structure of the arguments of a call with ``count`` leaves and without keywords.
 
     >>> of_arguments(2) == structure(((1.0, 2.0), {}))
     True
@@ -322,7 +323,7 @@ def of_arguments(count: int) -> Structure:
 
 
 def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Return the leaves of a tree, each after the path that leads to it.
+    """Return the leaves of a tree, each as a pair of its path and the leaf.
 
     >>> leaves_with_path({"a": 1, "b": [2]})
     [(("['a']",), 1), (("['b']", '[0]'), 2)]
@@ -332,7 +333,7 @@ def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, A
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply a function to each leaf of a tree, and to the subtrees of other trees in its place.
+    """Apply a function to each leaf of a tree and the corresponding subtrees of other trees.
 
     Other trees may be deeper where ``tree`` has a leaf; any other difference is a `TreeError`.
 
@@ -346,7 +347,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
 
 
 def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Do as `map` does, with the path of each leaf as the first argument of ``f``.
+    """Apply a function like `map`, with the path of each leaf as its first argument.
 
     >>> map_with_path(lambda path, leaf: key_path_text(path, "x"), {"a": 1, "b": [2]})
     {'a': "x['a']", 'b': ["x['b'][0]"]}
@@ -357,7 +358,7 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf 
 
 
 def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...) -> Any:
-    """Combine the leaves of a tree from left to right, as `functools.reduce` does.
+    """Combine the leaves of a tree from left to right, like `functools.reduce`.
 
     >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)})
     6
@@ -368,7 +369,7 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...) -> A
 
 
 def all(tree: Any) -> bool:
-    """Say whether every leaf of a tree is true.
+    """Test whether every leaf of a tree is true.
 
     >>> all({"a": True, "b": (1, None)})
     True
@@ -377,9 +378,9 @@ def all(tree: Any) -> bool:
 
 
 def transpose(outer: Any, inner: Any, tree: Any) -> Any:
-    """Turn a tree of ``inner`` trees, with the structure ``outer``, inside out.
+    """Turn an ``outer`` tree of ``inner`` trees into an ``inner`` tree of ``outer`` trees.
 
-    ``outer`` and ``inner`` are structures, or trees that have them.
+    ``outer`` and ``inner`` are structures, or trees with these structures.
 
     >>> transpose([0, 0], {"a": 0, "b": 0}, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
@@ -396,7 +397,7 @@ def _as_structure(tree: Any) -> Structure:
 
 
 def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[Any]:
-    """Return the leaves of a tree that must have a structure; an error names any difference.
+    """Return the leaves of a tree, whose structure must agree; an error names any difference.
 
     >>> flatten_like(structure((0, [0])), (1, 2), "params")
     Traceback (most recent call last):
@@ -410,10 +411,10 @@ def flatten_like(structure: Structure, tree: Any, name: str = "tree") -> list[An
 
 
 def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return, for each leaf of a tree, the leaf of a prefix at its place or above it.
+    """Return for each leaf of a tree the leaf of a prefix at the same place or above it.
 
-    ``tree`` may be a structure. In a prefix None is a leaf, and so are values for which ``is_leaf``
-    is true.
+    ``tree`` may be a structure. In a prefix, None is a leaf, as are values for which ``is_leaf`` is
+    true.
 
     >>> broadcast_prefix((0, None), ([1, 2], {"a": 3}), "in_axes")
     [0, 0, None]
@@ -422,7 +423,7 @@ def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) 
     def stands(value: Any) -> bool:
         return value is None or (is_leaf is not None and is_leaf(value)) or _open(value) is None
 
-    if stands(prefix):  # one value stands for the whole tree, the usual case
+    if stands(prefix):  # the usual case: one value for the whole tree
         return [prefix] * _as_structure(tree).num_leaves
     return subtrees_like(_as_structure(tree), prefix, name, at_leaf=stands, above_leaf=stands)
 
@@ -430,9 +431,9 @@ def broadcast_prefix(prefix: Any, tree: Any, name: str, is_leaf: IsLeaf = None) 
 def subtrees_like(
     structure: Structure, tree: Any, name: str, at_leaf: IsLeaf = None, above_leaf: IsLeaf = None
 ) -> list[Any]:
-    """Return the subtrees of a tree at the places of a structure's leaves; or name a difference.
+    """Return the subtrees of a tree at the leaves of a structure; an error names any difference.
 
-    ``at_leaf`` accepts such subtrees, ``above_leaf`` values that stand for whole containers.
+    ``at_leaf`` accepts such subtrees, ``above_leaf`` values that represent whole containers.
     """
     subtrees: list[Any] = []
     pending = [tree]
@@ -450,7 +451,7 @@ def subtrees_like(
 
 
 def _children(node: Node, value: Any) -> Sequence[Any] | None:
-    """Return the children of a value in a node's order; None if it is another kind of container."""
+    """Return the children of a value in a node's order; None for another kind of container."""
     opened = _open(value)
     if opened is not None and opened[0] == node:
         return opened[1]

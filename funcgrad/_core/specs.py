@@ -33,19 +33,19 @@ _PYTHON_DTYPES: Final = (
 
 
 _TEXTS: Final[tuple[Any, ...]] = (str, bytes, memoryview)
-"""Types of sequences that are never meant as several axes."""
+"""Types of sequences that never mean several axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The shape and the dtype of a value, without its numbers.
+    """The shape and the dtype of a value, without its elements.
 
     Attributes
     ----------
     shape : tuple of int
     dtype : numpy.dtype
     weak : bool
-        Whether the value is a Python number, whose dtype gives way to an array's (NEP 50).
+        Whether the value is a Python number, which takes an array's dtype (NEP 50).
     """
 
     shape: Shape
@@ -89,7 +89,7 @@ def is_inexact(dtype: np.dtype[Any]) -> bool:
 
 
 def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
-    """Convert an axis to one counted from the front.
+    """Convert an axis to a non-negative one.
 
     Raises
     ------
@@ -99,11 +99,11 @@ def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
         The axis is not an integer.
     """
     try:
-        if isinstance(axis, (bool, np.bool_)):  # an integer to Python, and a flag to who wrote it
+        if isinstance(axis, (bool, np.bool_)):  # integers in Python, but not axes
             raise TypeError
         number = index(axis)
     except TypeError as error:
-        if isinstance(error, FuncgradError):  # a traced axis has words of its own
+        if isinstance(error, FuncgradError):  # a traced axis has its own message
             raise
         raise DtypeError(f"{operation}: an axis is an integer, not {axis!r}.") from None
     if not -ndim <= number < ndim:
@@ -117,7 +117,7 @@ def normalize_axis(axis: SupportsIndex, ndim: int, operation: str) -> int:
 
 
 def normalize_axes(axis: AxisLike, ndim: int, operation: str) -> tuple[int, ...]:
-    """Convert axes to axes counted from the front, in their order; None means all axes.
+    """Convert axes to non-negative ones, in their order; None means all axes.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def normalize_axes(axis: AxisLike, ndim: int, operation: str) -> tuple[int, ...]
     ShapeError
         An axis is named twice.
     """
-    if type(axis) is int and -ndim <= axis < ndim:  # by far the commonest
+    if type(axis) is int and -ndim <= axis < ndim:  # by far the most common
         return (axis % ndim,)
     if axis is None:
         return tuple(range(ndim))
@@ -148,7 +148,7 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
 
 
 def check_axes(operation: str, axes: object, rank: int) -> None:
-    """Refuse axes that the rules of a reduction could not read: no tuple, or negative ones."""
+    """Check that axes are a tuple of non-negative integers, as rules of reductions expect."""
     if not isinstance(axes, tuple) or any(axis not in range(rank) for axis in axes):
         raise ArgumentError(
             f"{operation}: axis has to be a tuple of axes from 0 up to {rank} exclusively, such as"
@@ -174,7 +174,7 @@ def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
     ShapeError
         The shapes do not broadcast.
     """
-    if shapes and shapes.count(shapes[0]) == len(shapes):  # NumPy takes 4 µs for that
+    if shapes and shapes.count(shapes[0]) == len(shapes):  # 4 µs faster than NumPy
         return shapes[0]
     try:
         return np.broadcast_shapes(*shapes)
@@ -186,7 +186,7 @@ def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
 
 
 def expand(x: Any, shape: Shape) -> np.ndarray[Any, Any]:
-    """Broadcast a raw value to a shape, as a contiguous copy.
+    """Broadcast a raw value to a shape, and make a contiguous copy.
 
     This is four times as fast as ``np.broadcast_to`` on small arrays.
     """
@@ -196,7 +196,7 @@ def expand(x: Any, shape: Shape) -> np.ndarray[Any, Any]:
 
 
 def stand_in(spec: Spec) -> Any:
-    """A read-only value of a shape and a dtype that takes no memory."""
+    """Make a read-only value of a shape and a dtype that takes no memory."""
     if spec.shape:  # np.broadcast_to takes six times as long
         return np.ndarray(spec.shape, spec.dtype, bytes(32), 0, (0,) * len(spec.shape))
     zero = spec.dtype.type(0)

@@ -1,27 +1,27 @@
-"""How an operation finds the transformation that has to interpret it.
+"""The dispatch of operations to the transformation that has to interpret them.
 
 The input is a primitive and its arguments, the output a value. A *value* is one of
 
-- a *raw* value, which NumPy computes with: an ``ndarray``, a NumPy scalar or a Python number;
+- a *raw* value, with which NumPy computes: an ``ndarray``, a NumPy scalar or a Python number;
 - a concrete tensor, which wraps a raw value for the user;
 - a *tracer*: a value that a running transformation follows. It knows its ``Trace``, which
   interprets operations on it: records them, pushes tangents through them, or batches them.
 
-``bind`` asks the innermost trace among its arguments. That trace works on the values inside its
+``bind`` calls the innermost trace among its arguments. That trace works on the values inside its
 tracers, with ``bind`` again, until only raw values remain, which the primitive evaluates. So rules
 of primitives compute with raw values and tracers alike, without wrappers; only the functions that
 users call wrap results.
 
-Levels need no global counter: a trace's level is the moment at which its transformation began
-(made strictly increasing within a context), so a nested transformation is later than the one
-around it, also in a thread that the outer function started.
+Levels need no global counter: a trace's level is the time at which its transformation began (made
+strictly increasing within a context). So a nested transformation is later than the enclosing one,
+also in a thread that the outer function started.
 
 >>> from funcgrad._primitives.elementwise import add
 >>> bind(add, (np.float64(1.0), 2.0), {})
 np.float64(3.0)
 
-Python's operators on Python numbers return Python numbers, which are weak (their dtype gives way to
-an array's). Their primitives do the same, so it makes no difference whether a number is traced:
+Python's operators on Python numbers return Python numbers, which are weak (they take an array's
+dtype). Their primitives do the same, so it makes no difference whether a number is traced:
 
 >>> bind(add, (1.0, 2.0), {})
 3.0
@@ -43,14 +43,14 @@ from funcgrad._base.floating_errors import quiet
 from funcgrad.errors import EscapedTracerError, TracerError
 
 Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
-"""A raw value, which NumPy computes with: an array, a NumPy scalar or a Python number.
+"""A raw value, with which NumPy computes: an array, a NumPy scalar or a Python number.
 
-Type checkers see an array whose operators accept anything, since NumPy's stubs know few operators
-of its scalars.
+Type checkers see an array whose operators accept anything, since NumPy's stubs type few operators
+of scalars.
 """
 
 Value: TypeAlias = Any
-"""A raw value or a tracer: what rules compute with. Its operators are NumPy's either way.
+"""A raw value or a tracer, with which rules compute. Both have NumPy's operators.
 
 Type checkers see ``Any``: they do not narrow types by ``type(x) in RAW``, which tells raw values
 from tracers, and NumPy's stubs accept no tracers. A protocol of operators would need 200 casts.
@@ -64,15 +64,15 @@ RAW: Final = frozenset(
 """The exact types of raw values."""
 
 NUMBERS: Final = frozenset({bool, int, float, complex})
-"""Python's numbers: raw values whose dtype gives way to that of an array."""
+"""Python's numbers: raw values that take an array's dtype."""
 
 STRONG: Final = RAW - NUMBERS
 """The other raw values, which are not weak."""
 
 BITWISE: Final = frozenset("&|^~")
-"""The operators that return truth values for truth values.
+"""The operators that return booleans for booleans.
 
-Python's own ``~True`` is -2, against which Python warns; no traced value has that meaning.
+(Python's own ``~True`` is -2, with a warning; traced values never have that meaning.)
 """
 
 Operation: TypeAlias = Any
@@ -86,16 +86,16 @@ _COVER: Final = "setting an array element with a sequence."
 
 
 class TracedValue:
-    """The attributes that ``bind`` reads of a tensor: its trace, and the value inside it.
+    """The attributes of a tensor that ``bind`` reads: its trace, and the value inside it.
 
     The trace of a concrete tensor is None.
 
-    The value's attribute is not called ``_data``: ``numpy.ma`` reads an array from this attribute
-    of any object, and would take a tracer's number without its derivative.
+    The value is not called ``_data``: ``numpy.ma`` reads an array from this attribute of any
+    object, and would lose a tracer's derivative.
     """
 
     __slots__ = ()
-    _trace: Any  # a Trace; None when concrete
+    _trace: Any  # a Trace; None for a concrete tensor
     _value: Value
 
 
@@ -104,7 +104,7 @@ class Trace:
 
     A transformation of your own is a subclass with a method ``process``; the other methods are
     optional. ``inner`` returns the value inside a tracer, ``bind`` computes with such values one
-    level further out, and a ``Tracer`` follows the result.
+    level further out, and a ``Tracer`` wraps the result.
 
     Attributes
     ----------
@@ -112,11 +112,11 @@ class Trace:
     title : str
         The transformation's name in the text of its tracers.
     has_numbers : bool
-        Whether the number inside a tracer is the one that the user's function would have without
-        the transformation; false if it stands for many. If true, the text of a tracer shows it, and
+        Whether the value inside a tracer is the one that the user's function would have without the
+        transformation; false if it stands for many. If true, the text of a tracer shows it, and
         control flow may depend on it.
     is_batch : bool
-        Whether the value inside a tracer has those of all examples of a batch along axis 0.
+        Whether the value inside a tracer holds all examples of a batch along axis 0.
     """
 
     __slots__ = ("level",)
@@ -132,7 +132,7 @@ class Trace:
             running.traces = (self,)
 
     def check(self) -> None:
-        """Raise ``EscapedTracerError`` if the transformation has ended; by default none ends."""
+        """Raise ``EscapedTracerError`` if the transformation has ended; by default do nothing."""
 
     def inner(self, value: Value) -> Value:
         """Return the value inside a tracer of this trace, and any other value unchanged."""
@@ -143,13 +143,13 @@ class Trace:
     def process(
         self, primitive: Operation, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        """Interpret an operation of which at least one argument is a tracer of this trace.
+        """Interpret an operation that has at least one tracer of this trace as an argument.
 
         Parameters
         ----------
         primitive : Primitive
         args : tuple of values
-            Tracers of this trace and of enclosing ones, and raw values.
+            Tracers of this trace and of enclosing traces, and raw values.
         params : mapping
 
         Returns
@@ -162,10 +162,10 @@ class Trace:
         )
 
     def process_call(self, call: Any, args: Sequence[Value]) -> list[Value]:
-        """Interpret a call with rules of its own, such as a call of a ``custom_vjp`` function.
+        """Interpret a call that has its own rules, such as a call of a ``custom_vjp`` function.
 
-        By default its function runs, and its operations are interpreted one by one; rules are for
-        transformations that differentiate or batch.
+        By default the function runs, and its operations are interpreted one by one. Transformations
+        that differentiate or batch use the rules.
         """
         return call.interpret(self, args)
 
@@ -175,9 +175,9 @@ class Trace:
         args: Sequence[Value],
         primitive: Operation,
     ) -> list[Value] | None:
-        """Interpret a checkpointed part of a function; None if this trace cannot.
+        """Interpret a checkpointed part of a function; return None if this trace cannot.
 
-        The primitive's parameter ``body`` is the program of that part.
+        The primitive's parameter ``body`` is the program of the part.
         """
         return None
 
@@ -189,11 +189,11 @@ class Trace:
         return changed
 
     def process1(self, primitive: Operation, x: Value) -> Value:
-        """Interpret an operation of one argument and no parameter; a faster ``process``."""
+        """Interpret an operation of one argument without parameters; a faster ``process``."""
         return self.process(primitive, (x,), {})
 
     def process2(self, primitive: Operation, x: Value, y: Value) -> Value:
-        """Interpret an operation of two arguments and no parameter; a faster ``process``."""
+        """Interpret an operation of two arguments without parameters; a faster ``process``."""
         return self.process(primitive, (x, y), {})
 
 
@@ -201,8 +201,8 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
     """Enter a transformation: a context manager that yields a level above all enclosing levels.
 
     NumPy's default warnings about infinities and NaN are off inside: they would point at lines of
-    this library, and masked branches produce such numbers legitimately. An ``np.errstate`` of the
-    user's, around the transformation or inside its function, is respected.
+    this library, and masked branches produce such values legitimately. A user's ``np.errstate``,
+    around the transformation or inside its function, is respected.
     """
 
     __slots__ = ("_quiet", "_token", "level", "outer", "traces")
@@ -212,7 +212,7 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         self.outer = outer = _RUNNING.get()
         self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 1)
         self.traces: tuple[Trace, ...] = ()
-        # Inside another transformation the warnings have been seen to already.
+        # Inside another transformation the warnings are already off.
         self._quiet = quiet() if outer is None else nullcontext()
         self._token = _RUNNING.set(self)
         self._quiet.__enter__()
@@ -243,7 +243,7 @@ def running_traces() -> list[Trace]:
 
 
 def resume(traces: tuple[Trace, ...]) -> None:
-    """Mark traces as running again within the latest level, the innermost first."""
+    """Mark traces, the innermost first, as running again within the latest level."""
     running = _RUNNING.get()
     if running is not None:
         running.traces = traces
@@ -324,10 +324,9 @@ def bind2(primitive: Operation, x: Value, y: Value) -> Value:
 
 
 def number_of(evaluate: Callable[..., Any], operator: str, *args: Raw, **params: Any) -> Any:
-    """Apply an operator to Python numbers, by NumPy's arithmetic; return a Python number.
+    """Apply an operator to Python numbers in NumPy's arithmetic; return a Python number.
 
-    Truth values count as 0 and 1, as in Python's arithmetic; bitwise operators keep them truth
-    values.
+    Booleans count as 0 and 1, as in Python's arithmetic; bitwise operators return booleans.
     """
     if operator not in BITWISE:
         args = tuple(map(pos, args))
@@ -344,23 +343,23 @@ def concrete(x: Value) -> Value:
 
 
 def innermost(first: Trace, second: Trace) -> Trace:
-    """Return the trace that began later, and so runs inside the other."""
+    """Return the trace that began later, which runs inside the other."""
     if first.level == second.level:
         raise escaped("Two traced values of unrelated transformations met in one operation.")
     return first if first.level > second.level else second
 
 
 def held_by_an_array(error: BaseException) -> BaseException:
-    """The error for a traced value that was to be stored in a NumPy array, with an explanation."""
+    """The error for storing a traced value in a NumPy array, with an explanation."""
     if type(error) is TracerError and not error.remedy:
         error.args = (
-            f"{error.args[0]} A NumPy array cannot hold a traced value. In place of"
-            " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]); of"
-            " np.r_[t, u] and np.c_[t, u], fnp.concatenate((t, u)) and fnp.column_stack((t, u)); of"
-            " np.full(shape, t), fnp.full(shape, t); of table[t], where table is an"
-            " array of NumPy's, fnp.asarray(table)[t]; of out[i] = t, out = out.at[i].set(t) with"
-            " out = fnp.zeros(shape) before; of a function of SciPy that is no ufunc, as"
-            " scipy.special.softmax(t), the one of fg.scipy, if it has it.",
+            f"{error.args[0]} A NumPy array cannot hold a traced value. Instead of"
+            " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]);"
+            " instead of np.r_[t, u] and np.c_[t, u], fnp.concatenate((t, u)) and"
+            " fnp.column_stack((t, u)); instead of np.full(shape, t), fnp.full(shape, t); instead"
+            " of table[t] with a NumPy array, fnp.asarray(table)[t]; instead of out[i] = t,"
+            " out = out.at[i].set(t) after out = fnp.zeros(shape); instead of SciPy's functions"
+            " that are not ufuncs, such as scipy.special.softmax(t), the functions of fg.scipy.",
         )
     return error
 
@@ -369,7 +368,7 @@ def escaped(what: str = "A traced value was used after its transformation had en
     """The error for a tracer that outlived its transformation."""
     return EscapedTracerError(
         f"{what} A traced value has a meaning only inside the function that is being transformed:"
-        " it must not be kept in a global, an attribute, a list or a generator for later. Return"
-        " it from the function instead (with has_aux=True beside the result), or keep"
+        " do not store it in a global, an attribute, a list or a generator for later. Return"
+        " it from the function instead (with has_aux=True beside the result), or store"
         " fg.stop_gradient(x), which inside grad, vjp and jvp is an ordinary tensor."
     )

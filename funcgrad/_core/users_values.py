@@ -31,10 +31,10 @@ from funcgrad.errors import (
 )
 
 ArrayLike: TypeAlias = Any
-"""A tensor, an array, a number, or nested sequences of numbers.
+"""A tensor, an array, a scalar, or nested sequences of scalars.
 
-Type checkers see ``Any``: a precise union would reject the nested lists and NumPy scalars that
-NumPy's users pass without a thought.
+Type checkers see ``Any``: a precise union would reject nested lists and NumPy scalars that NumPy's
+users pass routinely.
 """
 
 _ABOUT_SHAPES: Final = re.compile("shape|broadcast|dimension|size|axis|axes|empty")
@@ -50,12 +50,12 @@ _PLAINER: Final = (
     ),
     ("enough dimensions", "An argument has no axis to sum over."),
 )
-"""Replacements for NumPy's messages, by a part of their text. NumPy's name the shapes of whole
-batches, while the user knows of one example, and sizes by letters that the user never wrote."""
+"""Replacements for NumPy's messages, by a part of their text. NumPy's messages name the shapes of
+whole batches, while the user sees one example, and letters for sizes that the user never wrote."""
 
 LEAST: Final = -(2**63)
 GREATEST: Final = 2**64 - 1
-"""The range of integers that arrays can hold."""
+"""The largest integer that arrays can hold."""
 
 REFUSALS: Final = (ValueError, TypeError, IndexError, OverflowError)
 """Errors that NumPy raises for arguments that do not fit, which ``explained`` rewrites."""
@@ -65,28 +65,28 @@ FREE: Final = frozenset(RAW - {np.ndarray})
 
 
 _READ: Final = (np.generic, int, float, complex, range, memoryview)
-"""Types without ``__array__`` whose objects NumPy reads, as it does ``array.array``."""
+"""Types without ``__array__`` that NumPy can read; others, such as ``array.array``, are below."""
 
 _WRITEABLE: Final = 0x0400  # NPY_ARRAY_WRITEABLE in NumPy's C interface
 """The bit of ``flags.num``; reading ``flags.writeable`` of broadcast arrays would warn."""
 
 
 class _ReadOnlyMemory:
-    """The base of a tensor's read-only views, which leads to nothing writable."""
+    """The base of a tensor's read-only views, which gives no access to writable memory."""
 
     __slots__ = ("__array_struct__",)
 
     def __init__(self, owner: np.ndarray[Any, Any]) -> None:
-        self.__array_struct__ = owner.__array_struct__  # a capsule, which keeps the memory
+        self.__array_struct__ = owner.__array_struct__  # a capsule that owns the memory
 
 
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Make a view that cannot be made writable.
 
-    A read-only flag can be cleared by ``setflags``, that of a view through its ``base``, and that
-    of an array over a read-only ``memoryview`` through ``base.obj``. Here the base is an object
-    that exports its memory read-only, in a capsule that Python cannot open. That takes 1 µs, like a
-    ``memoryview``; ``bytes`` would need a copy.
+    A read-only flag can be cleared by ``setflags``, the flag of a view through its ``base``, and
+    the flag of an array over a read-only ``memoryview`` through ``base.obj``. Here the base is an
+    object that exports its memory read-only, in a capsule that Python cannot open. This takes 1 µs,
+    like a ``memoryview``; ``bytes`` would need a copy.
     """
     view = array.view()
     view.setflags(write=False)
@@ -94,7 +94,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Whether nobody can write to an array: its memory belongs to a tensor or to ``bytes``."""
+    """Whether an array can never be written to: its memory belongs to a tensor or to ``bytes``."""
     base: Any = array
     while True:
         if isinstance(base, np.ndarray):
@@ -105,22 +105,22 @@ def is_frozen(array: np.ndarray[Any, Any]) -> bool:
             if not base.readonly:
                 return False
             base = base.obj
-        elif type(base) is tuple:  # NumPy's: an object and the capsule that it exports
+        elif type(base) is tuple:  # NumPy's base: an object and the capsule that it exports
             base = base[0]
         else:
             return isinstance(base, (bytes, _ReadOnlyMemory))
 
 
 def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array if nobody can write to it, else a copy."""
+    """Return an array if it can never be written to, else a copy."""
     return array if is_frozen(array) else np.array(array)
 
 
 def in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array with its bytes in the machine's order: itself, or a copy.
+    """Return an array in the machine's byte order: itself, or a copy.
 
-    Files of netCDF, FITS, IDL and others have numbers with the greatest byte first. The copy has
-    NumPy's own dtype: an equal one that was given an order is slow in compiled code.
+    Files of netCDF, FITS, IDL and others are big-endian. The copy has NumPy's own dtype: an equal
+    dtype with an explicit byte order is slow in compiled code.
     """
     if array.dtype.isnative:
         return array
@@ -129,7 +129,7 @@ def in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def is_weak(value: Value) -> bool:
-    """Whether the dtype of a value gives way to an array's: a Python number, or a tracer of one.
+    """Whether a value takes an array's dtype: a Python number, or a tracer of one.
 
     >>> is_weak(2.0), is_weak(np.float64(2.0))
     (True, False)
@@ -140,16 +140,16 @@ def is_weak(value: Value) -> bool:
 
 
 def refuse_exact_numbers(error: LeafError, *values: object) -> None:
-    """Raise an error for fractions and decimals, which have no operators with arrays of their own.
+    """Raise an error for fractions and decimals, which have no operators with arrays.
 
     Raises
     ------
     LeafError
-        There is one of them.
+        A value is a fraction or a decimal.
     """
     for number in values:
         if isinstance(number, Number) and not isinstance(number, np.generic):
-            raise LeafError(f"{number!r} is none of NumPy's numbers: write float(x).") from error
+            raise LeafError(f"{number!r} is not a number of NumPy: write float(x).") from error
 
 
 def operand(x: ArrayLike, operation: str) -> Value:
@@ -179,7 +179,7 @@ def operand(x: ArrayLike, operation: str) -> Value:
             return first.__array_namespace__().asarray(x)
         array = in_native_order(_array(x, operation))
     elif hasattr(x, "__array__") or isinstance(x, _READ) or type(x).__module__ == "array":
-        # `__array__` may return an array that others hold
+        # `__array__` may return an array that is used elsewhere
         array = freeze(in_native_order(_array(x, operation)))
     else:
         raise LeafError(
@@ -191,17 +191,17 @@ def operand(x: ArrayLike, operation: str) -> Value:
 
 
 def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
-    """Check that tensors can have a dtype, and return it, in the machine's order of bytes.
+    """Check that tensors can have a dtype, and return it in the machine's byte order.
 
     Raises
     ------
     DtypeError
-        They cannot.
+        Tensors cannot have the dtype.
     """
     try:
         result: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise DtypeError(f"{operation}: {dtype!r} is no dtype: {error}") from None
+        raise DtypeError(f"{operation}: {dtype!r} is not a dtype: {error}") from None
     if not result.isnative and result.kind in "iufc":
         result = np.dtype(result.type)
     if result not in DTYPES:
@@ -215,12 +215,12 @@ def checked_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
 def converted(
     array: np.ndarray[Any, Any], dtype: np.dtype[Any], place: str
 ) -> np.ndarray[Any, Any]:
-    """Convert numbers from a file within their kind, for a leaf that is to have a dtype.
+    """Convert the elements of a file to a leaf's dtype of the same kind.
 
     Raises
     ------
     RangeError
-        The dtype cannot hold one of them.
+        An element is out of the range of the dtype.
     """
     if array.dtype == dtype:
         return array
@@ -244,40 +244,40 @@ _REMEDIES: Final = (
     (
         "O",
         "np.frompyfunc makes arrays of Python objects: use np.vectorize(function,"
-        " otypes=[np.float64]) in its place, or put .astype(np.float64) behind what it returns.",
+        " otypes=[np.float64]) instead, or append .astype(np.float64) to its result.",
     ),
-    ("SUT", "Return numbers that stand for the texts."),
-    ("Mm", "Return the numbers of units of time: .astype(np.int64)."),
+    ("SUT", "Return numbers that encode the texts."),
+    ("Mm", "Return integers: .astype(np.int64)."),
     ("V", "Return the fields as several results, in a tuple."),
-    ("f", "Put .astype(np.float64) behind what it returns."),
-    ("c", "Put .astype(np.complex128) behind what it returns."),
+    ("f", "Append .astype(np.float64) to its result."),
+    ("c", "Append .astype(np.complex128) to its result."),
 )
-"""Advice for a user's operation, by the kind of a dtype that tensors cannot have."""
+"""Advice for a user's operation, by the kind of an unsupported dtype."""
 
 
 def dtype_refused(operation: str, who: str, dtype: np.dtype[Any]) -> DtypeError:
-    """The error for an operation whose results have a dtype that tensors cannot have."""
+    """The error for an operation whose results have an unsupported dtype."""
     remedy = next((text for kinds, text in _REMEDIES if dtype.kind in kinds), "")
     return DtypeError(
-        f"{operation}: {who} an array of dtype {dtype}, which no tensor has. {_NUMBERS_ONLY}"
-        f" {remedy}".rstrip()
+        f"{operation}: {who} an array of dtype {dtype}, which tensors do not support."
+        f" {_NUMBERS_ONLY} {remedy}".rstrip()
     )
 
 
 def checked_evaluation(
     evaluate: Callable[..., Any], operation: str, strong: bool = False
 ) -> Callable[..., Any]:
-    """Wrap a user's function of raw values so that it raises if its result is not a value.
+    """Wrap a user's function of raw values so that it checks that its result is a value.
 
-    It gets arrays that it cannot write to. The attribute ``apart`` is the same on copies, for
-    compiled programs, whose memory is used again: a function may keep its arguments. If ``strong``,
-    a Python number that the function returns becomes NumPy's, as of NumPy's functions: Python's
-    operators make one of another. Functions of funcgrad, NumPy and SciPy are not wrapped.
+    It gets read-only arrays. Its attribute ``apart`` is the same function on copies, for compiled
+    programs, which reuse memory: a function may keep its arguments. If ``strong``, Python numbers
+    that it returns become NumPy scalars, as for NumPy's functions (but not for Python's operators).
+    Functions of funcgrad, NumPy and SciPy are not wrapped.
 
     Raises
     ------
     DtypeError
-        The function is a ufunc of Python objects, as ``np.frompyfunc`` makes them.
+        The function is a ufunc of Python objects, made by ``np.frompyfunc``.
     """
     if isinstance(evaluate, np.ufunc):
         if all(not types.partition("->")[2].strip("O") for types in evaluate.types):
@@ -299,7 +299,7 @@ def checked_evaluation(
 
 
 def with_apart(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function of raw values the attribute ``apart``, the same on copies of arrays."""
+    """Give a function of raw values the attribute ``apart``: the function on copies of arrays."""
 
     def apart(*args: Raw, **params: Hashable) -> Any:
         return evaluate(*[np.array(x) if type(x) is np.ndarray else x for x in args], **params)
@@ -309,12 +309,12 @@ def with_apart(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def runs_apart(evaluate: Callable[..., Any]) -> bool:
-    """Whether a function is a user's, which may keep its arguments: see ``checked_evaluation``."""
+    """Whether a function is a user's and may keep its arguments: see ``checked_evaluation``."""
     return hasattr(evaluate, "apart")
 
 
 def _is_proved(evaluate: Callable[..., Any]) -> bool:
-    """Whether a function belongs to funcgrad, NumPy or SciPy, so that it returns numbers."""
+    """Whether a function belongs to funcgrad, NumPy or SciPy, so that its results are valid."""
     home: str = getattr(evaluate, "__module__", None) or ""
     if home in ("numpy", "numpy.linalg", "numpy.fft"):
         return not isinstance(evaluate, np.vectorize)
@@ -334,9 +334,8 @@ def _checked_result(value: object, operation: str) -> Value:
     if isinstance(value, np.generic):
         raise dtype_refused(operation, "evaluate returned", value.dtype)
     raise LeafError(
-        f"{operation}: evaluate returned {_shown(value)} of type {type(value).__name__}. It returns"
-        " an array or a number, as by np.asarray; an operation with several results a tuple of"
-        " these."
+        f"{operation}: evaluate returned {_shown(value)} of type {type(value).__name__}. It has to"
+        " return an array, as by np.asarray, or a number; for several results, a tuple."
     )
 
 
@@ -348,7 +347,7 @@ def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
 
 
 def first_tensor(x: object) -> Any:
-    """The first tensor in a nested sequence; None if there is none."""
+    """The first tensor in a nested sequence, or None."""
     if isinstance(x, (list, tuple)):
         return next((first for entry in x if (first := first_tensor(entry)) is not None), None)
     return x if isinstance(x, TracedValue) else None
@@ -359,17 +358,17 @@ def leaf_remedy(leaf: object) -> str:
     kind = type(leaf)
     if is_dataclass(kind):
         return (
-            f"Write @fg.pytree in place of @dataclass above the class {kind.__name__}: its fields"
-            " are leaves then, and it is frozen."
+            f"Write @fg.pytree instead of @dataclass above the class {kind.__name__}: then it is"
+            " frozen, and its fields are leaves."
         )
     if kind.__module__ != "builtins" and hasattr(leaf, "__dict__"):
         return (
             f"Make {kind.__name__} a pytree: @fg.pytree above a class makes it a frozen dataclass"
-            " whose fields are leaves. Or pass its numbers, in a dict."
+            " whose fields are leaves. Or pass its arrays in a dict."
         )
     return (
-        "Keep what is no number out of the tree: close over it, or declare it by fg.static_field()"
-        " in its class."
+        "Keep objects that are not arrays out of the tree: close over them, or declare them by"
+        " fg.static_field() in their class."
     )
 
 
@@ -392,7 +391,7 @@ def described(x: object) -> str:
 
 
 def explained(error: Exception, operation: str, *args: object, **params: object) -> Exception:
-    """The error to raise in place of NumPy's: it names the operation and its arguments."""
+    """The error to raise instead of NumPy's: it names the operation and its arguments."""
     if isinstance(error, FuncgradError):
         return error
     description = ", ".join(str(spec_of(arg)) for arg in args)
@@ -406,7 +405,7 @@ def explained(error: Exception, operation: str, *args: object, **params: object)
     kind: type[FuncgradError] = ShapeError if _ABOUT_SHAPES.search(reason) else ArgumentError
     if isinstance(error, LinAlgError):
         kind = MatrixError
-    if isinstance(error, (IndexError, OverflowError)):  # so that they are caught as NumPy's are
+    if isinstance(error, (IndexError, OverflowError)):  # so that they are caught like NumPy's
         kind = AxisError if isinstance(error, IndexError) else RangeError
     plain = next((words for start, words in _PLAINER if re.search(start, reason)), reason)
     return kind(f"{operation}({description}): the arguments do not fit. {plain}")

@@ -60,17 +60,17 @@ def _many(option: str, option_value: object, kind: type[Any], expected: str) -> 
 
 
 def hinted(message: str) -> str:
-    """The error about a leaf that is no array, with how to make it static before all else.
+    """The error about a leaf that is not an array, with the remedy of a static argument first.
 
-    >>> hinted("jit: mode: expected an array. Keep what is no number out of the tree.")
+    >>> hinted("jit: mode: expected an array. Keep objects that are not arrays out...")
     "jit: mode: expected an array. Name it: jit(f, static_argnames='mode'), or static_argnums..."
     """
-    place, keep, others = message.partition(" Keep what")
+    place, keep, others = message.partition(" Keep objects")
     name = place.split(":")[1].strip() if keep else ""
     if not keep:
         return f"{message} Or name it in static_argnums or static_argnames."
     option = f"static_argnames={name!r}" if name.isidentifier() else "static_argnames=..."
-    return f"{place} Name it: jit(f, {option}), or static_argnums=. Or keep what{others}"
+    return f"{place} Name it: jit(f, {option}), or static_argnums=. Or keep objects{others}"
 
 
 def unhashable(

@@ -46,7 +46,7 @@ def test_weights_of_quantiles(name: str) -> None:
             "size 4 does not fit axis 1",
         ),
         (lambda: WINDOWS(NUMBERS, -1, 0), ShapeError, "a window of the size -1"),
-        (lambda: fnp.cov(NUMBERS, dtype="text"), DtypeError, "cov: 'text' is no dtype"),
+        (lambda: fnp.cov(NUMBERS, dtype="text"), DtypeError, "cov: 'text' is not a dtype"),
         (lambda: fnp.broadcast_shapes((2,), (3,)), ShapeError, "broadcast_shapes"),
         (lambda: fnp.correlate(1.0, [1.0]), ShapeError, "correlate: a sequence"),
     ],

@@ -1,1 +1,1 @@
-"""How elements of an operation's results come from elements of its operands."""
+"""Structures: how elements of an operation's results depend on elements of its operands."""

@@ -1,8 +1,8 @@
-"""Factorizations: what an operation computes from triangular factors of matrices.
+"""Factorizations: results that an operation computes from triangular factors of matrices.
 
-Solutions, inverses, determinants and triangular factors themselves come from one elimination. A
-``Factorization`` is data: which factors, and what is made of them. So a compiler that can eliminate
-has all of these operations, and two of them with one matrix can share its factors.
+Solutions, inverses, determinants and the triangular factors themselves come from one elimination. A
+``Factorization`` is data: it names the factors and the result. So a compiler that implements
+elimination has all of these operations, and two operations on one matrix can share its factors.
 
 >>> Factorization(Factors.ELIMINATION, FromFactors.SOLUTIONS).lower
 True
@@ -20,13 +20,12 @@ class Factors(Enum):
     Attributes
     ----------
     ELIMINATION
-        L U is A with its rows in another order. L has ones on its diagonal. Rows are exchanged so
-        that the pivot, which comes to the diagonal of U, is the greatest in what is left of its
-        column.
+        L U is A with permuted rows. L has ones on its diagonal. Rows are exchanged so that the
+        pivot, which becomes the diagonal element of U, is the greatest in the rest of its column.
     SQUARE_ROOT
-        L L^H = A, with positive numbers on the diagonal of L. One triangle of A is read.
+        L L^H = A, with a positive diagonal of L. One triangle of A is read.
     TRIANGLE
-        A is triangular itself: one triangle of it is read.
+        A is triangular: one triangle of it is read.
     """
 
     ELIMINATION = auto()
@@ -35,18 +34,19 @@ class Factors(Enum):
 
 
 class FromFactors(Enum):
-    """Results that triangular factors of A give.
+    """Results that are computed from triangular factors of A.
 
     Attributes
     ----------
     SOLUTIONS
-        X with A X = B, where B is the second operand, a stack of matrices too. Stacks broadcast.
+        X with A X = B. B is the second operand, also a stack of matrices. Stacks broadcast.
     INVERSE
         The inverse of A.
     DETERMINANT
         The determinant of A.
     LOGARITHM
-        Two results: the sign of the determinant, or its phase, and the logarithm of its size.
+        Two results: the sign (or phase) of the determinant, and the logarithm of its absolute
+        value.
     FACTOR
         The triangular factor L, or L^H if ``lower`` is false, with zeros beyond its triangle.
     """
@@ -59,19 +59,19 @@ class FromFactors(Enum):
 
 
 class Factorization(NamedTuple):
-    """A result of factors.
+    """A result computed from factors.
 
     Attributes
     ----------
     factors : Factors
     makes : FromFactors
     lower : bool
-        Which triangle of A is read, where only one is, and which of two factors is the result.
+        Which triangle of A is read (if only one is), and which of two factors is the result.
     unit_diagonal : bool
-        Whether the diagonal of A is not read either, and counts as ones.
+        Whether the diagonal of A is not read, and counts as ones.
     bands : tuple of int, optional
-        The numbers of diagonals below and above the main one, where A is zero but for these and is
-        held by its diagonals: ``bands[upper + i - j, j]`` is the element (i, j).
+        The numbers of diagonals below and above the main one, for a banded A that is stored by
+        diagonals: ``bands[upper + i - j, j]`` is the element (i, j).
     """
 
     factors: Factors

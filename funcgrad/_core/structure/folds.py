@@ -1,8 +1,8 @@
-"""Folds: how elements become one, two at a time.
+"""Folds: how elements are combined, two at a time.
 
-A reduction folds all elements along its axes, a scan those up to each place, a scatter those that
-come to one place. A fold is data: formulas in the intrinsics of an algebra, which a compiler reads
-as it reads those of elementwise operations.
+A reduction folds all elements along its axes, a scan the elements up to each place, a scatter the
+updates of one place. A fold is data: formulas in the intrinsics of an algebra, which a compiler
+reads like formulas of elementwise operations.
 
 >>> import funcgrad._core.intrinsics as m
 >>> states = [FIRST_GREATEST.of(m, np.dtype(int), k, x) for k, x in enumerate([2.5, 2.5])]
@@ -34,36 +34,36 @@ __all__ = [
 ]
 
 Algebra: TypeAlias = Any
-"""Any object that has the intrinsics: ``funcgrad._core.intrinsics``, or one of a compiler's."""
+"""Any object that has the intrinsics: ``funcgrad._core.intrinsics``, or a compiler's object."""
 
 Element: TypeAlias = Any
-"""A number of an algebra."""
+"""A value of an algebra."""
 
 State: TypeAlias = Any
-"""A number of an algebra, or a tuple of numbers."""
+"""A value of an algebra, or a tuple of values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How elements become one, two at a time, in the order of their places.
+    """How elements are combined, two at a time, in the order of their places.
 
-    A *state* stands for some elements that are neighbours; it is a number, or a tuple of numbers.
+    A *state* represents some consecutive elements; it is a value, or a tuple of values.
 
     Attributes
     ----------
     combine : callable
-        ``(m, earlier, later)`` to the state of all elements that two states stand for. It is
-        associative but for rounding, so that parts may be folded first.
+        ``(m, earlier, later)`` to the state of the elements of both states together. It is
+        associative up to rounding, so that parts may be folded first.
     identity : number, optional
-        The state of no elements, with which reductions begin; None where there is none.
+        The state of an empty sequence, with which reductions begin, or None.
     start : callable, optional
         ``(m, dtype, place, *elements)`` to the state of one element, or of one element of each
-        operand, at a place, which counts along the axis. Without it the state is the element,
+        operand; ``place`` is its position along the axis. By default the state is the element,
         converted to ``dtype``, the dtype of the result.
     finish : callable, optional
-        ``(m, state)`` to the element of the result; without it that is the state.
+        ``(m, state)`` to the element of the result; by default the state itself.
     ufunc : ufunc, optional
-        NumPy's ufunc for ``combine``, where folding in parts is as quick as folding all at once.
+        NumPy's ufunc for ``combine``, if folding in parts is as fast as folding all at once.
     """
 
     combine: Callable[..., Any]
@@ -92,11 +92,11 @@ ANY: Final = Fold(lambda m, x, y: x | y, False, ufunc=np.logical_or)
 COUNT: Final = Fold(
     SUM.combine, 0, lambda m, dtype, place, x: m.astype(x != 0, dtype), ufunc=np.add
 )
-"""The number of elements that are not 0."""
+"""The number of nonzero elements."""
 
 
 def _first(wins: Callable[[Element, Element], Element]) -> Fold:
-    """Make a fold to the place of the first element that none wins over, or of the first NaN."""
+    """Make a fold to the place of the first NaN, or else of the first best element."""
 
     def combine(m: Algebra, earlier: State, later: State) -> State:
         (x, i), (y, j) = earlier, later
@@ -122,6 +122,7 @@ LINEAR: Final = Fold(
     lambda m, dtype, place, a, b: (m.astype(a, dtype), m.astype(b, dtype)),
     lambda m, state: state[1],
 )
-"""The result of steps ``s -> a * s + b`` from 0 on; its state also has the product of all a."""
+"""The result of steps ``s -> a * s + b``, starting at 0; its state also has the product of all
+a."""
 
 __dir__ = __all__.copy  # completion shows the public names, without the modules

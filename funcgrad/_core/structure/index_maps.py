@@ -1,7 +1,7 @@
-"""Index maps as numbers: which elements of an array go where.
+"""Index maps as integers: which elements of an array go where.
 
-A ``Piece`` is a box of elements that moves as it is. ``Places`` are elements that other operands
-choose, by integers. Both count elements in C order.
+A ``Piece`` is a box of elements that moves as a whole. ``Places`` are elements that other operands
+select by integers. Both count elements in C order.
 
 >>> rows = chosen_places((5, 2), (3,), operand=1)  # x[i] for three integers i
 >>> rows.shape, rows.strides
@@ -23,7 +23,7 @@ from funcgrad._core.specs import Shape
 
 
 class Piece(NamedTuple):
-    """A box of elements of an operand, and where they go.
+    """A box of elements of an operand, and their places in the result.
 
     For each index ``k`` of an array of the shape, the element ``start + sum(strides * k)`` of the
     operand goes to the element ``to + sum(to_strides * k)`` of the result, both counted in C order.
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     shape : tuple of int
     start : int
     strides : tuple of int
-        In elements; 0 along axes of size 1, and where one element goes to several places.
+        Strides in elements; 0 along axes of size 1, and if one element goes to several places.
     to : int
     to_strides : tuple of int
     """
@@ -61,33 +61,33 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def place_of(window: Any, whole: Any) -> tuple[int, tuple[int, ...]]:
-    """Return where a window of an array begins, and its strides; elements have one byte."""
+    """Return the start of a window in an array, and its strides; elements have one byte."""
     strides = window.strides
     if 1 in window.shape:
         strides = tuple([0 if n == 1 else s for n, s in zip(window.shape, strides, strict=True)])
-    if window.size == whole.size and window.flags.c_contiguous:  # no need to ask for addresses
+    if window.size == whole.size and window.flags.c_contiguous:  # addresses are not needed
         return 0, strides
     return window.ctypes.data - whole.ctypes.data, strides
 
 
 class IndexArray(NamedTuple):
-    """An operand whose integers choose places along an axis.
+    """An operand whose integers select places along an axis.
 
     Attributes
     ----------
     operand : int
     strides : tuple of int
         For each axis of the index ``k`` of ``Places``, the distance from one integer to the next in
-        the operand; 0 where the same integer stands for all.
+        the operand; 0 if the same integer applies to all.
     size : int
         The number of places along the axis.
     step : int
         The distance in elements from one place to the next.
     mode : str
-        What an integer below 0, or from ``size`` on, means. With "raise" and "fill" negative
+        The meaning of integers below 0, or from ``size`` on. With "raise" and "fill" negative
         integers count from the end. With "raise" an integer out of bounds is an ``IndexError``;
-        with "fill" it reads a zero, and writes nothing. "wrap" counts round and round, "clip" takes
-        the first or the last place.
+        with "fill" it reads a zero, and writes nothing. "wrap" means modulo ``size``, "clip" the
+        first or the last place.
     """
 
     operand: int
@@ -97,12 +97,12 @@ class IndexArray(NamedTuple):
     mode: Literal["raise", "wrap", "clip", "fill"] = "raise"
 
     def place(self, integer: int) -> int | None:
-        """Return the place that an integer chooses, counted from 0; None where there is none.
+        """Return the place that an integer selects, counted from 0, or None.
 
         Raises
         ------
         IndexError
-            There is no such place, and the mode is "raise".
+            The integer is out of bounds, and the mode is "raise".
         """
         if self.mode == "wrap":
             return integer % self.size
@@ -116,10 +116,10 @@ class IndexArray(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Elements of an array that integers choose: one for each index ``k`` of a shape.
+    """Elements of an array selected by integers: one for each index ``k`` of a shape.
 
-    For ``k`` it is the element ``start + sum(strides * k)``, and ``step * place`` further on for
-    each of the index arrays.
+    For ``k`` it is the element ``start + sum(strides * k)``, plus ``step * place`` for each index
+    array.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Places(NamedTuple):
     strides : tuple of int
     indices : tuple of IndexArray
     unique : bool
-        Whether it is known that no element is chosen twice.
+        Whether all selected elements are known to be distinct.
     """
 
     shape: Shape
@@ -138,13 +138,13 @@ class Places(NamedTuple):
     unique: bool = False
 
     def at(self, k: Sequence[int], read: Callable[[int, int], int]) -> int | None:
-        """Return the number of the element for an index ``k``; None where there is no such place.
+        """Return the position of the element for an index ``k``, or None.
 
         Parameters
         ----------
         k : sequence of int
         read : callable
-            From the position of an operand, and the number of one of its elements, to that integer.
+            From the position of an operand, and the position of an element in it, to the integer.
         """
         element = self.start + _dot(self.strides, k)
         for index in self.indices:
@@ -160,7 +160,7 @@ def _dot(strides: Sequence[int], k: Sequence[int]) -> int:
 
 
 def chosen_places(shape: Shape, *index_shapes: Shape, operand: int, axis: int = 0) -> Places:
-    """Return the places that index arrays, which broadcast, choose on consecutive axes.
+    """Return the places that index arrays, which broadcast, select on consecutive axes.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def chosen_places(shape: Shape, *index_shapes: Shape, operand: int, axis: int = 
         The shape of the array.
     *index_shapes : tuple of int
     operand : int
-        The position of the first of the index arrays among the operands.
+        The position of the first index array among the operands.
     axis : int
-        The first of these axes.
+        The first of the consecutive axes.
 
     Returns
     -------

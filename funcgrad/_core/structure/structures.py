@@ -1,7 +1,7 @@
-"""How the elements of an operation's result come from elements of its operands.
+"""Structures: how the elements of an operation's result depend on elements of its operands.
 
 A structure is data. Compilers and planners read it instead of tables of operations: an operation
-that declares its structure is costed, fused and planned without another line anywhere.
+that declares its structure is costed, fused and planned without further code.
 ``funcgrad/_primitives/README.md`` explains how a backend reads each structure.
 
 >>> flip = Movement(lambda result, x: [(result, x[::-1])], is_view=True)
@@ -24,41 +24,41 @@ from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Piece, Places, place_of
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Names of axes in contractions; importing ``string`` takes as long as four of funcgrad's files."""
+"""Names of axes in contractions; importing ``string`` is slow."""
 
 T = TypeVar("T")
 
 
 class Trait(Flag):
-    """Properties that an operation has for all operands; several are joined by ``|``.
+    """Properties of an operation for all operands; several are joined by ``|``.
 
     Attributes
     ----------
     COMMUTATIVE
-        f(x, y) has the bits of f(y, x), except where both are complex.
+        f(x, y) equals f(y, x) bit for bit, unless both are complex.
     CONVERTS
-        f(x) is x, where the result has the dtype of x.
+        f(x) is x if the result has the dtype of x.
     EFFECT
-        It returns its first operand, and may raise. If that operand is a number that nobody
-        follows, a program in which it runs returns no result before it.
+        It returns its first operand, and may raise an error. If that operand is an untraced value,
+        the operation runs before the program returns any result.
     FOREIGN
-        It runs a user's Python function, which may do anything: print, or keep its arguments. Such
-        operations keep their order.
+        It runs a user's Python function, which may have side effects, such as printing or storing
+        its arguments. Such operations keep their order.
     JUMPS
-        It is not linear, although its factors do not depend on the values, as of a sawtooth.
+        It is not linear, although its factors do not depend on the values, like a sawtooth.
     OWNS
         ``evaluate`` never returns an operand, a view of one or an array that it keeps, so later
         operations may write into the memory of the result. A ufunc has this trait without saying.
     PRODUCT
-        f(x, y) is the product of x and y, and f(x) that of x and x, except for booleans.
+        f(x, y) is the product of x and y, and f(x) is x * x, except for booleans.
     ROUNDED_ONCE
-        Each element is the exact result, rounded, so every processor gives the same one.
+        Each element is the correctly rounded exact result, so it is the same on every processor.
     TRANSCENDENTAL
-        An exponential, a logarithm, an angle or the like, which is slow.
+        It is slow: an exponential, a logarithm, an angle or the like.
     UNEVEN
-        The last bits of an element, or the sign of a zero, depend on where in an array it stands.
+        The last bits of an element, or the sign of a zero, depend on its position in the array.
     WRITES_INTO
-        ``evaluate`` takes one more argument, the last: an array to write the result into.
+        ``evaluate`` takes one more argument, the last: an array for the result.
     """
 
     NONE = 0
@@ -90,22 +90,22 @@ WRITES_INTO: Final = Trait.WRITES_INTO
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """Each element comes from the elements at the same place, after broadcasting.
+    """Each element depends on the elements at the same place, after broadcasting.
 
     Attributes
     ----------
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, written in the intrinsics of an algebra ``m``,
-        see ``funcgrad._core.intrinsics``. None where only SciPy can evaluate the operation.
+        see ``funcgrad._core.intrinsics``. None if only SciPy can evaluate the operation.
     is_view : bool
-        Whether the result lies in the memory of the operand, and nothing is computed.
+        Whether the result is a view of the operand, and nothing is computed.
     ulps : int
-        By how many units in the last place the formula may differ from ``evaluate``, where that is
-        a function of NumPy's; 0 means that the bits are equal. For two operands, which may cancel,
-        units are those of the greatest of the operands and the element.
+        The number of units in the last place by which the formula may differ from ``evaluate``, if
+        that is a NumPy function; 0 means equal bits. For two operands, which may cancel, the unit
+        is taken from the greatest of the operands and the element.
     basic : bool
-        Whether algebras have the operation itself, as an intrinsic or one of Python's operators, so
-        that it is not taken apart.
+        Whether algebras have the operation itself, as an intrinsic or a Python operator, so that it
+        is not decomposed.
     """
 
     formula: Callable[..., Any] | None = None
@@ -116,12 +116,12 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Each element comes from all elements along the parameter ``axis``, a tuple of axes.
+    """Each element depends on all elements along the parameter ``axis``, a tuple of axes.
 
     Attributes
     ----------
     fold : Fold, optional
-        How elements become one, in C order. None where the operation has a ``body``, or neither.
+        How elements are combined, in C order. None for operations with a ``body``, or without both.
     """
 
     fold: Fold | None = None
@@ -129,14 +129,14 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Each element comes from the elements up to its place along the parameter ``axis``.
+    """Each element depends on the elements up to its place along the parameter ``axis``.
 
-    Where the operation has a parameter ``reverse`` that is true, the scan begins at the end.
+    If the operation has a parameter ``reverse`` that is true, the scan begins at the end.
 
     Attributes
     ----------
     fold : Fold
-        How elements become one. It reads an element of each operand; all have one shape.
+        How elements are combined. It reads an element of each operand; all have one shape.
     """
 
     fold: Fold
@@ -144,24 +144,24 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Elements of the operands move as an index map says; a place that gets no element is zero.
+    """Elements of the operands move by an index map; places without an element are zero.
 
     Attributes
     ----------
     windows : callable
         The index map: ``(result, *operands, **params)`` to pairs ``(part of the result, part of an
-        operand)``, both views of the arguments. The elements of the latter, broadcast to the shape
-        of the former, move there. The function reads no elements.
+        operand)``, both views of the arguments. The part of the operand is broadcast and copied to
+        the part of the result. The function reads no elements.
     is_view : bool
-        Whether the result lies in the memory of its operand, where NumPy can do that.
+        Whether the result is a view of its operand, if NumPy can make one.
     adds : bool
-        Whether elements from all operands but the first are added at their places, which begin with
-        zero. Otherwise no two elements come to one place.
+        Whether elements from all operands but the first are added at their places, which start with
+        zero. Otherwise every place gets at most one element.
     rows_last : callable, optional
         ``(*shapes, **params)`` to the parameters of the same movement with axis 0 of the result
-        behind its other axes; None where the movement differs from place to place along axis 0.
-        Operands whose axis 0 has the size of the result's then come with axis 0 behind the others,
-        too; other operands, which are the same for each place, with an axis of size 1 there.
+        moved to the end; None if the movement differs along axis 0. Operands whose axis 0 has the
+        size of the result's are given with axis 0 at the end, too; other operands, which are the
+        same for each place, get an axis of size 1 there.
     """
 
     windows: Callable[..., Iterable[tuple[Any, Any]]]
@@ -172,13 +172,13 @@ class Movement:
     def pieces(
         self, result: Sequence[int], *operands: Sequence[int], **params: Any
     ) -> tuple[Piece, ...] | None:
-        """Return the index map as numbers, for arrays of some shapes.
+        """Return the index map as integers, for arrays of given shapes.
 
         Returns
         -------
         tuple of Piece or None
-            Pieces without elements are left out. None where a window is no view for these
-            parameters, so that there is no map.
+            Pieces without elements are omitted. None if a window is not a view for these
+            parameters.
         """
         out, *arrays = [np.empty(shape, np.bool_) for shape in (result, *operands)]
         owners = {id(x): k for k, x in enumerate(arrays)}
@@ -198,13 +198,13 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """Products of elements of two operands, summed over the axes that the result does not have.
+    """Products of elements of two operands, summed over the axes that the result lacks.
 
     Attributes
     ----------
     letters : callable
-        ``(*specs, **params)`` to the axes of both operands and of the result, as ``einsum`` has
-        them: a letter for each axis.
+        ``(*specs, **params)`` to the axes of both operands and of the result, with a letter for
+        each axis, as in ``einsum``.
     """
 
     letters: Callable[..., tuple[str, str, str]]
@@ -212,13 +212,13 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Each element is that of the first operand at a place that the other operands choose.
+    """Each element is an element of the first operand, at a place selected by the other operands.
 
     Attributes
     ----------
     places : callable
-        ``(*shapes, **params)``, of all operands, to the ``Places`` in the first one; the result has
-        their shape.
+        ``(*shapes, **params)`` of all operands to the ``Places`` in the first operand; the result
+        has their shape.
     """
 
     places: Callable[..., Places]
@@ -228,19 +228,19 @@ class Gather:
 class Scatter:
     """Elements of an operand, the updates, go to places of the result.
 
-    Elsewhere the result has the elements of the first operand, or zeros if the first operand is the
-    updates. The updates are taken in C order.
+    Elsewhere the result has the elements of the first operand, or zeros if the first operand holds
+    the updates. Updates are applied in C order.
 
     Attributes
     ----------
     places : callable
-        ``(*shapes, **params)``, of all operands, to the ``Places`` in the result; the updates have
+        ``(*shapes, **params)`` of all operands to the ``Places`` in the result; the updates have
         their shape.
     updates : int
-        The position of the operand that is the updates.
+        The position of the operand that holds the updates.
     fold : Fold, optional
-        How an update and the element that is already at its place become one; without a fold the
-        last update stays.
+        How an update is combined with the element at its place; without a fold the last update
+        wins.
     """
 
     places: Callable[..., Places]
@@ -250,29 +250,29 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Random words, in *blocks* that are computed from a key and a number.
+    """Random words, in *blocks* that are computed from a key and a block number.
 
     Attributes
     ----------
     block : callable, optional
-        ``(m, first, second, number, **params)`` to the words of a block, of the dtype uint64, from
-        the two words of a key, along the last axis of the first operand, and the number of the
-        block, which is of that dtype as well. With one operand, blocks 0, 1, 2 and so on follow one
-        another along the axes of the result behind those of the keys. With two operands, which
-        broadcast, the numbers are the elements of the second one, and the last axis of the result
-        has the first words of a block. None where only ``evaluate`` makes the words.
+        ``(m, first, second, number, **params)`` to the words of a block. All are of dtype uint64:
+        ``first`` and ``second`` are the words of a key, on the last axis of the first operand, and
+        ``number`` is the block number. With one operand, blocks 0, 1, 2 and so on follow along the
+        axes of the result after the axes of the keys. With two operands, which broadcast, the block
+        numbers are the elements of the second operand, and the last axis of the result has the
+        first words of a block. None if only ``evaluate`` makes the words.
     """
 
     block: Callable[..., Any] | None = None
 
 
 class Loop(NamedTuple):
-    """A program that runs again and again, each time on the carry that it returned before.
+    """A program that runs repeatedly, each time on the carry that it returned before.
 
-    The operands are the values that all steps share, then the first carry, then arrays. The body
+    The operands are the values shared by all steps, then the first carry, then arrays. The body
     takes the shared values, the carry, and a slice of each array along axis 0; a slice that is weak
-    in the body is a Python number. It returns the next carry, and then values that are stacked
-    along axis 0. The results of the loop are the last carry and the stacks.
+    in the body is a Python number. It returns the next carry, and then values to stack along axis
+    0. The results of the loop are the last carry and the stacks.
 
     >>> Loop(body=None, shared=1, carried=2).parts("wabx")
     ('w', 'ab', 'x')
@@ -281,19 +281,20 @@ class Loop(NamedTuple):
     ----------
     body : Program
     shared, carried : int
-        The number of operands of these kinds.
+        The numbers of shared and of carried operands.
     length : int or None
-        The number of steps. None where ``condition`` decides, or, without a condition, where the
-        loop goes through as many slices as its arrays have. Stacks then have as many rows as there
-        were steps, whatever their specs say.
+        The number of steps. None if ``condition`` decides, or if the loop takes a step for each
+        slice of its arrays. Then stacks have as many rows as there were steps, whatever their specs
+        say.
     condition : Program or None
-        From the shared values and the carry to one truth value. Such a loop has no slices.
+        From the shared values and the carry to one boolean. Such a loop has no slices.
     reverse : bool
-        Whether the first step has the last slice, of operands and of stacks.
+        Whether the first step takes the last slice of operands and stacks.
     unroll : int
-        How many steps a compiler may write out; it changes no result.
+        How many steps a compiler may unroll, without an effect on results.
     checkpoints : int or None
-        About how many states reverse mode holds at once where there is a condition; None for all.
+        The approximate number of states that reverse mode stores for a loop with a condition; None
+        for all.
     """
 
     body: Any
@@ -306,7 +307,7 @@ class Loop(NamedTuple):
     checkpoints: int | None = None
 
     def parts(self, entries: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
-        """Split a sequence with an entry for each operand into shared, carried and arrays."""
+        """Split a sequence with an entry for each operand into shared, carried and array parts."""
         stop = self.shared + self.carried
         return entries[: self.shared], entries[self.shared : stop], entries[stop:]
 
@@ -321,10 +322,10 @@ class Loop(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of several programs; the first operand is its number.
+    """One of several programs, selected by the first operand.
 
-    The other operands are the inputs of the program. The first program runs where the number is
-    negative, and the last one where it is too large.
+    The other operands are the inputs of the program. The first program runs if the index is
+    negative, and the last one if it is too large.
 
     Attributes
     ----------
@@ -341,23 +342,23 @@ class Control:
     Attributes
     ----------
     runs : callable
-        ``(**params)`` to the programs, each with how often it runs; None where that is not known.
+        ``(**params)`` to the programs, each with the number of its runs, or None if unknown.
     inlines : bool
         Whether the operation is a call: it runs its one program once, on its operands, so that the
-        program's equations may take its place.
+        program's equations may replace it.
     leaner : callable, optional
-        ``(read, **params)`` to the same operation, reduced to what the read results need: its
-        parameters, and the positions of its operands and results among those of the original. None
-        where nothing can be dropped.
+        ``(read, **params)`` to the same operation, reduced to the needs of the results that are
+        read: its parameters, and the positions of its operands and results in the original. None if
+        nothing can be dropped.
     form : callable, optional
-        ``(**params)`` to the ``Loop`` or ``Choice`` that the operation is, if it is exactly that,
-        so that a compiler can write it with the programs inside. Or to a program of the operands,
-        whose operations have a form and whose last outputs are the results; its first outputs are
-        the results of the operation that ``begins`` names, if any. None where the operation has no
-        form with these parameters.
+        ``(**params)`` to a ``Loop`` or ``Choice`` equivalent to the operation, so that a compiler
+        can write it with the programs inside. Or to a program of the operands, whose operations
+        have a form and whose last outputs are the results; its first outputs are the results of the
+        operation that ``begins`` names, if any. None if the operation has no form with these
+        parameters.
     begins : callable, optional
-        ``(**params)`` to the operation that this one begins with, its parameters, and the number of
-        first operands that it takes: a compiler runs it once for both.
+        ``(**params)`` to the operation with which this one begins, its parameters, and the number
+        of first operands that it takes: a compiler runs it once for both.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -368,16 +369,16 @@ class Control:
 
 
 class AlongAxis(NamedTuple):
-    """A loop of NumPy's over the lines of an array along an axis, each of which gives a line.
+    """A NumPy ufunc that maps each line of an array along an axis to a line.
 
     Attributes
     ----------
     ufunc : ufunc
-        A generalized one with the signature ``(n),()->(m)``.
+        A generalized ufunc with the signature ``(n),()->(m)``.
     axis : int
-        That of the operand, and of the result.
+        The axis in the operand and in the result.
     number : number
-        Its second operand.
+        The second operand.
     """
 
     ufunc: np.ufunc
@@ -387,19 +388,20 @@ class AlongAxis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Anything else: an operation that only ``evaluate`` computes.
+    """Any other operation: only ``evaluate`` computes it.
 
     Attributes
     ----------
     counted : int, optional
-        The operand for each of whose elements the cost is one operation; None if not known.
+        The operand whose number of elements is the cost; None if unknown.
     cores : tuple of int
-        How many trailing axes of each operand make an example. The axes before them are those of a
-        stack; they broadcast, and are the first axes of each result. The result at a place of the
-        stack depends on the operands' examples at that place alone. Empty where not declared.
+        The number of trailing axes of each operand that form an example. The axes before them are
+        axes of a stack; they broadcast, and are the first axes of each result. The result at a
+        place of the stack depends only on the operands' examples at that place. Empty if not
+        declared.
     along : callable, optional
-        ``(shape, dtype, **params)``, of the operand, to the ``AlongAxis`` that computes the
-        operation; None where NumPy has none.
+        ``(shape, dtype, **params)`` of the operand to the ``AlongAxis`` that computes the
+        operation, or None.
     """
 
     counted: int | None = None
@@ -411,8 +413,8 @@ class Opaque:
 class Factored:
     """Results of triangular factors of matrices: solutions, inverses, determinants, the factors.
 
-    The first operand is the matrices. Where these have no such factors, since a pivot is zero or
-    not positive, and where numbers are not finite, ``evaluate`` says what the result is.
+    The first operand holds the matrices. If a pivot is zero or not positive, or elements are not
+    finite, ``evaluate`` determines the result.
 
     Attributes
     ----------
