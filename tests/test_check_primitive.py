@@ -244,7 +244,7 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
     "an example of too few axes": (
         replace(eigh, structure=extend.Opaque(cores=(1,))),
         "structure: cores",
-        "is changed",
+        "where only example",
     ),
     "an argument, held": (
         replace(gudermannian, evaluate=keeping),

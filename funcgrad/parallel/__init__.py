@@ -1,8 +1,8 @@
-"""Derivatives of functions of more data than one process has, computed by the workers of an engine.
+"""Derivatives of functions of more data than one process can hold, computed by many workers.
 
-An engine is a ``concurrent.futures.Executor``: threads, processes, or a cluster of Dask. Chunks of
-data go to its workers; their results are summed in a fixed order, so that the bits are the same
-with any number of workers, whichever of them die.
+The workers belong to a ``concurrent.futures.Executor``: threads, processes, or a Dask cluster. They
+process chunks of data, and their results are summed in a fixed order. So the result is bit-for-bit
+the same with any number of workers, even if some die.
 
 >>> from concurrent.futures import ThreadPoolExecutor
 >>> import numpy as np
@@ -26,6 +26,6 @@ from funcgrad.parallel.mapping import map, reduce
 __all__ = ["grad", "hvp", "jacobian", "map", "reduce", "slices", "value_and_grad"]
 
 
-if not TYPE_CHECKING:  # which know the names that there are
+if not TYPE_CHECKING:  # type checkers know the names
     __getattr__ = _missing_from(__name__)
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -1,8 +1,8 @@
-"""How many threads NumPy's library of linear algebra has: one in each worker.
+"""The number of threads of NumPy's BLAS library: one in each worker.
 
-The workers share the cores among them, and products have the same bits only for one number of
-threads. The library is the one that NumPy itself has loaded; where it is none of those known here,
-its environment variables decide, as ``OMP_NUM_THREADS`` does, which Dask sets to 1.
+Workers share the cores, and products are bit-for-bit equal only for one number of threads. The
+library is the one that NumPy has loaded. If it is not known here, environment variables such as
+``OMP_NUM_THREADS`` decide; Dask sets this one to 1.
 
 >>> with one_thread():
 ...     product = np.ones((2, 2)) @ np.ones((2, 2))
@@ -29,7 +29,7 @@ _NAMES: Final = (
 
 
 def _functions() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
-    """Look up the functions that read and set the number, in what NumPy has loaded."""
+    """Look up the functions that read and set the number, in the library that NumPy has loaded."""
     for place in ("_core", "core"):
         with suppress(AttributeError, OSError, TypeError):
             library = ctypes.CDLL(getattr(np, place)._multiarray_umath.__file__)
@@ -40,7 +40,7 @@ def _functions() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
 
 
 class BlasThreads:
-    """The number of threads of this process, which is 1 while anybody needs that."""
+    """The number of BLAS threads of this process; it is 1 while a user needs one thread."""
 
     def __init__(self) -> None:
         self._lock = ProcessLock()
@@ -50,7 +50,7 @@ class BlasThreads:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Have one thread within the block; the last to leave puts the old number back."""
+        """Use one thread within the block; the last user restores the old number."""
         user = object()
         try:
             self._lock.run(lambda: self._begin(user))

@@ -1,5 +1,4 @@
-"""Derivatives of a sum or a mean over chunks of data: ``value_and_grad``, ``grad``, ``hvp``; and
-``jacobian``, whose rows belong to the chunks.
+"""Derivatives of a loss over chunks of data: ``value_and_grad``, ``grad``, ``hvp``, ``jacobian``.
 
 >>> from concurrent.futures import ThreadPoolExecutor
 >>> def loss(w, chunk):
@@ -29,12 +28,12 @@ from funcgrad._transforms import reverse
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.engines import AnyExecutor
-from funcgrad.parallel.plans import Job
+from funcgrad.parallel.plans import Job, with_former_options
 from funcgrad.tensor.tensor import wrap
 
 
 def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] | None:
-    """Check the option ``reduce``; return weights if it is that."""
+    """Check the option ``reduce``; return the weights of the chunks, if any."""
     if isinstance(reduce, str) and reduce in ("mean", "sum"):
         return None
     try:
@@ -43,7 +42,7 @@ def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] |
         weights = []
     if isinstance(reduce, str) or not weights:
         raise ArgumentError(
-            f"{operation}: reduce has to be 'mean', 'sum', or a number for each chunk, got"
+            f"{operation}: reduce has to be 'mean', 'sum', or a weight for each chunk, got"
             f" {reduce!r:.60}."
         )
     if not all(map(isfinite, weights)) or not fsum(weights):
@@ -54,8 +53,19 @@ def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] |
     return weights
 
 
-def _summed(job: Job, reduce: str | Iterable[float]) -> Callable[..., Any]:
-    """The function from parameters, chunks and further arguments to the sum or mean of works."""
+def _over_chunks(
+    name: str,
+    of_chunk: Callable[..., Any],
+    loss: Callable[..., Any],
+    reduce: str | Iterable[float],
+    *options: Any,
+) -> Callable[..., Any]:
+    """Make the function of parameters, chunks and further arguments that returns a sum or mean.
+
+    The terms are ``of_chunk(params, chunk, *args)``, computed by workers.
+    """
+    work = lambda params, args, chunk: of_chunk(params, chunk, *args)  # noqa: E731 - one line says it
+    job = Job(f"parallel.{name}", work, (loss,), *options)
     weights = _weights(job.operation, reduce)
     steps = Steps(job)
 
@@ -66,7 +76,7 @@ def _summed(job: Job, reduce: str | Iterable[float]) -> Callable[..., Any]:
         divisor = None if is_sum else fsum(weights or [step.count])
         for value, spec in zip(values, step.plan.specs, strict=True):
             total = np.asarray(value)
-            # In float64, which has every divisor, while float16 ends at 65504.
+            # Divide in float64: float16 ends at 65504.
             wide = np.float64 if total.dtype.kind == "f" else total.dtype.type
             with np.errstate(all="ignore"):
                 if divisor is not None:
@@ -75,9 +85,10 @@ def _summed(job: Job, reduce: str | Iterable[float]) -> Callable[..., Any]:
             leaves.append(wrap(freeze(total) if total.ndim else total[()]))
         return step.plan.result(leaves)
 
-    return update_wrapper(summed, job.roots[0], updated=())
+    return update_wrapper(summed, loss, updated=())
 
 
+@with_former_options
 @answering
 def value_and_grad(
     loss: Callable[..., Any],
@@ -87,54 +98,62 @@ def value_and_grad(
     dtype: DTypeLike | None = None,
     keep: int | None = None,
     timeout: float | None = None,
-    allow_strangers: bool = False,
+    allow_other_bits: bool = False,
 ) -> Callable[..., Any]:
-    """The function that returns a loss over chunks of data and its gradient, computed by workers.
+    """Make a function that computes a loss over chunks of data, and its gradient, with workers.
+
+    Use it if the data do not fit into the memory of one process, or one process is too slow. It is
+    ``fg.value_and_grad`` of the mean (or sum) of ``loss`` over the chunks, and works with any
+    optimizer.
 
     Parameters
     ----------
     loss : callable
-        ``loss(params, chunk, *args)`` returns a real scalar. It is staged here, and workers receive
-        its program, so it may be any function, also a closure or one of ``__main__``.
+        ``loss(params, chunk, *args)`` returns a real scalar. It is staged in this process, and
+        workers receive its program. So it may be any function, also a closure or a function of
+        ``__main__``.
     executor : concurrent.futures.Executor, or client of Dask
         Threads, processes, or a cluster: ``dask.distributed.Client``, or its ``get_executor()``.
     reduce : {"mean", "sum"} or sequence of float
-        What becomes of the losses of the chunks. Numbers are weights of the chunks, such as their
-        lengths, of a weighted mean.
+        How to combine the losses of the chunks. A sequence has the weights of a weighted mean, such
+        as the lengths of the chunks.
     dtype : dtype, optional
-        The dtype of sums, such as ``"float64"``; by default that of the gradients. The result has
-        the latter.
+        The dtype of sums, such as ``"float64"``; by default the dtype of the gradients. The result
+        always has the dtype of the gradients.
     keep : int, optional
-        How many bytes of loaded chunks a worker may keep; by default a fourth of its memory.
+        The maximum number of bytes of loaded chunks that a worker keeps; by default a fourth of its
+        memory.
     timeout : float, optional
-        How many seconds the step may take; it may take for ever if not given.
-    allow_strangers : bool
-        Whether to accept workers whose processor or libraries have other last bits.
+        The maximum number of seconds for a step; by default unlimited.
+    allow_other_bits : bool
+        Whether to accept workers whose processor or libraries give different last bits. Then
+        results depend on the workers.
 
     Returns
     -------
     callable
-        ``(params, chunks, *args) -> (value, gradient)``. Chunks are a list of pytrees of arrays,
-        of paths of files, or of functions without arguments, which the workers call once and whose
-        data they keep by key; or a Dask array or bag. The bits of the result do not depend on the
-        executor, the number of its workers, or their deaths.
+        ``(params, chunks, *args) -> (value, gradient)``. Chunks are a list of pytrees of arrays, of
+        paths of files, or of functions without arguments that load a chunk (workers call them once,
+        and keep the data); or a Dask array or bag. The result is bit-for-bit independent of the
+        executor, of the number of workers, and of workers that die.
 
     Raises
     ------
     ArgumentError
-        An option is not allowed, there are no chunks, or a function that loads one cannot be sent.
+        An option is not allowed, the list of chunks is empty, or a function that loads a chunk
+        cannot be sent.
     ChunkError
         A chunk cannot be loaded, or kills its workers; the error has its index and the traceback.
     WorkerError
-        There is no worker, or one has other versions or other numbers.
+        There is no worker, or a worker has other versions of libraries or different last bits.
     DifferentiationError
-        The loss returns no real scalar.
+        The result of the loss is not a real scalar.
 
     Notes
     -----
-    The sums follow a fixed binary tree over the indices of the chunks, and each worker multiplies
-    matrices with one thread. ``funcgrad/parallel/README.md`` says what travels, and what happens
-    when workers die.
+    Sums follow a fixed binary tree over the indices of the chunks, and each worker multiplies
+    matrices with one thread. ``funcgrad/parallel/README.md`` explains which data are sent, and what
+    happens when workers die.
 
     Examples
     --------
@@ -149,15 +168,12 @@ def value_and_grad(
     ...     fg.parallel.value_and_grad(loss, executor)(2.0, chunks)
     (Tensor(17.5), Tensor(-35.0))
     """
-    job = Job(
-        "parallel.value_and_grad",
-        lambda params, args, chunk: reverse.value_and_grad(loss)(params, chunk, *args),
-        (loss,),
-        *(executor, keep, timeout, allow_strangers, dtype),
-    )
-    return _summed(job, reduce)
+    options = executor, keep, timeout, allow_other_bits, dtype
+    of_chunk = lambda *args: reverse.value_and_grad(loss)(*args)  # noqa: E731 - one line says it
+    return _over_chunks("value_and_grad", of_chunk, loss, reduce, *options)
 
 
+@with_former_options
 @answering
 def grad(
     loss: Callable[..., Any],
@@ -167,9 +183,9 @@ def grad(
     dtype: DTypeLike | None = None,
     keep: int | None = None,
     timeout: float | None = None,
-    allow_strangers: bool = False,
+    allow_other_bits: bool = False,
 ) -> Callable[..., Any]:
-    """The gradient of a loss over chunks of data, computed by workers.
+    """Make a function that computes the gradient of a loss over chunks of data with workers.
 
     Parameters
     ----------
@@ -177,7 +193,7 @@ def grad(
         ``loss(params, chunk, *args)`` returns a real scalar.
     executor : concurrent.futures.Executor, or client of Dask
     reduce : {"mean", "sum"} or sequence of float
-    dtype, keep, timeout, allow_strangers : optional
+    dtype, keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
 
     Returns
@@ -187,7 +203,7 @@ def grad(
 
     See Also
     --------
-    value_and_grad : the value as well; the options and errors are explained there.
+    value_and_grad : also returns the value; it explains the options and errors.
 
     Examples
     --------
@@ -197,15 +213,12 @@ def grad(
     ...     fg.parallel.grad(lambda w, x: w * w * x, executor, "sum")(3.0, [1.0, 2.0])
     Tensor(18.0)
     """
-    job = Job(
-        "parallel.grad",
-        lambda params, args, chunk: reverse.grad(loss)(params, chunk, *args),
-        (loss,),
-        *(executor, keep, timeout, allow_strangers, dtype),
-    )
-    return _summed(job, reduce)
+    options = executor, keep, timeout, allow_other_bits, dtype
+    of_chunk = lambda *args: reverse.grad(loss)(*args)  # noqa: E731 - one line says it
+    return _over_chunks("grad", of_chunk, loss, reduce, *options)
 
 
+@with_former_options
 @answering
 def hvp(
     loss: Callable[..., Any],
@@ -215,9 +228,11 @@ def hvp(
     dtype: DTypeLike | None = None,
     keep: int | None = None,
     timeout: float | None = None,
-    allow_strangers: bool = False,
+    allow_other_bits: bool = False,
 ) -> Callable[..., Any]:
-    """The Hessian of a loss over chunks of data times a vector, computed by workers.
+    """Make a function that computes the product of a loss's Hessian and a vector with workers.
+
+    For Newton and conjugate gradient methods on data in chunks; the Hessian is never formed.
 
     Parameters
     ----------
@@ -225,18 +240,18 @@ def hvp(
         ``loss(params, chunk, *args)`` returns a real scalar.
     executor : concurrent.futures.Executor, or client of Dask
     reduce : {"mean", "sum"} or sequence of float
-    dtype, keep, timeout, allow_strangers : optional
+    dtype, keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
 
     Returns
     -------
     callable
-        ``(params, tangents, chunks, *args) -> product``; the tangents have the tree, the shapes and
-        the dtypes of the parameters.
+        ``(params, tangents, chunks, *args) -> product``; the tangents have the structure, the
+        shapes and the dtypes of the parameters.
 
     See Also
     --------
-    value_and_grad : the options and errors are explained there.
+    value_and_grad : explains the options and errors.
 
     Examples
     --------
@@ -246,15 +261,12 @@ def hvp(
     ...     fg.parallel.hvp(lambda w, x: w**3 * x, executor, "sum")(2.0, 1.0, [1.0, 2.0])
     Tensor(36.0)
     """
-    job = Job(
-        "parallel.hvp",
-        lambda pair, args, chunk: jacobians.hvp(
-            lambda params: loss(params, chunk, *args), pair[:1], pair[1:]
-        ),
-        (loss,),
-        *(executor, keep, timeout, allow_strangers, dtype),
-    )
-    summed = _summed(job, reduce)
+
+    def of_chunk(pair: Any, chunk: object, *args: object) -> Any:
+        return jacobians.hvp(lambda params: loss(params, chunk, *args), pair[:1], pair[1:])
+
+    options = executor, keep, timeout, allow_other_bits, dtype
+    summed = _over_chunks("hvp", of_chunk, loss, reduce, *options)
 
     def product(params: object, tangents: object, chunks: object, *args: object) -> Any:
         return summed((params, tangents), chunks, *args)
@@ -262,6 +274,7 @@ def hvp(
     return update_wrapper(product, loss, updated=())
 
 
+@with_former_options
 @answering
 def jacobian(
     f: Callable[..., Any],
@@ -269,33 +282,35 @@ def jacobian(
     *,
     keep: int | None = None,
     timeout: float | None = None,
-    allow_strangers: bool = False,
+    allow_other_bits: bool = False,
 ) -> Callable[..., Any]:
-    """The Jacobian of a function with a row for each row of the data, computed by workers.
+    """Make a function that computes a Jacobian with a row for each row of the data, with workers.
+
+    For Gauss-Newton methods and standard errors: the residuals of all data, chunk by chunk.
 
     Parameters
     ----------
     f : callable
-        ``f(params, chunk, *args)`` returns a pytree of arrays, whose first axes belong to the rows
-        of the chunk, such as residuals.
+        ``f(params, chunk, *args)`` returns a pytree of arrays with one row for each row of the
+        chunk, such as residuals.
     executor : concurrent.futures.Executor, or client of Dask
-    keep, timeout, allow_strangers : optional
+    keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
 
     Returns
     -------
     callable
-        ``(params, chunks, *args) -> jacobian``, as ``fg.jacrev`` returns it for all chunks one
-        behind the other: an array of shape ``result.shape + params.shape`` for each pair of leaves.
+        ``(params, chunks, *args) -> jacobian``: the result of ``fg.jacrev`` for the concatenated
+        chunks. For each pair of leaves it is an array of shape ``result.shape + params.shape``.
 
     Raises
     ------
     ShapeError
-        The function returns a number, which has no rows.
+        The function returns a scalar, which has no rows.
 
     Notes
     -----
-    Forward or reverse mode is chosen for each chunk by the smaller side of its Jacobian.
+    For each chunk, the smaller side of its Jacobian decides between forward and reverse mode.
 
     Examples
     --------
@@ -321,11 +336,11 @@ def jacobian(
                 )
             return out
 
-        outputs = size(inner(params))  # its operations are dropped: nothing reads them
+        outputs = size(inner(params))  # nothing reads these operations, so they are dropped
         mode = jacobians.jacfwd if size(params) <= outputs else jacobians.jacrev
         return mode(inner)(params)
 
-    options = executor, keep, timeout, allow_strangers
+    options = executor, keep, timeout, allow_other_bits
     steps = Steps(Job("parallel.jacobian", work, (f,), *options, alike=False))
 
     def rows(params: object, chunks: object, *args: object) -> Any:

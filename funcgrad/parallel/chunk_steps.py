@@ -1,7 +1,7 @@
-"""A step: stage what chunks ask for, send, run, and begin again where something was lost.
+"""A step: stage the function for the chunks, send, run, and repeat after losses.
 
-A step is all or nothing. It returns the results of all chunks or raises, and changes nothing that
-the caller has.
+A step is all or nothing: it returns the results of all chunks or raises, and changes nothing of the
+caller's.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from funcgrad.parallel.engines import (
 from funcgrad.parallel.messages import ChunkProgram, Item, Outcome, Unstaged, folded
 from funcgrad.parallel.plans import Job, StagingPlan, digest_of
 from funcgrad.parallel.probes import caller
-from funcgrad.parallel.waiting import Patience
+from funcgrad.parallel.waiting import Deadline
 from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
 
 T = TypeVar("T")
 _MOST_PLANS: Final = 16
 _MOST_REPEATS: Final = 1000
 _AHEAD: Final = 3
-"""Results that are streamed are computed this many for each worker ahead of their use."""
+"""The number of streamed results for each worker that are computed ahead of their use."""
 
 
 def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
@@ -46,10 +46,10 @@ def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
     Raises
     ------
     ArgumentError
-        It is none.
+        The object is not an executor.
     """
     distributed: Any = sys.modules.get("distributed")
-    client: Any = getattr(executor, "_client", executor)  # that of a ClientExecutor
+    client: Any = getattr(executor, "_client", executor)  # of a ClientExecutor
     if distributed is not None and isinstance(client, distributed.Client):
         from funcgrad.parallel.dask_engine import DaskEngine
 
@@ -58,16 +58,16 @@ def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
     elif callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
         return ExecutorEngine(operation, executor)
     raise ArgumentError(
-        f"{operation}: executor={executor!r:.80} is no executor. Pass a ThreadPoolExecutor or"
-        " ProcessPoolExecutor of concurrent.futures, a client of Dask that is not asynchronous,"
-        " or another object with their method submit."
+        f"{operation}: executor={executor!r:.80} is not an executor. Pass a ThreadPoolExecutor or"
+        " ProcessPoolExecutor of concurrent.futures, a synchronous client of Dask, or another"
+        " object with their method submit."
     )
 
 
 class Steps:
-    """The steps of one function on one executor, and what the next one takes over from them.
+    """The steps of one function on one executor, and the values that the next step reuses.
 
-    That is ``sent``: what the newest step has sent, by keys of the content, with the values.
+    These values are ``sent``: everything that the latest step has sent, by keys of the content.
     """
 
     def __init__(self, job: Job) -> None:
@@ -83,11 +83,13 @@ class Steps:
         chunks: object,
         weights: Sequence[float] | None = None,
     ) -> ChunkStep:
-        """Begin a step."""
+        """Start a step."""
         return ChunkStep(self, params, args, chunks, weights)
 
     def plan(self, leaves: Sequence[Value], structure: Structure) -> StagingPlan:
-        """The plan for parameters of this kind; a new one when something outside has changed."""
+        """Return the plan for parameters of this kind; a new plan after an outside value has
+        changed.
+        """
         key = structure, parts_of(structure), tuple([spec_of(leaf) for leaf in leaves])
         plan = self._plans.get(key)
         if plan is None or not plan.unchanged():
@@ -128,7 +130,7 @@ class ChunkStep:
         ]
         keys = [item.source.key for item in self._items if item.source is not None]
         run = blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
-        self._caller = caller(operation, job.allow_strangers, job.keep, run, self._engine.store)
+        self._caller = caller(operation, job.allow_other_bits, job.keep, run, self._engine.store)
         self.sent: dict[Hashable, tuple[object, object]] = {}
         self._sent_inputs: object = None
         self._tried: Sequence[ChunkProgram] = ()
@@ -136,21 +138,21 @@ class ChunkStep:
         self._wait()
 
     def _wait(self) -> None:
-        """Begin to count the time of the step, or of the next result."""
-        self._waiting = Patience(self._caller.operation, self._steps.job.timeout)
+        """Start the clock of the step, or of the next result."""
+        self._waiting = Deadline(self._caller.operation, self._steps.job.timeout)
 
     # Sending.
 
     def _share(self, key: Hashable, value: object) -> object:
-        """Send a value, unless this step or the one before has sent it under this key."""
+        """Send a value, unless this step or the previous one has sent it under this key."""
         known = self.sent.get(key) or self._steps.sent.get(key)
-        if known is None:  # with the value: while it lives no other has its ``id``
+        if known is None:  # keep the value, so that its ``id`` stays unique
             known = self._engine.carried(value, self._waiting, self._losses), value
         self.sent[key] = known
         return known[0]
 
     def _data(self, index: int) -> object:
-        """A chunk as its task receives it; None if the worker loads it."""
+        """Return a chunk as its task receives it; None if the worker loads it."""
         chunk = self._chunks[index]
         if isinstance(chunk, RemoteChunk):
             return self._engine.remote(chunk.delayed, chunk.is_bag)
@@ -163,7 +165,7 @@ class ChunkStep:
         return self._share((content, chunk.structure), value)
 
     def _code(self) -> tuple[object, list[object]]:
-        """The programs, and their large constants, as tasks receive them."""
+        """Return the programs and their large constants, as tasks receive them."""
         code = self.plan.code()
         self._tried = code.programs
         arrays = [self._share(digest, self.plan.arrays[digest]) for digest in code.arrays]
@@ -175,7 +177,7 @@ class ChunkStep:
             self._sent_inputs = self._engine.carried(self._inputs, self._waiting, self._losses)
         items = self._items[indices]
         data = [self._data(item.index) for item in items]
-        held = items[0].source is None  # then the data are somewhere already
+        held = items[0].source is None  # a worker has the data already
         return self._engine.submit(
             None if held else place,
             run_chunks,
@@ -189,7 +191,7 @@ class ChunkStep:
     # Staging.
 
     def _stage(self, index: int) -> None:
-        """Stage the function on a chunk, which a worker loads unless it is here."""
+        """Stage the function on a chunk; if the chunk is not here, a worker loads it."""
         chunk = self._chunks[index]
         if isinstance(chunk, HeldChunk):
             leaves: Sequence[Value] = chunk.leaves
@@ -202,7 +204,7 @@ class ChunkStep:
         self.plan.stage(index, self._inputs, leaves, structure, self._tried)
 
     def _prepare(self) -> None:
-        """Stage the function on the first chunk, and on those here that differ from it."""
+        """Stage the function on the first chunk, and on other chunks here of another kind."""
         if self.plan.structure is None:
             self._stage(0)
         for index, chunk in enumerate(self._chunks):
@@ -212,7 +214,7 @@ class ChunkStep:
     # Running.
 
     def _ended(self, task: Future[T], index: int) -> T:
-        """Wait for a task that has one chunk, and return its result."""
+        """Wait for a task with one chunk, and return its result."""
         try:
             return self._engine.result(task, self._waiting)
         except KilledError as error:
@@ -227,7 +229,7 @@ class ChunkStep:
                 self._engine.cancel([task])
 
     def _repeated(self, attempt: Callable[[], T]) -> T:
-        """Attempt something again when what it had sent is lost."""
+        """Run a function, and repeat it if values that it had sent are lost."""
         for _ in range(_MOST_REPEATS):
             try:
                 return attempt()
@@ -236,8 +238,8 @@ class ChunkStep:
                 self._losses += 1
                 self._engine.recover(self._waiting)
         raise WorkerError(
-            f"{self._caller.operation}: workers were lost {_MOST_REPEATS} times during one step,"
-            " and with them what they held. Look at the workers' logs."
+            f"{self._caller.operation}: workers died {_MOST_REPEATS} times during one step, and"
+            " the values that they held were lost. Look at the workers' logs."
         )
 
     def total(self) -> tuple[Value, ...]:
@@ -257,7 +259,7 @@ class ChunkStep:
         combine = combiner(self._caller, self.plan.code(), list(self.plan.arrays.values()))
         try:
             for number, group in enumerate(groups):
-                # Groups beside each other go to one worker, and to the same one in each step.
+                # Neighbouring groups go to one worker, and to the same worker in each step.
                 tasks.append(self._start(group, places[number * len(places) // len(groups)]))
             return engine.total(tasks, combine, (self._caller, *self._code()), waiting)
         except KilledError:
@@ -268,11 +270,11 @@ class ChunkStep:
             raise
 
     def _alone(self, index: int) -> Outcome:
-        """Run one chunk without others, which would be lost too where it kills its worker."""
+        """Run one chunk by itself: if it kills its worker, no other chunk is lost."""
         return self._ended(self._start(slice(index, index + 1)), index)
 
     def stream(self) -> Iterator[tuple[Value, ...]]:
-        """Yield the results of the chunks in order, of which a few are computed ahead."""
+        """Yield the results of the chunks in order; a few are computed ahead."""
         self._repeated(self._prepare)
         running: deque[Future[Outcome]] = deque()
         ahead = _AHEAD * len(self._engine.places(self._waiting))
@@ -289,7 +291,7 @@ class ChunkStep:
             self._engine.cancel(running)
 
     def _next(self, index: int, running: deque[Future[Outcome]], ahead: int) -> Outcome:
-        """Start tasks for a chunk and those behind it, and wait for the first."""
+        """Start tasks for a chunk and the chunks after it, and wait for the first result."""
         try:
             for k in range(index + len(running), min(index + ahead, self.count)):
                 running.append(self._start(slice(k, k + 1)))

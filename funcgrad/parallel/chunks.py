@@ -1,7 +1,7 @@
 """Chunks as users pass them, and ``slices``, which makes chunks of large arrays.
 
-A chunk is a pytree of arrays in memory, or something that the worker loads: a function without
-arguments, a file, rows of an array in a file, or a block of a Dask collection.
+A chunk is a pytree of arrays in memory, or data that the worker loads: by a function without
+arguments, from a file, from rows of an array in a file, or from a block of a Dask collection.
 
 >>> [chunk.shape for chunk in slices(np.zeros((5, 2)), 2)]
 [(2, 2), (2, 2), (1, 2)]
@@ -29,7 +29,7 @@ from funcgrad.parallel.sources import BlockLoader, ChunkSource, file_source, row
 
 @dataclass(frozen=True, slots=True)
 class HeldChunk:
-    """A chunk in the caller's memory: raw values, and whether they are those of tensors."""
+    """A chunk in the caller's memory: raw values, and whether they come from tensors."""
 
     leaves: tuple[Value, ...]
     structure: Structure
@@ -38,7 +38,7 @@ class HeldChunk:
 
 @dataclass(frozen=True, slots=True)
 class RemoteChunk:
-    """A block of a Dask collection that the workers hold, or are computing."""
+    """A block of a Dask collection that workers hold or are computing."""
 
     delayed: object
     is_bag: bool
@@ -48,7 +48,7 @@ Chunk: TypeAlias = "HeldChunk | RemoteChunk | ChunkSource"
 
 
 def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
-    """Flatten data; arrays become contiguous, since products of others have other last bits.
+    """Flatten data; arrays become contiguous, because strides change the last bits of products.
 
     Raises
     ------
@@ -66,29 +66,27 @@ def _raw(operation: str, leaf: object) -> Value:
     value = leaf if is_array else concrete(operand(leaf, operation))
     if isinstance(value, TracedValue):
         raise TracerError(
-            f"{operation}: an argument is followed by a transformation around the call, and workers"
-            " need its numbers. Take the derivative inside: what is passed as the loss may be any"
-            " function of transformations."
+            f"{operation}: an argument is traced by a transformation around the call, but workers"
+            " need its values. Apply the transformation inside: the loss may contain any"
+            " transformations."
         )
-    if (
-        isinstance(value, np.ndarray) and value.ndim
-    ):  # NumPy would give one axis to an array of none
+    if isinstance(value, np.ndarray) and value.ndim:  # NumPy would turn a 0-d array into a 1-d one
         return np.ascontiguousarray(value)
     return value
 
 
-# ------------------------------------------------------------------------------- what users pass
+# ------------------------------------------------------------------------------- chunks of users
 
 
 def chunk_list(operation: str, chunks: object, shipped: bool) -> list[Chunk]:
-    """Read the argument ``chunks``; functions are pickled where workers are other processes.
+    """Read the argument ``chunks``; functions are pickled for workers in other processes.
 
     Raises
     ------
     ArgumentError
-        It is empty, or no sequence of chunks; a function cannot be sent.
+        ``chunks`` is empty or not a sequence of chunks, or a function cannot be sent.
     LeafError
-        A chunk is none of the kinds.
+        A chunk is of an unknown kind.
     """
     if hasattr(chunks, "__dask_graph__"):
         return _blocks(operation, chunks, shipped)
@@ -102,7 +100,7 @@ def chunk_list(operation: str, chunks: object, shipped: bool) -> list[Chunk]:
         )
     known = [_chunk(operation, chunk, number, shipped) for number, chunk in enumerate(list(chunks))]
     if not known:
-        raise ArgumentError(f"{operation}: chunks is empty, and there is nothing to compute.")
+        raise ArgumentError(f"{operation}: chunks is empty, so there is nothing to compute.")
     return known
 
 
@@ -125,7 +123,7 @@ def _chunk(operation: str, chunk: object, number: int, shipped: bool) -> Chunk:
 
 
 def _blocks(operation: str, collection: Any, shipped: bool) -> list[Chunk]:
-    """The blocks of a Dask array along its first axis, or the partitions of a bag."""
+    """Return the blocks of a Dask array along its first axis, or the partitions of a bag."""
     is_bag = not hasattr(collection, "ndim")
     if not is_bag:
         collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
@@ -142,30 +140,32 @@ def _blocks(operation: str, collection: Any, shipped: bool) -> list[Chunk]:
 
 
 def slices(data: Any, size: SupportsIndex) -> list[Any]:
-    """Cut arrays into chunks of rows, which share memory with them, or are read by the workers.
+    """Cut arrays into chunks of rows.
+
+    Chunks of NumPy arrays are views; rows of HDF5 and zarr arrays are read by the workers.
 
     Parameters
     ----------
     data : pytree of arrays
-        With one number of rows, along their first axes. An HDF5 dataset of ``h5py`` is opened again
-        by each worker, by the name of its file; an array of zarr is sent by the name of its store.
-        Both may be larger than memory.
+        Arrays with the same number of rows (first axis). An HDF5 dataset of ``h5py`` is opened
+        again by each worker, by the name of its file; a zarr array is sent by the name of its
+        store. Both may be larger than memory.
     size : int
-        How many rows a chunk has. The last chunk has what is left.
+        The number of rows of a chunk. The last chunk has the remaining rows.
 
     Returns
     -------
     list
-        Chunks: trees of arrays, or functions that read them.
+        The chunks: trees of arrays, or functions that read them.
 
     Raises
     ------
     ArgumentError
         The size is not positive.
     LeafError
-        A leaf of the data is no array.
+        A leaf of the data is not an array.
     ShapeError
-        The arrays have different numbers of rows, or one has no axis.
+        The arrays have different numbers of rows, or an array has no axis.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
     except TypeError:
         step = 0
     if step < 1:
-        raise ArgumentError(f"slices: size has to be an integer from 1 on, got {size!r:.60}.")
+        raise ArgumentError(f"slices: size has to be an integer >= 1, got {size!r:.60}.")
     leaves, structure = pytrees.flatten(data)
     for leaf in leaves:
         if not isinstance(getattr(leaf, "shape", None), tuple):
@@ -192,7 +192,7 @@ def slices(data: Any, size: SupportsIndex) -> list[Any]:
     lengths = {shape[0] if shape else None for shape in shapes}
     if len(lengths) != 1 or None in lengths:
         raise ShapeError(
-            f"slices: the arrays have to have one number of rows, and have the shapes {shapes}."
+            f"slices: the arrays need equal numbers of rows, but have the shapes {shapes}."
         )
     length = shapes[0][0]
     bounds = [(start, min(start + step, length)) for start in range(0, length, step)]

@@ -1,7 +1,7 @@
-"""The engine of Dask: chunks as tasks, results combined by the workers, dead workers replaced.
+"""The engine of Dask: chunks are tasks, workers combine results, and dead workers are replaced.
 
-Parameters are sent to one worker; the others fetch them from it and from one another. What a worker
-held that was sent, and not computed, is lost when it dies: then the step is repeated.
+Parameters are sent to one worker; the others fetch them from it and from each other. If a worker
+dies, values that were sent to it are lost (computed values are not): then the step is repeated.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.engines import AnyExecutor, ExecutorEngine, KilledError, LostError, Terms
 from funcgrad.parallel.messages import Outcome, folded
 from funcgrad.parallel.sources import stacked
-from funcgrad.parallel.waiting import Patience, in_thread
+from funcgrad.parallel.waiting import Deadline, in_thread
 from funcgrad.parallel.worker_tasks import Combine, combine_outcomes
 
 T = TypeVar("T")
 _MOST_LOSSES: Final = 2
-"""After so many in one step values are sent as tasks: by way of the scheduler, which can send them
-again, so that a chunk that kills its workers is found, and not what is lost with them."""
+"""After this many losses in one step, values are sent as tasks through the scheduler, which can
+send them again. So a chunk that kills its workers is found, rather than the values that it loses.
+"""
 _GLANCE: Final = 0.5
-"""Seconds between looks at whether the client is still connected."""
+"""Seconds between checks of the client's connection."""
 
 
 class DaskEngine(ExecutorEngine):
     """A client of a Dask cluster, or its executor.
 
-    Nothing is asked of the cluster in this thread: a scheduler that has stopped answers never.
+    This thread never waits for an answer of the cluster, because a stopped scheduler does not
+    answer.
     """
 
     def __init__(self, operation: str, executor: AnyExecutor, client: AnyExecutor) -> None:
@@ -43,28 +45,28 @@ class DaskEngine(ExecutorEngine):
         self._client: Any = client
         self._options: dict[str, Any] = getattr(executor, "_kwargs", {})  # of get_executor()
         self._turn = 0
-        self._misses = 0  # attempts, one after the other, to reach a worker directly
+        self._misses = 0  # failed attempts in a row to reach a worker directly
 
     # What is sent.
 
-    def carried(self, value: object, waiting: Patience, losses: int) -> object:
-        """Send a value to one worker, another one each time.
+    def carried(self, value: object, waiting: Deadline, losses: int) -> object:
+        """Send a value to one worker, each time to another.
 
         Raises
         ------
         LostError
-            The worker died meanwhile.
+            The worker died.
         """
         if losses >= _MOST_LOSSES:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # Dask's, that it is large
+                warnings.simplefilter("ignore", UserWarning)  # Dask warns about large values
                 return self.submit(None, _unchanged, value)
         workers = self.places(waiting)
         self._turn += 1
         worker = workers[self._turn % len(workers)]
         for direct in (True, False) if self._misses < _MOST_LOSSES else (False,):
-            # Directly it travels once; by way of the scheduler where workers are out of reach.
-            # What is raised when the worker has just died, or the client is closed.
+            # Sent directly, it travels once; if workers are out of reach, it goes through the
+            # scheduler. The worker has just died, or the client is closed.
             with suppress(OSError, CancelledError, KeyError, AttributeError):
                 (future,) = self._asked(
                     lambda direct=direct: self._client.scatter(  # type: ignore[misc]  # a default, bound now
@@ -79,12 +81,12 @@ class DaskEngine(ExecutorEngine):
         raise LostError
 
     def remote(self, delayed: object, is_bag: bool) -> object:
-        """Take a block where it is."""
+        """Return a block, which stays where it is."""
         future = self._client.compute(delayed)
         return self.submit(None, stacked, future) if is_bag else future
 
-    def places(self, waiting: Patience) -> Sequence[str]:
-        """The addresses of the workers, one for each thread, once there is a worker."""
+    def places(self, waiting: Deadline) -> Sequence[str]:
+        """Return the addresses of the workers, one for each thread; wait for a first worker."""
 
         def ask() -> list[str]:
             self._client.wait_for_workers(1)
@@ -92,13 +94,13 @@ class DaskEngine(ExecutorEngine):
             return [place for place in sorted(workers) for _ in range(workers[place]["nthreads"])]
 
         while True:
-            self.recover(waiting)  # which raises where the client is closed
+            self.recover(waiting)  # raises if the client is closed
             with suppress(OSError, CancelledError, TimeoutError):
                 if known := self._asked(ask, "a worker", waiting):
                     return known
 
-    def recover(self, waiting: Patience) -> None:
-        """Wait until the scheduler is there, if it is not."""
+    def recover(self, waiting: Deadline) -> None:
+        """Wait until the scheduler is connected."""
 
         def poll(seconds: float) -> bool:
             end = monotonic() + seconds
@@ -109,13 +111,13 @@ class DaskEngine(ExecutorEngine):
         waiting.until(poll, lambda: self._address)
 
     def _is_connected(self) -> bool:
-        """Whether there is a connection, now; raise WorkerError if it does not come back."""
+        """Whether the client is connected now; raise WorkerError if the connection is lost."""
         if self._client.status in ("closed", "closing"):
             raise self._gone()
         return bool(self._client.status == "running")
 
-    def _asked(self, ask: Callable[[], T], what: str, waiting: Patience) -> T:
-        """Call what may never return."""
+    def _asked(self, ask: Callable[[], T], event: str, waiting: Deadline) -> T:
+        """Call a function that may never return."""
         answer = in_thread(ask)
 
         def poll(seconds: float) -> bool:
@@ -126,7 +128,7 @@ class DaskEngine(ExecutorEngine):
                     self._is_connected()
             return answer.done()
 
-        waiting.until(poll, lambda: f"{what}; {self._address}{self._count()}")
+        waiting.until(poll, lambda: f"{event}; {self._address}{self._count()}")
         return answer.result()
 
     @property
@@ -135,7 +137,7 @@ class DaskEngine(ExecutorEngine):
         return f"the cluster at {scheduler.address if scheduler is not None else 'no address'}"
 
     def _count(self) -> str:
-        """Say how many workers there are, or that nobody answers."""
+        """Return the number of workers in words, or that the cluster does not answer."""
         answer = in_thread(lambda: len(self._client.scheduler_info(n_workers=-1)["workers"]))
         wait([answer], _GLANCE)
         known = answer.done() and answer.exception() is None
@@ -143,16 +145,16 @@ class DaskEngine(ExecutorEngine):
 
     def _gone(self) -> WorkerError:
         return WorkerError(
-            f"{self._operation}: the connection to {self._address} is gone, or its scheduler is."
-            " The arguments are as they were: start a cluster, and go on with them or from the last"
+            f"{self._operation}: the connection to {self._address} or its scheduler is lost."
+            " The arguments are unchanged: start a cluster, and continue with them or from the last"
             " checkpoint."
         )
 
     # Tasks.
 
     def submit(self, place: str | None, function: Callable[..., T], *args: object) -> Future[T]:
-        """Submit a task; another worker takes it if the one it is for is gone, or busy."""
-        free = place is None or "workers" in self._options  # which the user has chosen
+        """Submit a task; another worker takes it if the chosen one is gone or busy."""
+        free = place is None or "workers" in self._options  # the user's choice
         known = {} if free else {"workers": [place], "allow_other_workers": True}
         key = f"funcgrad-{function.__name__.strip('_')}-{uuid4().hex}"
         options = {**known, **self._options, "key": key, "pure": False}
@@ -162,7 +164,7 @@ class DaskEngine(ExecutorEngine):
             raise self._gone() from error
         return future
 
-    def result(self, task: Future[T], waiting: Patience) -> T:
+    def result(self, task: Future[T], waiting: Deadline) -> T:
         """Wait for a task, and return its result."""
         try:
             return self._asked(task.result, "a task", waiting)
@@ -176,18 +178,18 @@ class DaskEngine(ExecutorEngine):
             raise self._failed(error) from error
 
     def total(
-        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Patience
+        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Deadline
     ) -> Outcome:
-        """Combine the results of tasks by tasks, which wait in the cluster for one another."""
+        """Combine the results of tasks by further tasks in the cluster."""
 
         def combined(left: Future[Outcome], right: Future[Outcome]) -> Future[Outcome]:
             return self.submit(None, combine_outcomes, left, right, *terms)
 
-        tasks[:] = [folded(tasks, combined)]  # workers drop what only the others would have held
+        tasks[:] = [folded(tasks, combined)]  # workers drop results that only these tasks held
         return self.result(tasks[0], waiting)
 
     def cancel(self, tasks: Sequence[Future[Any]]) -> None:
-        """Leave nothing running."""
+        """Cancel all tasks."""
         undone = [task for task in tasks if not task.done()]
         if undone and self._client.status == "running":
             with suppress(OSError, CancelledError):

@@ -1,7 +1,7 @@
-"""Engines: an executor with what a step needs of it; here that of executors in general.
+"""Engines adapt executors to the needs of a step; this is the engine of general executors.
 
-An engine carries values to workers, runs tasks there, waits for them, and combines their results.
-Dask's, in ``dask_engine.py``, does the last in its workers.
+An engine sends values to workers, runs tasks there, waits for them, and combines their results. The
+engine of Dask (``dask_engine.py``) combines results in the workers.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad.errors import FuncgradError, WorkerError
 from funcgrad.parallel.messages import Caller, Outcome, folded
-from funcgrad.parallel.shared_files import AbsentError, Parcel
-from funcgrad.parallel.waiting import Patience
+from funcgrad.parallel.shared_files import AbsentError, SharedFile
+from funcgrad.parallel.waiting import Deadline
 from funcgrad.parallel.worker_store import ChunkStore
 from funcgrad.parallel.worker_tasks import Combine
 
 T = TypeVar("T")
 Terms: TypeAlias = tuple[Caller, object, list[object]]
-"""The things that workers need to combine results: the caller, the code and its large constants."""
+"""The values that workers need to combine results: the caller, the code and its large constants."""
 _TASKS_PER_WORKER: Final = 8
 _GLANCE: Final = 0.5
-"""Seconds between looks at whether tasks were cancelled."""
+"""Seconds between checks for cancelled tasks."""
 
 
 class AnyExecutor(Protocol):
@@ -43,12 +43,12 @@ class AnyExecutor(Protocol):
 
     @property
     def submit(self) -> Callable[..., Any]:
-        """The method that takes a function and its arguments, and returns a future."""
+        """Return the method that takes a function and its arguments, and returns a future."""
         ...
 
 
 class LostError(Exception):
-    """Values that a step had sent are not there for a worker; the step can be repeated."""
+    """Values that a step had sent are lost; the step can be repeated."""
 
 
 class KilledError(Exception):
@@ -56,10 +56,10 @@ class KilledError(Exception):
 
 
 class ExecutorEngine:
-    """Threads, processes and what else has the interface of ``concurrent.futures.Executor``.
+    """Threads, processes and other executors like ``concurrent.futures.Executor``.
 
-    Workers are threads, which get values as they are and keep chunks in ``store``; or they are
-    processes, to which values are ``shipped`` as parcels.
+    Workers are threads, which get values directly and keep chunks in ``store``; or they are
+    processes, to which values are ``shipped`` in shared files.
     """
 
     def __init__(self, operation: str, executor: AnyExecutor) -> None:
@@ -70,24 +70,24 @@ class ExecutorEngine:
 
     # What is sent.
 
-    def carried(self, value: object, waiting: Patience, losses: int) -> object:
-        """Make a value ready to be an argument of tasks; it is there while the result lives."""
-        return Parcel(value, self._reads_files) if self.shipped else value
+    def carried(self, value: object, waiting: Deadline, losses: int) -> object:
+        """Turn a value into an argument of tasks; it exists while the result lives."""
+        return SharedFile(value, self._reads_files) if self.shipped else value
 
     def remote(self, delayed: object, is_bag: bool) -> object:
-        """Make a block that a cluster of Dask's holds an argument of tasks."""
+        """Turn a block that a Dask cluster holds into an argument of tasks."""
         raise WorkerError(
             f"{self._operation}: the Dask collection is held by a cluster's workers. Pass that"
             " cluster's client as the executor, or a collection that is not persisted."
         )
 
-    def recover(self, waiting: Patience) -> None:
-        """Get ready to repeat a step."""
+    def recover(self, waiting: Deadline) -> None:
+        """Prepare to repeat a step."""
 
     # Tasks.
 
-    def places(self, waiting: Patience) -> Sequence[str | None]:
-        """The workers, one for each thread; None where there is no choice between them."""
+    def places(self, waiting: Deadline) -> Sequence[str | None]:
+        """Return the workers, one for each thread; None if a worker cannot be chosen."""
         for name in ("_max_workers", "num_workers"):
             number = getattr(self._executor, name, None)
             if isinstance(number, int) and number > 0:
@@ -95,15 +95,15 @@ class ExecutorEngine:
         return [None] * (os.cpu_count() or 1)
 
     def submit(self, place: str | None, function: Callable[..., T], *args: object) -> Future[T]:
-        """Submit a task, to one worker rather than to others.
+        """Submit a task, if possible to a chosen worker.
 
         Raises
         ------
         WorkerError
-            The executor takes no more tasks.
+            The executor does not accept tasks any more.
         """
         task: Callable[..., T] = function
-        if not self.shipped and current_uses() is not None:  # keys are checked, in threads too
+        if not self.shipped and current_uses() is not None:  # check the use of keys in threads, too
             task = partial(copy_context().run, function)
         if _runs_here(self._executor):
             return _ended_future(function, *args)
@@ -115,33 +115,33 @@ class ExecutorEngine:
 
     def _broken(self, error: BaseException) -> WorkerError:
         return WorkerError(
-            f"{self._operation}: the executor {type(self._executor).__name__} takes no more tasks,"
-            f" or a worker of it has died: {error} The arguments are as they were: call it again"
-            " with a new executor. Dask's replaces workers that die."
+            f"{self._operation}: the executor {type(self._executor).__name__} accepts no more"
+            f" tasks, or one of its workers has died: {error} The arguments are unchanged: call it"
+            " again with a new executor. Dask replaces workers that die."
         )
 
-    def result(self, task: Future[T], waiting: Patience) -> T:
+    def result(self, task: Future[T], waiting: Deadline) -> T:
         """Wait for a task, and return its result.
 
         Raises
         ------
         LostError, KilledError
-            Something that the task needs is not there; it kills its workers.
+            A value that the task needs is lost; the task kills its workers.
         ChunkError, WorkerError
             It failed.
         """
         self._ended([task], waiting)
         return self._value(task)
 
-    def _ended(self, tasks: Sequence[Future[Any]], waiting: Patience) -> list[Future[Any]]:
-        """Wait for the first of some tasks; list those that have ended."""
+    def _ended(self, tasks: Sequence[Future[Any]], waiting: Deadline) -> list[Future[Any]]:
+        """Wait for the first of some tasks; return the tasks that have ended."""
         ended: list[Future[Any]] = []
 
         def poll(seconds: float) -> bool:
             end = monotonic() + seconds
             while not ended and (left := end - monotonic()) >= 0:
                 concurrent.futures.wait(tasks, min(left, _GLANCE), FIRST_COMPLETED)
-                # Those too that a shutdown has cancelled, which nobody waits for successfully.
+                # Include tasks that a shutdown has cancelled; waiting does not report them.
                 ended.extend([task for task in tasks if task.done()])
             return bool(ended)
 
@@ -159,24 +159,24 @@ class ExecutorEngine:
         except (BrokenExecutor, CancelledError) as error:
             raise self._broken(error) from error
         except BaseException as error:
-            if task.exception() is not error:  # an interrupt of the caller's
+            if task.exception() is not error:  # an interrupt of the caller
                 raise
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> WorkerError:
-        """The error for a task that failed by itself, as when a worker lacks a module."""
+        """Return the error of a task that failed outside the function (a missing module)."""
         return WorkerError(
-            f"{self._operation}: a task failed outside of the function, {type(error).__name__}:"
-            f" {error}. Each worker needs funcgrad, and the modules that chunks are loaded with."
+            f"{self._operation}: a task failed outside the function, {type(error).__name__}:"
+            f" {error}. Each worker needs funcgrad, and the modules that load chunks."
         )
 
     def total(
-        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Patience
+        self, tasks: list[Future[Outcome]], combine: Combine, terms: Terms, waiting: Deadline
     ) -> Outcome:
-        """Combine the results of tasks in the fixed tree; here, as soon as they come.
+        """Combine the results of tasks in the fixed tree, as soon as they come.
 
-        The list is emptied, so that each result is dropped once it is combined; what is in it at
-        the end is to be cancelled if something failed.
+        The list is emptied, so that each result is dropped once it is combined. After a failure the
+        remaining tasks in the list are to be cancelled.
         """
         count, results = len(tasks), dict[int, Outcome]()
         numbers = {task: number for number, task in enumerate(tasks)}
@@ -192,17 +192,17 @@ class ExecutorEngine:
         return folded(ordered(), combine)
 
     def cancel(self, tasks: Sequence[Future[Any]]) -> None:
-        """Leave nothing running, as far as the executor can."""
+        """Cancel all tasks, as far as the executor can."""
         for task in tasks:
             task.cancel()
 
 
 def _runs_here(executor: object) -> bool:
-    """Whether this thread or process is a worker of the executor, which may have no other.
+    """Whether this thread or process is a worker of the executor, perhaps the only one.
 
-    Tasks run in it then: if all workers waited for tasks, nobody would run these. A thread has the
-    executor's name before the executor lists it. A forked process has a copy of the executor, whose
-    queue knows the process that made it.
+    Then tasks run in this thread: if all workers waited for tasks, no worker would run them. A
+    thread has the executor's name before the executor lists the thread. A forked process has a copy
+    of the executor, whose queue knows the process that made it.
     """
     queue = getattr(executor, "_call_queue", None)
     if getattr(queue, "_opid", os.getpid()) != os.getpid():
@@ -212,7 +212,7 @@ def _runs_here(executor: object) -> bool:
 
 
 def _ended_future(function: Callable[..., T], *args: object) -> Future[T]:
-    """Call a function, and make the future of its result."""
+    """Call a function, and return a finished future."""
     future: Future[T] = Future()
     try:
         future.set_result(function(*args))
@@ -222,7 +222,7 @@ def _ended_future(function: Callable[..., T], *args: object) -> Future[T]:
 
 
 def aligned_groups(count: int, workers: int) -> list[slice]:
-    """The chunks that go to a worker together, which are a power of two, about eight times each.
+    """Group chunks by powers of two, with about eight groups for each worker.
 
     >>> aligned_groups(40, 2)
     [slice(0, 2, None), slice(2, 4, None), ...]

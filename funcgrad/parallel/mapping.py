@@ -1,4 +1,4 @@
-"""A function of many chunks, or of many examples: ``map``, and ``reduce`` with any combination.
+"""``map`` over chunks or examples, and ``reduce`` with any combination.
 
 >>> from concurrent.futures import ThreadPoolExecutor
 >>> with ThreadPoolExecutor(2) as executor:
@@ -24,7 +24,7 @@ from funcgrad.errors import MissingPackageError
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.chunks import slices
 from funcgrad.parallel.engines import AnyExecutor
-from funcgrad.parallel.plans import Job
+from funcgrad.parallel.plans import Job, with_former_options
 from funcgrad.tensor.tensor import wrap
 
 
@@ -33,6 +33,7 @@ def _tensor(value: Value) -> Any:
     return wrap(freeze(array) if array.ndim else array[()])
 
 
+@with_former_options
 @answering
 def map(
     f: Callable[..., Any],
@@ -42,9 +43,12 @@ def map(
     progress: bool = False,
     keep: int | None = None,
     timeout: float | None = None,
-    allow_strangers: bool = False,
+    allow_other_bits: bool = False,
 ) -> Callable[..., Generator[Any, None, None]]:
-    """Apply a function to each chunk, or to each example in batches, by workers, in order.
+    """Make a parallel map over chunks, or over examples in batches.
+
+    Use it for predictions, simulations or features of more data than one process can hold. Results
+    come in order.
 
     Parameters
     ----------
@@ -52,28 +56,28 @@ def map(
         ``f(x, *args)`` returns a pytree.
     executor : concurrent.futures.Executor, or client of Dask
     batch_size : int, optional
-        If given, ``f`` is a function of one example, and the data are arrays with an example for
-        each row: workers run ``fg.vmap(f)`` on so many rows at once.
+        If given, ``f`` is a function of one example, and the data are arrays with one example in
+        each row. Workers run ``fg.vmap(f)`` on this number of rows at once.
     progress : bool
-        Whether to show a bar, by ``tqdm``.
-    keep, timeout, allow_strangers : optional
-        As for ``value_and_grad``; the time is that of one result.
+        Whether to show a progress bar, with ``tqdm``.
+    keep, timeout, allow_other_bits : optional
+        As for ``value_and_grad``; the time is for one result.
 
     Returns
     -------
     callable
-        ``(xs, *args) -> iterator``. Without a batch size ``xs`` are chunks, as for
-        ``value_and_grad``, and the iterator yields ``f`` of each. With one, ``xs`` is a pytree of
-        arrays, of datasets of HDF5 or of zarr, and it yields the results of so many rows, stacked.
-        A few are computed ahead of their use, so that neither data nor results need fit in memory.
-        Closing the iterator cancels what is still to be done.
+        ``(xs, *args) -> iterator``. Without a batch size, ``xs`` are chunks, as for
+        ``value_and_grad``, and the iterator yields ``f`` of each chunk. With a batch size, ``xs``
+        is a pytree of arrays, HDF5 datasets or zarr arrays, and the iterator yields the stacked
+        results of each batch. Only a few results are computed ahead, so neither the data nor the
+        results have to fit into memory. Closing the iterator cancels the remaining tasks.
 
     Raises
     ------
     ArgumentError
         The batch size is not positive, or an option is not allowed.
     MissingPackageError
-        There is to be a bar, and ``tqdm`` is not installed.
+        ``progress`` is true, and ``tqdm`` is not installed.
 
     Examples
     --------
@@ -88,12 +92,12 @@ def map(
     """
     check_function("parallel.map", f)
     if batch_size is not None:
-        slices(np.zeros(0), batch_size)  # which refuses a wrong one
+        slices(np.zeros(0), batch_size)  # checks the size
 
     def work(params: object, args: tuple[object, ...], chunk: object) -> Any:
         return f(chunk, *args) if batch_size is None else vmap(lambda x: f(x, *args))(chunk)
 
-    options = executor, keep, timeout, allow_strangers
+    options = executor, keep, timeout, allow_other_bits
     steps = Steps(Job("parallel.map", work, (f,), *options, alike=False))
     bar = _bar() if progress else None
 
@@ -125,6 +129,7 @@ def _bar() -> Any:
     return tqdm
 
 
+@with_former_options
 @answering
 def reduce(
     f: Callable[..., Any],
@@ -133,32 +138,35 @@ def reduce(
     *,
     keep: int | None = None,
     timeout: float | None = None,
-    allow_strangers: bool = False,
+    allow_other_bits: bool = False,
 ) -> Callable[..., Any]:
-    """Combine the results of a function of each chunk, by workers, in a fixed binary tree.
+    """Make a parallel reduction: combine the results of chunks in a fixed binary tree.
+
+    Use it for reductions other than a sum: extremes, histograms, merged statistics.
 
     Parameters
     ----------
     f : callable
-        ``f(chunk, *args)`` returns a pytree, with the same shapes for all chunks.
+        ``f(chunk, *args)`` returns a pytree with the same shapes for all chunks.
     combine : callable
-        From two results, of neighbours in their order, to one like them. It should be associative,
-        up to rounding.
+        ``combine(left, right)`` combines two neighbouring results into one of the same structure
+        and shapes. It should be associative, up to rounding.
     executor : concurrent.futures.Executor, or client of Dask
-    keep, timeout, allow_strangers : optional
+    keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
 
     Returns
     -------
     callable
-        ``(chunks, *args) -> result``, with bits that do not depend on the executor.
+        ``(chunks, *args) -> result``, bit-for-bit independent of the executor.
 
     Raises
     ------
     ArgumentError
-        ``combine`` looks at numbers, as `if` does.
+        ``combine`` branches on values, as with `if`.
     ShapeError, TreeError
-        It does not return what it takes, or the results of two chunks have different shapes.
+        The result of ``combine`` differs from its arguments in structure or shape, or the results
+        of two chunks have different shapes.
 
     Examples
     --------
@@ -182,7 +190,7 @@ def reduce(
         "parallel.reduce",
         lambda params, args, chunk: f(chunk, *args),
         (f, combine),
-        *(executor, keep, timeout, allow_strangers),
+        *(executor, keep, timeout, allow_other_bits),
         combine=combine,
     )
     steps = Steps(job)

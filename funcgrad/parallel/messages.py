@@ -1,8 +1,8 @@
-"""Records that travel between the caller and the workers, and the tree in which results combine.
+"""Records that the caller and the workers exchange, and the tree in which results combine.
 
-The caller sends ``StepCode`` once a worker, parameters once a step, and items: a chunk's index,
-weight and where its data come from. A worker answers with the combined results of its chunks, or
-with the chunks that it lacks a program for (``Unstaged``).
+The caller sends ``StepCode`` once to each worker, parameters once in each step, and items: the
+index, weight and data source of a chunk. A worker answers with the combined results of its chunks,
+or with the chunks for which it has no program (``Unstaged``).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The facts that a worker has to agree with, and how it works for this caller."""
+    """Versions that a worker has to share, and options of the work for this caller."""
 
     operation: str
     versions: tuple[tuple[str, str], ...]
     backend: str
     probe: str
-    """The digest of the caller's answer to the numeric probe; empty where any answer will do."""
+    """The digest of the caller's answer to the numeric probe; empty to accept any answer."""
     keep: int | None
     run: str
-    """A name for all chunks that are worked on together; those of other runs make room."""
+    """A name for all chunks of one run; chunks of other runs are dropped to make room."""
     store: ChunkStore | None
-    """Where threads keep chunks; other workers have a store for their process."""
+    """The store in which threads keep chunks; other workers have a store in their process."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkProgram:
-    """A program for chunks of one kind, of this structure and with these leaves.
+    """A program for chunks of one kind: with this structure and these leaf specs.
 
     Its text is JSON. Its inputs are the leaves of the parameters, of further arguments and of the
-    chunk, then large constants, by their digests in ``arrays``.
+    chunk, followed by large constants, whose digests are in ``arrays``.
     """
 
     structure: Structure
@@ -52,20 +52,20 @@ class ChunkProgram:
 
 @dataclass(frozen=True, slots=True)
 class StepCode:
-    """All programs of a function for parameters of one kind, and what combines their results."""
+    """All programs of a function for parameters of one kind, and the combination of results."""
 
     programs: tuple[ChunkProgram, ...]
     combine: ChunkProgram | None
-    """From the leaves of two results to those of one; None for a sum."""
+    """``(leaves of two results) -> leaves of one``; None for a sum."""
     arrays: tuple[str, ...]
     """The digests of all large constants."""
     dtype: str | None
-    """The dtype of sums; None for that of the results."""
+    """The dtype of sums; None for the dtype of the results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A chunk to be worked on; its source is None where the data travel beside it."""
+    """A chunk to process; its source is None if the data are sent with it."""
 
     index: int
     weight: float | None
@@ -74,7 +74,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Unstaged:
-    """Chunks whose structure, shapes, or path through control flow no program has yet."""
+    """Chunks that need another program: new structure, shapes or path through control flow."""
 
     indices: tuple[int, ...]
 
@@ -83,15 +83,15 @@ Outcome: TypeAlias = "tuple[Value, ...] | Unstaged"
 
 
 def folded(values: Iterable[T], combine: Callable[[T, T], T]) -> T:
-    """Combine results in the fixed binary tree, which depends on their number alone.
+    """Combine results in the fixed binary tree, which depends on their number only.
 
-    Neighbours are combined level by level, a last one without a neighbour stays as it is. So
-    workers may combine aligned groups of 2, 4, 8 … chunks before anything travels.
+    Neighbours are combined level by level; a last result without a neighbour moves up unchanged. So
+    workers may combine aligned groups of 2, 4, 8 … chunks before they send anything.
 
     >>> folded("abcdefg", lambda left, right: f"({left}{right})")
     '(((ab)(cd))((ef)g))'
     """
-    groups: list[tuple[int, T]] = []  # of 8, 4, 1 results, say, like the digits of their number
+    groups: list[tuple[int, T]] = []  # such as 8, 4 and 1 results, like binary digits
     for value in values:
         size = 1
         while groups and groups[-1][0] == size:

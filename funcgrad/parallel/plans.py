@@ -1,15 +1,17 @@
-"""Plans: the programs that a function is staged to, for the kinds of chunks that it meets.
+"""Plans: the staged programs of a function, for each kind of chunk.
 
-The caller stages the function, so that no code of the user's travels: a worker receives programs as
-JSON, whose operations are funcgrad's, and the arrays that the function closes over.
+The caller stages the function, so users' code is not sent: a worker receives programs of funcgrad's
+operations as JSON, and the arrays that the function closes over.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,21 +32,22 @@ from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.messages import ChunkProgram, StepCode
 from funcgrad.tensor.tensor import wrap
 
+F = TypeVar("F", bound=Callable[..., Any])
 Work: TypeAlias = Callable[[Any, Any, Any], Any]
 """The computation on a chunk: ``(params, args, chunk) -> pytree``."""
 _LARGE: Final = 1024
-"""Constants of more bytes travel as arrays, once a worker, whatever programs have them."""
+"""Larger constants are sent as arrays, once to each worker, even if several programs use them."""
 _MOST_PROGRAMS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A function of this package, as the user has asked for it.
+    """A call of a function of this package, with its options.
 
-    ``roots`` are the user's functions in the work on a chunk; when something that they read from
-    outside of their arguments has changed, a plan is no longer valid. ``alike`` says whether the
-    results of all chunks are combined, and so have the same shapes: by ``combine``, else by a sum,
-    in ``dtype`` if there is one. The other options are those of ``value_and_grad``.
+    ``roots`` are the user's functions; a plan is valid until an outside value that they read has
+    changed. ``alike`` says whether the results of all chunks are combined, so that their shapes
+    have to agree: by ``combine``, or else by a sum (in ``dtype``, if given). For the other options
+    see ``value_and_grad``.
     """
 
     operation: str
@@ -53,13 +56,13 @@ class Job:
     executor: AnyExecutor
     keep: int | None
     timeout: float | None
-    allow_strangers: bool
+    allow_other_bits: bool
     dtype: DTypeLike | None = None
     combine: Callable[[Any, Any], Any] | None = None
     alike: bool = True
 
     def dtype_of_sums(self) -> str | None:
-        """The name of the dtype; empty if there is none of that name."""
+        """The name of the dtype; empty for an unknown dtype."""
         with suppress(TypeError, ValueError):
             return None if self.dtype is None else np.dtype(self.dtype).name
         return ""
@@ -70,13 +73,13 @@ class Job:
         Raises
         ------
         FunctionError, ArgumentError
-            One of them is none, or not allowed.
+            A function or option is not allowed.
         """
         for root in self.roots:
             check_function(self.operation, root)
         keep, timeout, about = self.keep, self.timeout, f"{self.operation}: "
         if self.dtype_of_sums() not in (None, "float32", "float64", "complex64", "complex128"):
-            about += f"dtype={self.dtype!r} is no dtype for sums: 'float64' or None."
+            about += f"dtype={self.dtype!r} is not a dtype for sums: 'float64' or None."
         elif keep is not None and (type(keep) is not int or keep < 0):
             about += f"keep has to be a number of bytes, got {keep!r}."
         elif timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
@@ -86,11 +89,25 @@ class Job:
         raise ArgumentError(about)
 
 
+def with_former_options(function: F) -> F:
+    """Let a public function take ``allow_other_bits`` by its former name, with a warning."""
+
+    @wraps(function)
+    def renamed(*args: Any, **options: Any) -> Any:
+        if "allow_strangers" in options:
+            text = "fg.parallel: allow_strangers is called allow_other_bits now."
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            options["allow_other_bits"] = options.pop("allow_strangers")
+        return function(*args, **options)
+
+    return renamed  # type: ignore[return-value]  # the same signature
+
+
 def digest_of(arrays: Sequence[Value]) -> str:
-    """A name for values by their content."""
+    """Return a name for values, from their content."""
     digest = blake2b(digest_size=16)
     for value in arrays:
-        array = np.asarray(value)  # a Python number is not the array of it
+        array = np.asarray(value)  # a Python number differs from its array
         digest.update(f"{type(value).__name__}{array.dtype.str}{array.shape};".encode())
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
@@ -99,8 +116,8 @@ def digest_of(arrays: Sequence[Value]) -> str:
 class StagingPlan:
     """The programs of a function for one kind of ``(params, args)``, of a structure ``inputs``.
 
-    ``arrays`` has their large constants by digest. The structure and the specs of combined results
-    are there once a program is.
+    ``arrays`` has their large constants by digest. The first program sets the structure and the
+    specs of combined results.
     """
 
     def __init__(self, job: Job, inputs: Structure) -> None:
@@ -114,16 +131,16 @@ class StagingPlan:
         self.specs: tuple[Spec, ...] = ()
 
     def unchanged(self) -> bool:
-        """Whether what the user's functions read from outside is what it was, for all we know."""
+        """Whether outside values that the user's functions read are unchanged, as far as known."""
         return all(capture.complete and capture.unchanged() for capture in self._captures)
 
     def knows(self, structure: Structure, leaves: Sequence[Value]) -> bool:
-        """Whether there is a program for such a chunk, at least for one path."""
+        """Whether a program for such a chunk exists, for at least one path."""
         specs = tuple([spec_of(leaf) for leaf in leaves])
         return any(p.structure == structure and p.specs == specs for p in self._programs)
 
     def code(self) -> StepCode:
-        """All that workers need to run the plan; another object when a program was added."""
+        """Return everything that workers need to run the plan; a new object for new programs."""
         code, programs = self._code, self._programs
         if code is None or code.programs is not programs:
             combine = None if self._job.combine is None else self._combination(self._job.combine)
@@ -132,8 +149,8 @@ class StagingPlan:
         return code
 
     def result(self, leaves: Sequence[Any]) -> Any:
-        """The tree of results that has these leaves."""
-        assert self.structure is not None  # the function is staged when there is a result
+        """Make the tree of results from leaves."""
+        assert self.structure is not None  # staged before the first result
         return pytrees.unflatten(self.structure, leaves)
 
     def stage(
@@ -146,14 +163,14 @@ class StagingPlan:
     ) -> None:
         """Stage the function on a chunk, for these leaves of ``(params, args)``.
 
-        The programs that were tried on the chunk do not fit.
+        No existing program fits the chunk.
 
         Raises
         ------
         TreeError, ShapeError
-            The chunk, or its result, is not like those before.
+            The chunk or its result differs from earlier ones.
         ArgumentError
-            The function takes too many paths, or cannot be staged.
+            The function takes too many different paths, or cannot be staged.
         """
         operation = self._job.operation
         for before in self._programs[:1]:
@@ -164,8 +181,8 @@ class StagingPlan:
                 )
         if len(self._programs) >= _MOST_PROGRAMS:
             raise ArgumentError(
-                f"{operation}: the function has taken {_MOST_PROGRAMS} different paths, or met"
-                " chunks of as many shapes. Choose with fnp.where instead of `if`, and cut the"
+                f"{operation}: the function has taken {_MOST_PROGRAMS} different paths, or the"
+                " chunks have as many shapes. Choose with fnp.where instead of `if`, and cut the"
                 " data into chunks of one shape."
             )
         results: list[Structure] = []
@@ -188,26 +205,26 @@ class StagingPlan:
             raise
         if capture.drew():
             raise ArgumentError(
-                f"{operation}: the function draws random numbers from a generator outside of its"
-                " arguments. Use fg.random with a key that is an argument."
+                f"{operation}: the function draws random numbers from an outside generator. Use"
+                " fg.random, with a key that is an argument."
             )
         self._check(index, program.output_specs, results[-1])
         specs = tuple([spec_of(leaf) for leaf in leaves])
         made = self._chunk_program(program, structure, specs)
         if made in tried:
             raise ArgumentError(
-                f"{operation}: chunk {index} has other numbers each time that it is loaded, and the"
-                " function takes another path for them. Load the same data every time."
+                f"{operation}: chunk {index} has different data each time that it is loaded, and"
+                " the function takes another path for them. Load the same data every time."
             )
         self._lock.run(lambda: self._add(capture, made))
 
     def _add(self, capture: Capture, made: ChunkProgram) -> None:
-        if made not in self._programs:  # else another thread has staged it meanwhile
+        if made not in self._programs:  # otherwise another thread has staged it
             self._captures.append(capture)
             self._programs = (*self._programs, made)
 
     def _check(self, index: int, specs: tuple[Spec, ...], result: Structure) -> None:
-        """Check that results are like those of the chunks before."""
+        """Check that results have the structure and specs of earlier results."""
         if self.structure is None:
             self.structure, self.specs = result, specs
         operation, job = self._job.operation, self._job
@@ -226,16 +243,16 @@ class StagingPlan:
         if job.alike and not same:
             texts = [[str(spec) for spec in side] for side in (specs, self.specs)]
             raise ShapeError(
-                f"{operation}: the results for chunk {index} are {', '.join(texts[0])}, and those"
-                f" before it {', '.join(texts[1])}; they cannot be combined. Return sums over the"
-                " rows of a chunk."
+                f"{operation}: the results for chunk {index} are {', '.join(texts[0])}, but the"
+                f" earlier ones {', '.join(texts[1])}; they cannot be combined. Return sums over"
+                " the rows of a chunk."
             )
         self.specs = promoted
 
     def _chunk_program(
         self, program: Program, structure: Structure, specs: tuple[Spec, ...]
     ) -> ChunkProgram:
-        """Make a program ready to travel; its large constants become inputs."""
+        """Prepare a program for sending; its large constants become inputs."""
         first = len(program.inputs)
         large = [
             first + number
@@ -249,17 +266,17 @@ class StagingPlan:
         return ChunkProgram(structure, specs, bare.to_json(), tuple(digests))
 
     def _combination(self, combine: Callable[[Any, Any], Any]) -> ChunkProgram:
-        """Stage the function that makes one result of two.
+        """Stage the function that combines two results into one.
 
         Raises
         ------
         TreeError, ShapeError
-            It does not return what it takes.
+            The structure or shapes of its result differ from its arguments.
         ArgumentError
-            It looks at numbers.
+            It branches on values.
         """
         structure, operation = self.structure, self._job.operation
-        assert structure is not None  # the function is staged before results are combined
+        assert structure is not None  # staged before results are combined
         count = structure.num_leaves
 
         def flat(*leaves: Any) -> tuple[Any, ...]:
@@ -271,14 +288,14 @@ class StagingPlan:
         program = stage(operation, flat, tuple(map(wrap, examples)), {})
         if program.guards:
             raise ArgumentError(
-                f"{operation}: combine looks at a number, by `if` or the like. Choose with"
-                " fnp.where, since all results are combined by one program."
+                f"{operation}: combine branches on a value, with `if` or the like. Choose with"
+                " fnp.where, because one program combines all results."
             )
         for old, new in zip(self.specs, program.output_specs, strict=True):
             if (old.shape, old.dtype) != (new.shape, new.dtype):
                 raise ShapeError(
-                    f"{operation}: combine makes {new} of two results of {old}. It has to return"
-                    " what it takes, so that its result can be combined again."
+                    f"{operation}: combine turns two results of {old} into {new}. Its result has"
+                    " to be like its arguments, so that it can be combined again."
                 )
         specs = tuple([spec_of(example) for example in examples])
         return self._chunk_program(program, pytrees.of_leaves(2 * count), specs)

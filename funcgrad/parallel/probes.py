@@ -1,7 +1,7 @@
-"""Whether a worker computes with the caller's versions, and to the caller's last bit.
+"""Check that a worker has the caller's versions of libraries, and computes the same last bits.
 
-A library of linear algebra chooses its kernels by the processor, and NumPy its exponentials. So
-each worker multiplies two matrices and takes exponentials and logarithms at its first task.
+BLAS libraries choose their kernels by the processor, and so does NumPy for exponentials. So each
+worker multiplies two matrices and takes exponentials and logarithms at its first task.
 
 >>> _answer() == _answer()
 True
@@ -37,7 +37,7 @@ def _answer() -> str:
 
 
 def _versions(backend: str) -> tuple[tuple[str, str], ...]:
-    """The versions of what computes here; of llvmlite where it compiles."""
+    """Return the versions of the computing packages; of llvmlite only if it compiles."""
     package: Any = sys.modules["funcgrad"]  # importing it here would be a cycle
     known = (("funcgrad", package.__version__), ("NumPy", np.__version__))
     return known if backend == "numpy" else (*known, ("llvmlite", RECENT.recall("llvmlite", _llvm)))
@@ -51,36 +51,36 @@ def _llvm() -> str:
 
 
 def caller(
-    operation: str, allow_strangers: bool, keep: int | None, run: str, store: ChunkStore | None
+    operation: str, allow_other_bits: bool, keep: int | None, run: str, store: ChunkStore | None
 ) -> Caller:
     """Describe this process, for workers to compare with."""
     backend = chosen_backend(None, operation).name
-    probe = "" if allow_strangers else RECENT.recall("probe", _answer)
+    probe = "" if allow_other_bits else RECENT.recall("probe", _answer)
     return Caller(operation, _versions(backend), backend, probe, keep, run, store)
 
 
 def dask_worker() -> Any:
-    """The worker of Dask that runs this task, or None."""
+    """Return the Dask worker that runs this task, or None."""
     distributed: Any = sys.modules.get("distributed")
     try:
         return None if distributed is None else distributed.get_worker()
-    except ValueError:  # this is no worker of Dask's
+    except ValueError:  # not a worker of Dask
         return None
 
 
 def worker_name() -> str:
-    """The address of this worker: Dask's, or the machine's name and the process."""
+    """Return the address of this worker: Dask's address, or the machine's name and the process."""
     worker = dask_worker()
     return f"{socket.gethostname()}:{os.getpid()}" if worker is None else str(worker.address)
 
 
-def admit(by: Caller) -> None:
+def check_worker(by: Caller) -> None:
     """Check that this worker agrees with the caller.
 
     Raises
     ------
     WorkerError
-        It has another version of funcgrad, NumPy or llvmlite, or other numbers.
+        The worker has another version of funcgrad, NumPy or llvmlite, or computes other last bits.
     """
     here = _versions(by.backend)
     if here != by.versions:
@@ -96,7 +96,7 @@ def admit(by: Caller) -> None:
     if by.probe and RECENT.recall("probe", _answer) != by.probe:
         raise WorkerError(
             f"{by.operation}: the worker {worker_name()} computes a product, an exponential or a"
-            " logarithm with other last bits than the caller, as another processor or library"
-            " does. Leave it out, or accept results that depend on who computes them:"
-            " allow_strangers=True."
+            " logarithm with other last bits than the caller, because its processor or libraries"
+            " differ. Leave it out, or accept results that depend on the workers:"
+            " allow_other_bits=True."
         )

@@ -1,10 +1,10 @@
-"""Values on the way to processes of this machine: a file, which all of them map into memory.
+"""Values for processes of this machine: a file, which all of them map into memory.
 
-An executor of processes sends its arguments with each task, so that parameters would travel once a
-chunk. Here they are written once, and a task has the name of the file. A worker that cannot read
-it, being another machine, says so; from then on values travel in the tasks.
+An executor of processes sends arguments with each task, so parameters would be sent once for each
+chunk. Here they are written once, and a task has the name of the file. A worker on another machine
+cannot read the file and says so; from then on values are sent in the tasks.
 
->>> opened([Parcel({"a": 1}), Parcel("text", in_file=False), 2])
+>>> unpacked([SharedFile({"a": 1}), SharedFile("text", in_file=False), 2])
 [{'a': 1}, 'text', 2]
 """
 
@@ -23,11 +23,11 @@ _ALIGNMENT: Final = 64
 
 
 class AbsentError(Exception):
-    """The file of a parcel cannot be read here."""
+    """A shared file cannot be read here."""
 
 
-class Parcel:
-    """A value in a file, which is there as long as the parcel; or else as bytes in the parcel."""
+class SharedFile:
+    """A value in a file that exists as long as this object; or as bytes in this object."""
 
     __slots__ = ("__weakref__", "content", "path")
 
@@ -47,7 +47,7 @@ class Parcel:
         self.content, self.path = state
 
     def open(self) -> Any:
-        """The value, whose arrays are in the file.
+        """Return the value, whose arrays are mapped from the file.
 
         Raises
         ------
@@ -65,13 +65,13 @@ class Parcel:
 
 
 def _remove(path: str, process: int) -> None:
-    if os.getpid() == process:  # not a child that was forked
-        with suppress(OSError):  # elsewhere than on POSIX a file that is mapped stays
+    if os.getpid() == process:  # not in a forked child
+        with suppress(OSError):  # only POSIX can remove a mapped file
             os.unlink(path)
 
 
 def _write(file: Any, value: object) -> None:
-    """Write a value; its arrays come behind the pickle, each at an address that suits it."""
+    """Write a value; its arrays follow the pickle, each aligned."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     blocks = [memoryview(head), *[buffer.raw() for buffer in buffers]]
@@ -83,7 +83,7 @@ def _write(file: Any, value: object) -> None:
 
 
 def _read(view: memoryview) -> Any:
-    """Read a value without a copy of its arrays."""
+    """Read a value without copying its arrays."""
     position, parts = 8 + int.from_bytes(view[:8], "little"), []
     for size in pickle.loads(view[8:position]):
         position += -position % _ALIGNMENT
@@ -92,6 +92,6 @@ def _read(view: memoryview) -> Any:
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
-def opened(values: Sequence[Any]) -> list[Any]:
-    """Replace parcels by what is in them."""
-    return [value.open() if isinstance(value, Parcel) else value for value in values]
+def unpacked(values: Sequence[Any]) -> list[Any]:
+    """Replace shared files by their values."""
+    return [value.open() if isinstance(value, SharedFile) else value for value in values]

@@ -1,6 +1,7 @@
-"""Where the data of chunks come from: functions, files, rows of arrays in files, blocks of Dask.
+"""Sources of chunks: functions, files, rows of arrays in files, blocks of Dask.
 
-A source is sent in place of data. The worker loads from it, and keeps the data under its key.
+A source is sent instead of data. The worker loads the data, and keeps them by the key of the
+source.
 
 >>> source_of(lambda: np.arange(3.0), "here", shipped=False).load()
 array([0., 1., 2.])
@@ -30,10 +31,10 @@ Load: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """A place that data are loaded from, by the worker.
+    """A place from which a worker loads data.
 
-    The key is the same for the same data. The function is pickled where workers are other
-    processes. The files are those that it reads, as far as they are known.
+    Equal data have equal keys. The function is pickled for workers in other processes. ``files``
+    are the files that it reads, as far as known.
     """
 
     key: str
@@ -41,7 +42,7 @@ class ChunkSource:
     files: tuple[str, ...]
 
     def state(self) -> str:
-        """The key, with the sizes and times of the files that are here now."""
+        """Return the key, with the sizes and times of the files that exist now."""
         facts = [os.stat(file) for file in self.files]
         return " ".join([self.key, *[f"{fact.st_size} {fact.st_mtime_ns}" for fact in facts]])
 
@@ -64,10 +65,10 @@ def source_of(function: Load, place: str, shipped: bool) -> ChunkSource:
         return ChunkSource(str(key or f"{type(function).__name__} {id(function)}"), function, files)
     try:
         pickled = _dumps(function)
-    except Exception as error:  # whatever a user's object raises
+    except Exception as error:  # a user's object may raise anything
         name = getattr(function, "__qualname__", type(function).__name__)
         raise ArgumentError(
-            f"{place}: the function {name} cannot be sent to a worker: {error}. Have it open files"
+            f"{place}: the function {name} cannot be sent to a worker: {error}. Let it open files"
             " and connections itself, by names that it closes over."
         ) from error
     key = str(key or blake2b(pickled, digest_size=16).hexdigest())
@@ -75,7 +76,7 @@ def source_of(function: Load, place: str, shipped: bool) -> ChunkSource:
 
 
 def _dumps(value: object) -> bytes:
-    """Pickle a value; functions that cannot be imported by value, if cloudpickle is there."""
+    """Pickle a value; cloudpickle, if installed, pickles functions that cannot be imported."""
     if find_spec("cloudpickle") is None:
         return pickle.dumps(value)
     import cloudpickle
@@ -85,7 +86,7 @@ def _dumps(value: object) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileLoader:
-    """Reads a file of a format that its ending says; its key is its path."""
+    """Reads a file, whose ending tells the format; the key is the path."""
 
     key: str
 
@@ -120,12 +121,12 @@ def file_source(path: str, place: str, shipped: bool) -> ChunkSource:
     Raises
     ------
     ArgumentError
-        The ending says of no format that is read here.
+        The ending is unknown.
     """
     if os.path.splitext(path)[1] not in _READERS:
         raise ArgumentError(
-            f"{place} is the file {path!r}, and the formats that are read are"
-            f" {', '.join(sorted(_READERS))}. Pass a function that reads it, such as"
+            f"{place} is the file {path!r}, but the known formats are"
+            f" {', '.join(sorted(_READERS))}. Pass a function that reads the file, such as"
             " functools.partial(read, path)."
         )
     return source_of(FileLoader(os.path.abspath(path)), place, shipped)
@@ -133,7 +134,7 @@ def file_source(path: str, place: str, shipped: bool) -> ChunkSource:
 
 @dataclass(frozen=True, slots=True)
 class RowLoader:
-    """Reads rows of several arrays, of which some are in files, by a function for each."""
+    """Reads rows of several arrays, with one function for each array."""
 
     structure: pytrees.Structure
     readers: tuple[Load, ...]
@@ -146,7 +147,7 @@ class RowLoader:
 def row_loader(
     structure: pytrees.Structure, arrays: Iterable[Any], start: int, stop: int
 ) -> RowLoader:
-    """The function that reads some rows; HDF5 files are opened by the worker."""
+    """Return the function that reads some rows; the worker opens HDF5 files."""
     readers: list[Load] = []
     files: list[str] = []
     for array in arrays:
@@ -164,8 +165,8 @@ def row_loader(
 def _rows_of_hdf5(file: str, name: str, start: int, stop: int) -> Any:
     import h5py
 
-    with h5py.File(file, "r") as opened:
-        return opened[name][start:stop]
+    with h5py.File(file, "r") as opened_file:
+        return opened_file[name][start:stop]
 
 
 def _rows(array: Any, start: int, stop: int) -> Any:
@@ -181,7 +182,7 @@ class BlockLoader:
 
     @property
     def key(self) -> str:
-        """Dask's name for the block."""
+        """Dask's name of the block."""
         return f"dask {self.delayed.key}"
 
     def __call__(self) -> Any:
@@ -196,6 +197,6 @@ def stacked(records: Iterable[Any]) -> Any:
     known = list(records)
     if not known:
         raise ArgumentError(
-            "a partition of the bag is empty, and has no arrays: bag.repartition makes fewer."
+            "a partition of the bag is empty. Make fewer partitions by bag.repartition."
         )
     return pytrees.map(lambda *leaves: np.stack(leaves), *known)

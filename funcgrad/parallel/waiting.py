@@ -1,6 +1,6 @@
-"""Waiting with a way out: who waits says for what after ten seconds, and gives up when told to.
+"""Interruptible waits, which log after ten seconds what they wait for.
 
->>> Patience("grad", timeout=1.0).until(lambda seconds: True, lambda: "a bus")
+>>> Deadline("grad", timeout=1.0).until(lambda seconds: True, lambda: "a bus")
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from funcgrad._base.locks import begin_thread
 from funcgrad.errors import WorkerError
 
 T = TypeVar("T")
-_PATIENCE: Final = 10.0
+_SECONDS: Final = 10.0
 _LOG: Final = logging.getLogger("funcgrad.parallel")
 
 
-class Patience:
-    """The time that a step may take, from now on, and the seconds between messages."""
+class Deadline:
+    """The maximum time of a step, from now, and the seconds between log messages."""
 
-    def __init__(self, operation: str, timeout: float | None, patience: float = _PATIENCE) -> None:
-        self._operation, self._timeout, self._patience = operation, timeout, patience
+    def __init__(self, operation: str, timeout: float | None, seconds: float = _SECONDS) -> None:
+        self._operation, self._timeout, self._seconds = operation, timeout, seconds
         self._began = monotonic()
 
-    def until(self, poll: Callable[[float], bool], what: Callable[[], str]) -> None:
-        """Poll until something has happened; ``poll`` waits for at most some seconds.
+    def until(self, poll: Callable[[float], bool], event: Callable[[], str]) -> None:
+        """Call ``poll`` until it returns true; it waits for at most the given seconds.
 
         Raises
         ------
         WorkerError
-            The time of the step is over.
+            The time of the step is up.
         """
         began, timeout = monotonic(), self._timeout
         while True:
-            left = self._patience
+            left = self._seconds
             if timeout is not None:
                 left = min(left, max(0.0, self._began + timeout - monotonic()))
             if poll(left):
@@ -44,16 +44,16 @@ class Patience:
             if timeout is not None and monotonic() - self._began >= timeout:
                 raise WorkerError(
                     f"{self._operation}: the step has not ended in {timeout:g} s, and waits for"
-                    f" {what()}. The arguments are as they were: look at the workers, and call it"
+                    f" {event()}. The arguments are unchanged: look at the workers, and call it"
                     " again."
                 )
             _LOG.warning(
-                "%s: for %.0f s waiting for %s", self._operation, monotonic() - began, what()
+                "%s: for %.0f s waiting for %s", self._operation, monotonic() - began, event()
             )
 
 
 def in_thread(function: Callable[[], T]) -> Future[T]:
-    """Call what may never return in a thread that nobody has to wait for."""
+    """Call a function that may never return, in a daemon thread."""
     future: Future[T] = Future()
 
     def run() -> None:

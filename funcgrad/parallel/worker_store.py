@@ -1,4 +1,4 @@
-"""Values that a worker process keeps by key from task to task. Nothing else in it changes.
+"""Values that a worker process keeps by key between tasks: its only state.
 
 >>> store = ChunkStore()
 >>> store.chunk("a", "run", 100, lambda: [np.zeros(10)])
@@ -23,10 +23,10 @@ _MISSING: Final[Any] = object()
 
 
 class ChunkStore:
-    """Chunks that were loaded, as far as they fit.
+    """Loaded chunks, as far as they fit.
 
-    A chunk that does not fit gives no other of its run way, since a run over all chunks in turn
-    would drop each just before its use; chunks of other runs make room.
+    A chunk that does not fit does not evict chunks of the same run: a run over all chunks in turn
+    would evict each chunk just before its use. Chunks of other runs are evicted.
     """
 
     def __init__(self) -> None:
@@ -34,10 +34,10 @@ class ChunkStore:
         self._chunks: dict[str, tuple[str, int, Any]] = {}
 
     def chunk(self, key: str, run: str, limit: int, load: Callable[[], T]) -> T:
-        """Return a chunk; keep it if all chunks of its run then have at most ``limit`` bytes."""
+        """Return a chunk; keep it if all chunks of its run have at most ``limit`` bytes."""
         for known in self._lock.run(lambda: self._known(key, run)):
             return known
-        loaded = load()  # without the lock: two threads may load one chunk twice
+        loaded = load()  # without the lock: two threads may both load the chunk
         self._lock.run(lambda: self._keep(key, run, limit, loaded))
         return loaded
 
@@ -61,16 +61,16 @@ class ChunkStore:
 
 
 class RecentValues:
-    """Values by what they were made from, the 128 used last: compiled programs, and answers."""
+    """The 128 most recently used values by key: compiled programs, and answers to the probe."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, Any] = {}
 
     def recall(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return a value, which is made where it is new; two threads may make it at once."""
+        """Return a value, and make it if it is new; two threads may both make it."""
         known = self._values.pop(key, _MISSING)
         value: T = make() if known is _MISSING else known
-        self._values[key] = value  # last in the order
+        self._values[key] = value  # now the last in order
         for oldest in list(self._values)[:-_MOST]:
             self._values.pop(oldest, None)
         return value
@@ -81,7 +81,7 @@ class RecentValues:
 
 
 def _sizes(tree: object) -> Iterator[int]:
-    """The bytes of the arrays in nested lists and tuples."""
+    """Yield the bytes of the arrays in nested lists and tuples."""
     if isinstance(tree, (np.ndarray, np.generic)):
         yield tree.nbytes
     elif isinstance(tree, (list, tuple)):
@@ -94,4 +94,4 @@ CHUNKS: Final = ChunkStore()
 RECENT: Final = RecentValues()
 """The programs of this process, and its answer to the probe."""
 
-atexit.register(RECENT.clear)  # machine code is freed while the modules that free it are there
+atexit.register(RECENT.clear)  # free machine code before the modules that free it are gone

@@ -1,7 +1,7 @@
-"""Tasks of workers: functions of values alone, which any executor may call again anywhere.
+"""Tasks of workers: pure functions, which any executor may call again anywhere.
 
 ``run_chunks`` loads chunks, runs the staged program on each, and combines the results in the fixed
-tree; ``combine_outcomes`` goes on with the results of two calls.
+tree; ``combine_outcomes`` combines the results of two calls.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from funcgrad.parallel.messages import (
     Unstaged,
     folded,
 )
-from funcgrad.parallel.shared_files import AbsentError, opened
+from funcgrad.parallel.shared_files import AbsentError, unpacked
 from funcgrad.parallel.worker_store import CHUNKS, RECENT
 
 Combine: TypeAlias = Callable[[Outcome, Outcome], Outcome]
 Loaded: TypeAlias = tuple[Sequence[Value], Structure]
 _SHARE: Final = 4
-"""Loaded chunks may take this part of a worker's memory."""
+"""The part of a worker's memory for loaded chunks."""
 
 
 def run_chunks(
@@ -56,20 +56,20 @@ def run_chunks(
 ) -> Outcome:
     """Run the program on chunks, and combine the results.
 
-    Chunks are leaves and structures, or None where the item has a source. The code, its large
-    constants, chunks, and ``inputs``, the leaves of parameters and arguments, may be parcels.
+    Chunks are leaves and structures, or None if the item has a source. The code, its large
+    constants, chunks, and ``inputs`` (the leaves of parameters and arguments) may be shared files.
 
     Raises
     ------
     WorkerError
-        This worker does not agree with the caller.
+        The versions or last bits of this worker differ from the caller's.
     ChunkError
         A chunk cannot be loaded, or the program failed on it.
     AbsentError
-        The file of a parcel cannot be read here.
+        A shared file cannot be read here.
     """
-    probes.admit(caller)
-    step, values, *constants = opened([code, inputs, *arrays])
+    probes.check_worker(caller)
+    step, values, *constants = unpacked([code, inputs, *arrays])
 
     def outcomes() -> Iterator[Outcome]:
         for item, chunk in zip(items, data, strict=True):
@@ -83,14 +83,14 @@ def run_chunks(
 def combine_outcomes(
     left: Outcome, right: Outcome, caller: Caller, code: StepCode, arrays: Sequence[Value]
 ) -> Outcome:
-    """Combine the results of neighbours."""
+    """Combine the results of two neighbouring groups."""
     with one_thread():
         return combiner(caller, code, arrays)(left, right)
 
 
 def load_chunk(caller: Caller, item: Item, data: object) -> Loaded:
-    """Load a chunk for the caller, who stages the function on it: its leaves and structure."""
-    probes.admit(caller)
+    """Load the leaves and the structure of a chunk, on which the caller stages the function."""
+    probes.check_worker(caller)
     return _loaded(caller, item, data)
 
 
@@ -98,15 +98,15 @@ def load_chunk(caller: Caller, item: Item, data: object) -> Loaded:
 
 
 def _loaded(caller: Caller, item: Item, data: object) -> Loaded:
-    """The leaves and the structure of a chunk, from what was sent, or from its source."""
+    """Return the leaves and the structure of a chunk, from the sent data or from its source."""
     source = item.source
     try:
         if source is None:
-            (chunk,) = opened([data])
+            (chunk,) = unpacked([data])
             return chunk if type(chunk) is tuple else raw_leaves(caller.operation, chunk)
 
         def load() -> Any:
-            # The source as well: while it lives no other has its ``id``.
+            # Keep the source, too, so that its ``id`` stays unique.
             return *raw_leaves(caller.operation, source.load()), source
 
         limit = RECENT.recall("limit", _memory_share) if caller.keep is None else caller.keep
@@ -120,14 +120,14 @@ def _loaded(caller: Caller, item: Item, data: object) -> Loaded:
 
 
 def _memory_share() -> int:
-    """A part of the memory that this worker may use: Dask's limit, or that of a processor."""
+    """Return a part of this worker's memory: Dask's limit, or the memory for each processor."""
     worker = probes.dask_worker()
     limit = None if worker is None else worker.memory_manager.memory_limit
     if limit:
         return int(limit) // _SHARE
     try:
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # as on Windows
+    except (AttributeError, OSError, ValueError):  # Windows
         pages = 2**32
     return pages // (os.cpu_count() or 1) // _SHARE
 
@@ -150,32 +150,33 @@ def _run_chunk(
                 if outs is not MISS:
                     return tuple([_scaled(concrete(out), item.weight, code.dtype) for out in outs])
     except BaseException as error:
-        raise _failure(caller, item, "has numbers that the function refuses", error) from error
+        raise _failure(caller, item, "has values that the function refuses", error) from error
     return Unstaged((item.index,))
 
 
-def _failure(caller: Caller, item: Item, what: str, error: BaseException) -> ChunkError:
-    """The error that tells the caller of one in a worker, also of an exit, which is no exit there.
+def _failure(caller: Caller, item: Item, reason: str, error: BaseException) -> ChunkError:
+    """Return the error that reports an error in a worker to the caller.
 
-    An interrupt in the main thread of a process of its own is meant for the caller, who runs tasks.
+    An exit in a worker does not end the caller. An interrupt in the main thread of the caller's own
+    process is raised, because there the caller runs the tasks.
     """
     is_main = current_thread() is main_thread() and parent_process() is None
     if isinstance(error, KeyboardInterrupt) and is_main:
         raise error
     lines = "".join(traceback.format_exception(error))
     return ChunkError(
-        f"{caller.operation}: chunk {item.index} {what}: {type(error).__name__}: {error}\n\nIn the"
-        f" worker {probes.worker_name()}:\n{lines}",
+        f"{caller.operation}: chunk {item.index} {reason}: {type(error).__name__}: {error}\n\nIn"
+        f" the worker {probes.worker_name()}:\n{lines}",
         item.index,
     )
 
 
 def _scaled(value: Value, weight: float | None, dtype: str | None) -> Value:
-    """A result as an array of the dtype of sums, times the weight of its chunk."""
+    """Convert a result to the dtype of sums, and multiply it by the weight of its chunk."""
     array = np.asarray(value)
     if dtype is not None:
         array = array.astype(np.result_type(array.dtype, dtype), copy=False)
-    if weight is not None:  # in float64: small dtypes cannot have every weight
+    if weight is not None:  # in float64: small dtypes cannot represent every weight
         with np.errstate(all="ignore"):
             array = np.asarray(array * np.float64(weight)).astype(array.dtype)
     return array[()]
@@ -185,7 +186,7 @@ def _scaled(value: Value, weight: float | None, dtype: str | None) -> Value:
 
 
 def combiner(caller: Caller, code: StepCode, constants: Sequence[Value]) -> Combine:
-    """The function that makes one result of two; of chunks without a program it makes a list."""
+    """Return the function that combines two results; chunks without a program are listed."""
     attempt: Callable[..., Any] = _sums
     if code.combine is not None:
         by_digest = dict(zip(code.arrays, constants, strict=True))
@@ -209,7 +210,7 @@ def _sums(*values: Value) -> list[Value]:
 def _attempt(
     program: ChunkProgram, backend: str, by_digest: Mapping[str, Value]
 ) -> Callable[..., Any]:
-    """The compiled program: from raw inputs to its outputs, or MISS."""
+    """Return the compiled program: ``raw inputs -> outputs``, or MISS."""
     run = RECENT.recall((program.text, backend), lambda: _compiled(program.text, backend))
     constants = [by_digest[digest] for digest in program.arrays]
     return lambda *values: run(*values, *constants, ())

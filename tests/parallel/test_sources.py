@@ -156,7 +156,7 @@ def test_a_function_may_have_a_key_of_its_own(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_parcels_that_another_machine_cannot_read_are_sent(monkeypatch):
+def test_files_that_another_machine_cannot_read_are_sent(monkeypatch):
     from funcgrad.parallel import shared_files
 
     class Elsewhere(Executor):
@@ -197,18 +197,20 @@ def test_no_chunks(executor):
 def test_what_is_no_chunk_is_refused(executor):
     with pytest.raises(LeafError, match=r"parallel\.grad: chunks\[1\].*a function without"):
         parallel.grad(loss, executor)(params(), [rows_of(0), {"x": object()}])
-    with pytest.raises(ArgumentError, match=r"chunks\[0\] is the file 'data.csv', and the formats"):
+    with pytest.raises(
+        ArgumentError, match=r"chunks\[0\] is the file 'data.csv', but the known formats"
+    ):
         parallel.grad(loss, executor)(params(), ["data.csv"])
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, None])
 def test_slices_of_no_size(size):
-    with pytest.raises(ArgumentError, match=r"slices: size has to be an integer from 1 on"):
+    with pytest.raises(ArgumentError, match=r"slices: size has to be an integer >= 1"):
         parallel.slices(np.ones(3), size)
 
 
 def test_slices_of_unequal_lengths():
-    with pytest.raises(ShapeError, match=r"slices: .*one number of rows.*\(3,\), \(4,\)"):
+    with pytest.raises(ShapeError, match=r"slices: .*equal numbers of rows.*\(3,\), \(4,\)"):
         parallel.slices((np.ones(3), np.ones(4)), 2)
     with pytest.raises(ShapeError, match=r"slices: "):
         parallel.slices(np.array(1.0), 2)
@@ -216,7 +218,7 @@ def test_slices_of_unequal_lengths():
         parallel.slices([1.0, 2.0], 2)
 
 
-def test_files_of_parcels_are_removed(tmp_path, monkeypatch):
+def test_shared_files_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     class AtOnce(Executor):
