@@ -48,7 +48,7 @@ def test_an_optimizer_makes_the_same_steps(name):
 
 
 def test_other_names_are_missing():
-    with pytest.raises(AttributeError, match="no module of funcgrad.optim has '_nothing'"):
+    with pytest.raises(AttributeError, match=r"no module of funcgrad\.optim has '_nothing'"):
         former_recipes.former_name("_nothing")
     with pytest.raises(ImportError, match="_nothing"):
-        from funcgrad.optim.adam import _nothing  # noqa: F401
+        exec("from funcgrad.optim.adam import _nothing")

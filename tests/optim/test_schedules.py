@@ -75,7 +75,7 @@ def test_bad_schedules():
     with pytest.raises(FunctionError, match=r"schedules\.join: expected a list of schedules"):
         schedules.join([], [])
     with pytest.raises(FunctionError, match="a schedule is a function of the count"):
-        schedules.warmup(0.1, 3)  # type: ignore[arg-type]
+        schedules.warmup(0.1, 3)
     with pytest.raises(ArgumentError, match="2 schedules need 1 boundaries that rise"):
         schedules.join([schedules.constant(1.0)] * 2, [3, 4])
     with pytest.raises(ArgumentError, match="rates has to be a dict"):

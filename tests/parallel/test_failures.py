@@ -446,5 +446,5 @@ def test_step_after_a_failed_step_has_the_same_bits(threads):
 def test_the_former_name_of_an_option_warns() -> None:
     with ThreadPoolExecutor(1) as pool:
         with pytest.warns(DeprecationWarning, match="is called allow_other_bits now"):
-            gradient = parallel.grad(loss, pool, **{"allow_strangers": True})  # type: ignore[arg-type]
+            gradient = parallel.grad(loss, pool, allow_strangers=True)  # type: ignore[call-arg]
         assert gradient(params(), [rows_of(0)]) is not None
