@@ -394,7 +394,9 @@ def late_names(source: Source) -> Iterator[str]:
                 for alias in child.names
             }
     for node in source.nodes:
-        if isinstance(node, ast.Call) and dotted_name(node.func).lstrip("_") == "LateNames":
+        if source.name in LOADERS or not isinstance(node, ast.Call):
+            continue
+        if dotted_name(node.func).lstrip("_") == "LateNames":
             listed = () if len(node.args) < 3 else ast.literal_eval(names_listed(source))
             late = {
                 (f"{source.name}.{module}".rstrip("."), inner, public)

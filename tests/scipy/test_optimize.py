@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import io
+import sys
 from contextlib import redirect_stderr
 from typing import Any
 
@@ -215,14 +215,8 @@ def test_bad_input_is_explained(call: Any, kind: type[Exception], words: str) ->
 
 @pytest.mark.parametrize("missing", ["scipy", "tqdm"])
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.partition(".")[0] == missing:
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    for name in (missing, f"{missing}.optimize"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingPackageError, match=f"pip install {missing}"):
         minimize(bowl, START, progress=True)
 
