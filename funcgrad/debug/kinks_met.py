@@ -171,7 +171,7 @@ class KinkTrace(Recorder):
         arrays = [np.asarray(x) if type(x) in NUMBERS else x for x in args]
         self._quiet = True
         try:
-            zeros, domain = distances(primitive, arrays, params)
+            zeros, domain = _distances(primitive, arrays, params)
         except Exception:  # of an infinite matrix, say, there are no eigenvalues
             return
         finally:
@@ -188,7 +188,7 @@ class KinkTrace(Recorder):
             self.met.append(met)
 
 
-def distances(
+def _distances(
     primitive: Primitive, args: Sequence[Value], params: Mapping[str, Any]
 ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     """Evaluate the kinks of an operation at arguments: the zeros, and the ends of the domain.

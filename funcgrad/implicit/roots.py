@@ -158,9 +158,10 @@ def custom_root(
     ArgumentError
         ``failed`` is unknown.
 
-        See Also
+    See Also
     --------
-    fixed_point funcgrad.implicit : solutions as functions of parameters, with SciPy's solvers.
+    fixed_point
+    funcgrad.implicit : solutions as functions of parameters, with SciPy's solvers.
 
     Notes
     -----

@@ -93,7 +93,7 @@ def with_former_options(function: F) -> F:
     """Let a public function take ``allow_other_bits`` by its former name, with a warning."""
 
     @wraps(function)
-    def renamed(*args: Any, **options: Any) -> Any:
+    def renamed(*args: object, **options: object) -> object:
         if "allow_strangers" in options:
             text = "fg.parallel: allow_strangers is called allow_other_bits now."
             warnings.warn(text, DeprecationWarning, stacklevel=2)

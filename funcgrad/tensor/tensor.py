@@ -369,10 +369,7 @@ def strong_truth(x: Value) -> Value:
 
 
 def apply1(primitive: Primitive, x: ArrayLike, as_operator: bool = False) -> Tensor:
-    """``apply`` for one argument and no parameter.
-
-    One function for any number of arguments takes 0.9 µs for a small sine, this one 0.67 µs.
-    """
+    """``apply`` for one argument without parameters: a small sine takes 0.67 rather than 0.9 µs."""
     if not isinstance(x, Tensor):
         x = wrap(operand(x, primitive.name))
     trace = x._trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad._core.primitive import Primitive
-from funcgrad.debug.kinks_met import distances
+from funcgrad.debug.kinks_met import _distances as distances
 from tests.conformance import Case, every_case, every_primitive, strangers
 from tests.together import together
 
