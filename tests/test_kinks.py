@@ -42,7 +42,7 @@ def drawn(rng: np.random.Generator, x, spread):
 
 
 @pytest.mark.slow
-@together("primitive", PRIMITIVES, ids=str)
+@together("primitive", PRIMITIVES, ids=str, pieces=2)
 def test_no_right_derivative_seems_wrong(primitive):
     cases = [case for case in every_case([primitive]) if is_small(case)]
     if not cases:

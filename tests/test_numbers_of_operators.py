@@ -223,7 +223,7 @@ def sort_of(number: Any) -> tuple[Any, ...]:
     return number.dtype.char, str(np.sign(number.real) if ordinary else number)
 
 
-@together("primitive", ELEMENTWISE, ids=lambda primitive: primitive.name)
+@together("primitive", ELEMENTWISE, ids=lambda primitive: primitive.name, pieces=4)
 def test_rules_do_with_python_numbers_what_they_do_with_numpy_s(primitive: Primitive) -> None:
     """Python divides by no zero, and its numbers have no methods; rules must not mind."""
     seen: dict[Any, Any] = {}

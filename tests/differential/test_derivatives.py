@@ -159,7 +159,7 @@ def evaluated(case: Case) -> Callable[..., Any]:
 
 
 @pytest.mark.slow
-@together("name", NAMES)
+@together("name", NAMES, pieces=3)
 def test_staged_functions_compute_what_they_do_eagerly(name: str) -> None:
     """The first call is compiled; of the others the program is evaluated."""
     for number, case in enumerate(cases(name)):

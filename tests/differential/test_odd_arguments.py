@@ -181,7 +181,7 @@ def swept(name: str, calls: int = 1) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@together("name", [name for name in functions() if name not in WITHOUT_PEER])
+@together("name", [name for name in functions() if name not in WITHOUT_PEER], pieces=2)
 def test_odd_arguments_meet_meant_errors(name):
     skip_if_numpy_is_too_old(name)
     wrong = list(swept(name))

@@ -152,7 +152,7 @@ def test_every_function_has_a_generator():
 
 
 @pytest.mark.slow
-@together("name", [name for name in functions() if name not in WITHOUT_PEER])
+@together("name", [name for name in functions() if name not in WITHOUT_PEER], pieces=2)
 def test_values_are_numpys(name):
     skip_if_numpy_is_too_old(name)
     found = [compared(name, *pair_of(name), n) for n in range(CALLS)]

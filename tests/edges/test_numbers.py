@@ -83,7 +83,7 @@ def test_functions_are_found() -> None:
 
 
 @pytest.mark.slow
-@together(("name", "operands"), KINDS.items(), ids=KINDS)
+@together(("name", "operands"), KINDS.items(), ids=KINDS, pieces=3)
 def test_ways_agree_and_a_derivative_is_a_number_where_the_value_is_one_and_nowhere_else(
     name: str, operands: tuple[Any, ...]
 ) -> None:

@@ -23,7 +23,7 @@ TRIED = [
 
 
 @pytest.mark.slow
-@together(("kind", "mode"), TRIED)
+@together(("kind", "mode"), TRIED, pieces=2)
 def test_a_solution_is_differentiated_as_its_closed_form_is(kind: str, mode: str) -> None:
     solution, closed_form = SOLUTIONS[kind]
     found, wanted = (MODES[mode](f, X) for f in (solution, closed_form))

@@ -306,7 +306,7 @@ def is_refused(f: Callable[[Any], Any], a: Any) -> bool:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
-@together("case", ALL)
+@together("case", ALL, pieces=2)
 def test_nan_is_for_the_bad_matrix_alone_in_every_mode(case: Case) -> None:
     bad = GOOD.copy()
     bad[PLACE] = case.bad

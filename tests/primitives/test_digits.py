@@ -334,7 +334,7 @@ def failures(
     ]
 
 
-@together(("primitive", "params", "arity"), SUBJECTS, ids=names)
+@together(("primitive", "params", "arity"), SUBJECTS, ids=names, pieces=2)
 def test_derivatives_keep_their_digits(
     primitive: Primitive, params: dict[str, Any], arity: int
 ) -> None:

@@ -163,7 +163,7 @@ def listed(found: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-@together("number", range(len(SUBJECTS)), ids=NAMES)
+@together("number", range(len(SUBJECTS)), ids=NAMES, pieces=2)
 @pytest.mark.filterwarnings("ignore:logm result may be inaccurate")  # SciPy is strict
 def test_other_dtypes_count_as_their_numbers(number: int) -> None:
     """One of booleans, integers and floats, along a path; all take turns:
@@ -300,7 +300,7 @@ SITUATIONS = list(product(SINGULAR, (0.0, 1.0, np.inf)))
 
 
 @pytest.mark.slow
-@together("number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS])
+@together("number", range(len(BOOLEANS)), ids=[f"{name}-{k}" for name, k in BOOLEANS], pieces=2)
 def test_one_meaning_of_booleans_on_every_path(number: int) -> None:
     """Situations, paths and the two booleans take turns over the operations."""
     name, k = BOOLEANS[number]

@@ -222,7 +222,7 @@ PAIRS = [
 
 
 @pytest.mark.slow
-@together(("name", "way"), PAIRS)
+@together(("name", "way"), PAIRS, pieces=2)
 def test_a_jitted_function_is_transformed_as_the_function_is(name: str, way: str) -> None:
     f, args = CASES[name]
     staged = fg.jit(f)

@@ -75,7 +75,7 @@ def test_every_kind_of_program_runs() -> None:
 
 
 @pytest.mark.slow
-@together("primitive", every_primitive(), ids=str)
+@together("primitive", every_primitive(), ids=str, pieces=4)
 def test_every_primitive_is_evaluation_s(primitive: Primitive) -> None:
     structure = primitive.structure
     moves = isinstance(structure, Movement)

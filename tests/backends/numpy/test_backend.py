@@ -67,7 +67,7 @@ def assert_compiles(f: Callable[..., Any], *args: Any) -> str:
 
 
 @pytest.mark.slow
-@together("primitive", every_primitive(), ids=str)
+@together("primitive", every_primitive(), ids=str, pieces=2)
 def test_every_primitive_is_the_same_to_the_last_bit(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         for case in representatives(every_case([primitive])):

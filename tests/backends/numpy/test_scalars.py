@@ -111,7 +111,7 @@ ALL: dict[str, Callable[..., Any]] = {**UNARY, **BINARY}
 
 
 @pytest.mark.slow
-@together("name", ALL)
+@together("name", ALL, pieces=2)
 @together("kind", [float, np.float64, np.array], ids=lambda kind: kind.__name__)
 def test_every_operation_is_the_same_to_the_last_bit(name: str, kind: Any) -> None:
     arity = 2 if name in BINARY else 1
