@@ -56,7 +56,7 @@ _MOVED: Final = MappingProxyType(
         "optim.lbfgs_memory": "optim.lbfgs",
         "optim.lion_lamb": "optim.former_recipes",
         "optim.mean_squares": "optim.rms_family",
-        "optim.orthogonalization": "optim.muon",
+        "optim.orthogonalization": "optim.former_recipes",
         "optim.plateau": "optim.former_recipes",
         "optim.signs": "optim.former_recipes",
         "parallel.parcels": "parallel.shared_files",

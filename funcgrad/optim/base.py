@@ -296,7 +296,7 @@ def _tensor(leaf: Any, place: str) -> Tensor:
 # A step asks often for dtypes, and a tensor's property is two calls: these functions look inside.
 
 
-def tensor_dtype(x: Tensor) -> np.dtype[Any]:
+def _tensor_dtype(x: Tensor) -> np.dtype[Any]:
     """The dtype of a tensor."""
     raw = x._value if type(x) is Tensor else x
     return raw.dtype if type(raw) in STRONG else x.dtype
@@ -356,7 +356,7 @@ def zeros(x: Tensor, *, real: bool = False) -> Tensor:
 
 def square(g: Tensor) -> Tensor:
     """The squared absolute value, which is real."""
-    return g.real * g.real + g.imag * g.imag if tensor_dtype(g).kind == "c" else g * g
+    return g.real * g.real + g.imag * g.imag if _tensor_dtype(g).kind == "c" else g * g
 
 
 def root(mean_square: Tensor) -> Tensor:

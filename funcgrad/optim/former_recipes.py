@@ -1,12 +1,12 @@
 """Optimizers that earlier versions pickled: their recipes load, and make the same optimizers.
 
 Earlier versions pickled a record of options, and functions by their names in modules of this
-package. ``former_name`` answers for such a name, with a stand-in for the function or the record.
+package. ``__getattr__`` answers for such a name, with a stand-in for the function or the record.
 
 >>> from functools import partial
->>> rule = former_name("StepRule")()
->>> momentum = partial(former_name("_momentum"), 0.9, True)
->>> rule.__setstate__(["sgd", None, 0.1, momentum, former_name("_trace"), None, None])
+>>> rule = __getattr__("StepRule")()
+>>> momentum = partial(__getattr__("_momentum"), 0.9, True)
+>>> rule.__setstate__(["sgd", None, 0.1, momentum, __getattr__("_trace"), None, None])
 >>> rule.optimizer()
 sgd(learning_rate=0.1, momentum=0.9, nesterov=True)
 """
@@ -47,6 +47,8 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "_scaled": "factor",
         "_decayed": "weight_decay",
         "_centralized _frozen": "",
+        # Muon, whose ``partial`` has options by name.
+        "orthogonalized": "",
         "_traced": "decay nesterov",
         "_averaged": "decay debias",
     }
@@ -158,11 +160,11 @@ class _FormerRecord:
         return (_public(make) if isinstance(make, str) else make)(*self.fields)
 
 
-def former_name(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     """Return a stand-in for a name of an earlier version: the ``__getattr__`` of modules."""
     if name in _RECORDS:
         return type(name, (_FormerRecord,), {})
-    if name.endswith("State"):
+    if name.endswith("State") and name in vars(sys.modules["funcgrad.optim"]):
         return _public(name)
     if not any(name in row.split() for row in _OPTIONS):
         raise AttributeError(f"no module of funcgrad.optim has {name!r}", name=name)
@@ -178,7 +180,4 @@ def add_former_names(package: str) -> None:
     """Let the modules of a package answer for names of earlier versions, which pickles hold."""
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{package}.") and not hasattr(module, "__getattr__"):
-            module.__getattr__ = former_name  # type: ignore[method-assign]
-
-
-__getattr__ = former_name
+            module.__getattr__ = __getattr__  # type: ignore[method-assign]

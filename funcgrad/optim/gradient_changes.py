@@ -30,7 +30,7 @@ Change: TypeAlias = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 """From gradients and their parameters to other gradients."""
 
 
-def changing(name: str, change: Change, where: Mask = None) -> Optimizer[None]:
+def _changing(name: str, change: Change, where: Mask = None) -> Optimizer[None]:
     """Make an optimizer without a state that changes the gradients of some parameters.
 
     Parameters
@@ -89,7 +89,7 @@ def clip(max_delta: Size) -> Optimizer[None]:
             return fnp.where(abs(g) > max_delta, fnp.sign(g) * most, g)
         return fnp.clip(g, -most, most)
 
-    return changing("clip", lambda gs, ps: [clipped(g) for g in gs])
+    return _changing("clip", lambda gs, ps: [clipped(g) for g in gs])
 
 
 @making
@@ -138,7 +138,7 @@ def clip_by_norm(max_norm: Size, per: str = "tree", eps: Size = 1e-3) -> Optimiz
     }
     if not isinstance(per, str) or per not in changes:
         raise ArgumentError(f"clip_by_norm: per is 'tree', 'leaf' or 'unit', got {per!r}.")
-    return changing("clip_by_norm", changes[per])
+    return _changing("clip_by_norm", changes[per])
 
 
 def _tamed(g: Tensor, top: Tensor, is_infinite: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ def scale(factor: ArrayLike) -> Optimizer[None]:
     Tensor(-2.0)
     """
     check_number("scale", "factor", abs(factor) if isinstance(factor, (int, float)) else factor)
-    return changing("scale", lambda gs, ps: [g * scalar(factor, g) for g in gs])
+    return _changing("scale", lambda gs, ps: [g * scalar(factor, g) for g in gs])
 
 
 @making
@@ -238,7 +238,7 @@ def add_weight_decay(weight_decay: Size, mask: Mask = None) -> Optimizer[None]:
     def decayed(g: Tensor, p: Tensor) -> Tensor:
         return g + scalar(weight_decay, p) * p
 
-    return changing("add_weight_decay", lambda gs, ps: list(map(decayed, gs, ps)), mask)
+    return _changing("add_weight_decay", lambda gs, ps: list(map(decayed, gs, ps)), mask)
 
 
 @making
@@ -267,7 +267,7 @@ def centralize() -> Optimizer[None]:
             return g
         return g - fnp.mean(g, axis=tuple(range(g.ndim - 1)), keepdims=True)
 
-    return changing("centralize", lambda gs, ps: [centralized(g) for g in gs])
+    return _changing("centralize", lambda gs, ps: [centralized(g) for g in gs])
 
 
 @making
@@ -298,4 +298,4 @@ def freeze(where: Mask) -> Optimizer[None]:
     """
     if where is None:
         raise ArgumentError("freeze: expected a pattern or a mask, as freeze('encoder.*').")
-    return changing("freeze", lambda gs, ps: [zeros(g) for g in gs], where)
+    return _changing("freeze", lambda gs, ps: [zeros(g) for g in gs], where)

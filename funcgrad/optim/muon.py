@@ -200,7 +200,7 @@ def muon(
     rule = _MuonSteps(
         learning_rate=learning_rate,
         adam_rate=adam_learning_rate,
-        orthogonal=lambda x: orthogonalized(x, coefficients, preconditioning, eps),
+        orthogonal=lambda x: _orthogonalized(x, coefficients, preconditioning, eps),
         momentum=partial(_corrected_mean, beta, nesterov),
         adam=adams(adam_b1, adam_b2, eps, adam_eps_root),
         decays=(weight_decay, adam_weight_decay),
@@ -395,7 +395,7 @@ PRESETS: Final[Mapping[str, tuple[Coefficients, ...]]] = MappingProxyType(
 """The coefficients of Jordan, 2024, for every step; and of Ahn and others, 2025, for five steps."""
 
 
-def orthogonalized(
+def _orthogonalized(
     x: Tensor,
     coefficients: tuple[Coefficients, ...],
     preconditioning: str = "frobenius",
@@ -420,7 +420,7 @@ def orthogonalized(
     Examples
     --------
     >>> from funcgrad.tensor.tensor import tensor
-    >>> x = orthogonalized(tensor([[3.0, 0.0], [0.0, 1e-2]]), ((2.0, -1.5, 0.5),) * 12)
+    >>> x = _orthogonalized(tensor([[3.0, 0.0], [0.0, 1e-2]]), ((2.0, -1.5, 0.5),) * 12)
     >>> x.round(3)
     Tensor([[1., 0.],
             [0., 1.]])

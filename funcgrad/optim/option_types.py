@@ -139,7 +139,7 @@ def check_number(
         )
 
 
-def check_rate(
+def _check_rate(
     operation: str, option: str, rate: LearningRate, below: float = float("inf")
 ) -> None:
     """Check a learning rate that is not a schedule."""
@@ -178,8 +178,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], None]]] = MappingProxyType
     {
         "Share": partial(check_number, below=1.0),
         "Size": check_number,
-        "LearningRate": check_rate,
-        "ShareOrSchedule": partial(check_rate, below=1.0),
+        "LearningRate": _check_rate,
+        "ShareOrSchedule": partial(_check_rate, below=1.0),
         "Count": _check_integer,
         "Optimizer[Any]": _check_optimizer,
         "Steps": check_steps,

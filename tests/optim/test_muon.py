@@ -12,7 +12,8 @@ from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.optim import MuonDimensionNumbers
-from funcgrad.optim.muon import PRECONDITIONINGS, orthogonalized
+from funcgrad.optim.muon import PRECONDITIONINGS
+from funcgrad.optim.muon import _orthogonalized as orthogonalized
 from tests.together import together
 
 RANDOM = np.random.default_rng(0)
