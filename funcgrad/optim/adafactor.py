@@ -121,10 +121,13 @@ def adafactor(
 
     Examples
     --------
-    >>> from funcgrad.tensor.tensor import tensor
-    >>> optimizer = adafactor(0.1)
-    >>> optimizer.step(tensor(4.0), optimizer.init(tensor(2.0)), tensor(2.0))[0]
-    Tensor(1.8)
+    >>> import funcgrad as fg
+    >>> optimizer, w = adafactor(0.1), fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(200):
+    ...     w, state = optimizer.step(2 * w, state, w)  # the gradient of the sum of squares
+    >>> abs(w).max() < 0.05
+    Tensor(True)
     """
     if not isinstance(clipping_threshold, Tensor) and clipping_threshold == 0:
         raise ArgumentError(

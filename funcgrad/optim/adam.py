@@ -238,10 +238,13 @@ def lamb(
 
     Examples
     --------
-    >>> from funcgrad.tensor.tensor import tensor
-    >>> optimizer = lamb(0.1)
-    >>> optimizer.step(tensor(4.0), optimizer.init(tensor(2.0)), tensor(2.0))[0]
-    Tensor(1.8)
+    >>> import funcgrad as fg
+    >>> optimizer, w = lamb(0.1), fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(200):
+    ...     w, state = optimizer.step(2 * w, state, w)  # the gradient of the sum of squares
+    >>> abs(w).max() < 1e-3
+    Tensor(True)
     """
     adam = adam_direction(b1, b2, eps, eps_root)
 

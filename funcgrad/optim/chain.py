@@ -79,7 +79,7 @@ def chain(*optimizers: Optimizer[Any], **named: Optimizer[Any]) -> Optimizer[Cha
     FunctionError
         An argument is not an optimizer.
     ArgumentError
-        There are no optimizers, or ``update`` is called with an argument that none of them takes.
+        No optimizer is passed, or ``update`` is called with an argument that none of them takes.
 
     Examples
     --------

@@ -31,6 +31,7 @@ from funcgrad.optim.base import (
     apply_updates,
     flattened,
     in_dtype,
+    in_dtypes_of,
     widened,
 )
 from funcgrad.optim.lbfgs_search import Conditions, LinePlace, searched
@@ -57,9 +58,8 @@ class PairMemory:
     ----------
     steps, changes : Tensor of shape (m, n)
     inverse : Tensor of shape (m, m)
-        The inverse of the upper triangle of the products of steps and changes. Where there is no
-        pair yet, or none any more, it is zero, and the numbers of ``steps`` and ``changes`` have no
-        effect.
+        The inverse of the upper triangle of the products of steps and changes. It is zero
+        where a pair is missing; ``steps`` and ``changes`` have no effect there.
     scale : Tensor
         The first guess of the inverse Hessian: this number times the identity.
 
@@ -269,50 +269,38 @@ class _LbfgsSteps:
         value: ArrayLike | None = None,
         objective: Objective | None = None,
     ) -> tuple[Pytree, LbfgsState]:
-        call = "step(state.grads, state, params, value=state.value, objective=loss)"
-        number = one_value(value, "lbfgs.update", call)
-        return self._update(
-            grads, state, params, number, one_objective(objective, "lbfgs.update", call)
-        )
-
-    def _update(
-        self,
-        grads: Pytree,
-        state: LbfgsState,
-        params: Pytree,
-        value: Tensor,
-        objective: Objective,
-    ) -> tuple[Pytree, LbfgsState]:
         operation = "lbfgs.update"
+        call = "step(state.grads, state, params, value=state.value, objective=loss)"
+        number = one_value(value, operation, call)
+        function = value_and_grad(one_objective(objective, operation, call))
         check_state(operation, state, LbfgsState)
         structure, leaves, gs = flattened(operation, params, {"grads": grads})
 
         def evaluated(places: list[Tensor]) -> tuple[Tensor, Tensor]:
-            value, grads = value_and_grad(objective)(unflatten(structure, places))
+            value, grads = function(unflatten(structure, places))
             gradient, _ = _numbers(flattened(operation, params, {"gradient": grads})[2])
             return in_dtype(value, _SCALAR), gradient
 
         gradient, restored = _numbers(gs)
         # A choice would evaluate at every step in a batch; and the loop carries the leaves, since
         # what does not change in a loop is computed before it, even if it has no steps.
-        value, before, first, _ = while_loop(
+        here, before, first, _ = while_loop(
             lambda start: ~fnp.isfinite(start[0]) & (start[2] < 1),
             lambda start: (*evaluated(start[3]), start[2] + 1, start[3]),
-            (value, gradient, tensor(0), leaves),
+            (number, gradient, tensor(0), leaves),
         )
         _check_memory(state.memory, self.memory_size, before)
         direction, is_newton = state.memory.direction(before)
 
         def updates_at(rate: Tensor) -> list[Tensor]:
-            updates = restored(in_dtype(rate, direction.dtype) * direction)
-            return [in_dtype(x, leaf.dtype) for x, leaf in zip(updates, leaves, strict=True)]
+            return in_dtypes_of(leaves, restored(in_dtype(rate, direction.dtype) * direction))
 
         def along(rate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             value, gradient = evaluated(apply_updates(leaves, updates_at(rate)))
             return value, _product(gradient, direction), gradient
 
         noise = 10.0 * max([float(np.finfo(leaf.dtype).eps) for leaf in leaves], default=0.0)
-        start = LinePlace(tensor(0.0), value, _product(before, direction))
+        start = LinePlace(tensor(0.0), here, _product(before, direction))
         conditions = Conditions(self.decrease, self.curvature, noise, self.evaluations)
         low, gradient, evaluations = searched(along, start, before, conditions)
         updates = updates_at(low.rate)

@@ -425,7 +425,7 @@ def _orthogonalized(
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    is_tall = x.shape[-2] > x.shape[-1]  # the products are those of the shorter side
+    is_tall = x.shape[-2] > x.shape[-1]  # products of the shorter side are smaller
     x = fnp.swapaxes(x, -1, -2) if is_tall else x
     x = PRECONDITIONINGS[preconditioning](x, eps)
     for a, b, c in coefficients:

@@ -343,7 +343,7 @@ def _on_simplex(vector: Tensor, total: Tensor) -> Tensor:
     counts = fnp.arange(1, vector.size + 1).astype(vector.dtype)
     number = fnp.sum(1 + counts * descending > fnp.cumsum(descending))
     least = descending[fnp.maximum(number, 1) - 1]
-    is_zero = ratios < least  # so that NaN is no zero
+    is_zero = ratios < least  # so that NaN is not a zero
     present = fnp.where(is_zero, 0, relative)
     count = fnp.sum(~is_zero).astype(vector.dtype)
     level = (fnp.sum(present) - total) / count

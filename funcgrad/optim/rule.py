@@ -212,7 +212,7 @@ def memories_like(
 
 
 def chosen(operation: str, mask: Mask, params: Pytree, structure: Structure) -> list[bool]:
-    """For each parameter, whether a mask chooses it; all if there is no mask."""
+    """For each parameter, whether a mask chooses it; all without a mask."""
     if mask is None:
         return [True] * structure.num_leaves
     if isinstance(mask, str):

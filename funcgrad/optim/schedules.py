@@ -149,11 +149,8 @@ class linear(_Schedule):  # noqa: N801 - a function to its users
 
     Parameters
     ----------
-    start, end : float or 0-d tensor
-    steps : int
-        The count at which the end is reached.
-    warmup : int
-        How many of the steps rise to ``start``.
+    start, end, steps, warmup
+        See ``polynomial``.
 
     Notes
     -----
@@ -185,11 +182,8 @@ class cosine(_Schedule):  # noqa: N801 - a function to its users
 
     Parameters
     ----------
-    start, end : float or 0-d tensor
-    steps : int
-        The count at which the end is reached.
-    warmup : int
-        How many of the steps rise to ``start``.
+    start, end, steps, warmup
+        See ``polynomial``.
 
     Notes
     -----
