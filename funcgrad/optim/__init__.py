@@ -25,8 +25,16 @@ from typing import TYPE_CHECKING
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.optim import projections, schedules
 from funcgrad.optim.adafactor import AdafactorState, adafactor
-from funcgrad.optim.adam import AdamState, LambState, adam, adamw, lamb
-from funcgrad.optim.adam_variants import MomentsState, adabelief, adamax, nadam, radam
+from funcgrad.optim.adam import (
+    AdamState,
+    MomentsState,
+    adabelief,
+    adam,
+    adamax,
+    adamw,
+    nadam,
+    radam,
+)
 from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.chain import ChainState, chain, partition
 from funcgrad.optim.former_recipes import add_former_names as _add_former_names
@@ -62,7 +70,7 @@ from funcgrad.optim.rms_family import (
 )
 from funcgrad.optim.sam import sam
 from funcgrad.optim.schedule_free import ScheduleFreeState, schedule_free
-from funcgrad.optim.sgd import LionState, SgdState, lion, sgd
+from funcgrad.optim.sgd import LambState, LionState, SgdState, lamb, lion, sgd
 from funcgrad.optim.wrappers import (
     AccumulateState,
     ApplyIfFiniteState,

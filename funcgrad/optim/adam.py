@@ -1,4 +1,4 @@
-"""Adam, AdamW and LAMB: steps whose size is learned for each parameter.
+"""Adam and its variants: steps whose size is learned for each parameter.
 
 >>> from funcgrad.tensor.tensor import tensor
 >>> optimizer = adam(0.1)
@@ -27,7 +27,6 @@ from funcgrad.optim.base import (
 from funcgrad.optim.option_types import Share, Size, making
 from funcgrad.optim.rule import Direction, LeafRule, Leafwise, Mask, Memory, Step
 from funcgrad.tensor.tensor import Tensor
-from funcgrad.tree import norm
 
 
 @pytree(slots=True)
@@ -191,15 +190,17 @@ def adam_direction(b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: Array
 
 
 @pytree(slots=True)
-class LambState:
-    """The state of ``lamb``.
+class MomentsState:
+    """The state of ``nadam``, ``radam``, ``adamax`` and ``adabelief``.
 
     Attributes
     ----------
     count, rate : Tensor of int64, Tensor of float64
         The number of steps so far, and the learning rate of the last one; 0 before the first.
-    mu, nu : pytree of tensors
-        The decaying means of the gradients and of their squares, as in ``AdamState``.
+    mu : pytree of tensors
+        The decaying mean of the gradients, as in ``AdamState``.
+    nu : pytree of tensors
+        A decaying mean of squares, or the decaying greatest magnitude of ``adamax``; real.
     """
 
     count: Tensor
@@ -209,55 +210,220 @@ class LambState:
 
 
 @making
-def lamb(
+def nadam(
     learning_rate: LearningRate,
     b1: Share = 0.9,
     b2: Share = 0.999,
-    eps: Size = 1e-6,
+    eps: Size = 1e-8,
     eps_root: Size = 0.0,
-    weight_decay: Size = 0.0,
-    mask: Mask = None,
-) -> Optimizer[LambState]:
-    """LAMB: Adam for large batches, with a step for each parameter as long as the parameter.
+) -> Optimizer[MomentsState]:
+    """Adam with Nesterov's momentum: the mean of gradients looks one step ahead.
 
-    A large batch allows a large rate, but not for all layers: LAMB measures the step of each
-    parameter by the norm of the parameter, so one rate fits all layers.
+    ``nadam`` reacts to a new gradient a little sooner than ``adam``, and takes the same options.
 
     Parameters
     ----------
     learning_rate, b1, b2, eps, eps_root
-        See ``adam``. The rate is counted in norms of parameters.
-    weight_decay, mask
-        See ``adamw``.
+        See ``adam``.
 
     Notes
     -----
-    The direction d of ``adamw``, decay included, becomes ``d |p| / |d|``, with the norms of one
-    leaf; where either norm is 0 it stays d. You and others, "Large batch optimization for deep
-    learning: training BERT in 76 minutes", ICLR 2020, as in optax; PyTorch has no LAMB.
+    In the formula of ``adam``, ``b1 mu' / (1 - b1ⁿ⁺¹) + (1 - b1) g / (1 - b1ⁿ)`` replaces the
+    corrected mean. Dozat, "Incorporating Nesterov momentum into Adam", ICLR workshop 2016, as in
+    optax. PyTorch lets ``b1`` itself grow with n.
 
     Examples
     --------
     >>> import funcgrad as fg
-    >>> optimizer, w = lamb(0.1), fg.tensor([3.0, -2.0])
+    >>> optimizer, w = nadam(0.1), fg.tensor([3.0, -2.0])
     >>> state = optimizer.init(w)
     >>> for _ in range(200):
     ...     w, state = optimizer.step(2 * w, state, w)  # the gradient of the sum of squares
     >>> abs(w).max() < 1e-3
     Tensor(True)
     """
-    adam = adam_direction(b1, b2, eps, eps_root)
+    direction = nadam_direction(b1, b2, eps, eps_root)
+    return LeafRule("nadam", MomentsState, learning_rate, two_means, direction).optimizer()
+
+
+def nadam_direction(b1: ArrayLike, b2: ArrayLike, eps: ArrayLike, eps_root: ArrayLike) -> Direction:
+    """The direction of Nadam."""
 
     def direction(step: Step) -> Leafwise:
-        of_leaf = adam(step)
-        return lambda g, p, mu, nu: of_leaf(g, p, mu, nu)[:3]
+        n = step.count
+        start1, ahead1, start2 = 1 - b1**n, 1 - b1 ** (n + 1), 1 - b2**n
 
-    def finish(d: Tensor, p: Tensor) -> Tensor:
-        of_parameter, of_direction = norm(p), norm(d)
-        is_zero = fnp.logical_or(of_parameter == 0, of_direction == 0)
-        ratio = of_parameter / fnp.where(is_zero, 1.0, of_direction)
-        return d * scalar(fnp.where(is_zero, 1.0, ratio), p)
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
+            ahead = b1 * mu / scalar(ahead1, nu) + (1 - b1) * g / scalar(start1, nu)
+            return ahead / (root(nu / scalar(start2, nu) + eps_root) + eps), mu, nu
 
-    return LeafRule(
-        "lamb", LambState, learning_rate, two_means, direction, weight_decay, mask, finish
-    ).optimizer()
+        return of_leaf
+
+    return direction
+
+
+@making
+def radam(
+    learning_rate: LearningRate,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
+    eps_root: Size = 0.0,
+    threshold: Size = 5.0,
+) -> Optimizer[MomentsState]:
+    """Rectified Adam: scale steps by how well the mean of squares is known.
+
+    Adam's first steps divide by a mean of few squares, so they are often too long. ``radam`` starts
+    with plain momentum, and lengthens its steps as the mean settles: it needs no warmup.
+
+    Parameters
+    ----------
+    learning_rate, b1, b2, eps, eps_root
+        See ``adam``.
+    threshold : float or 0-d tensor
+        The length k of the mean of squares from which on steps are divided by it. Shorter means are
+        left out: the step follows the corrected mean of gradients.
+
+    Notes
+    -----
+    With l = 2 / (1 - b2) - 1 and k = l - 2 n b2ⁿ / (1 - b2ⁿ), the direction of ``adam`` is
+    multiplied by ``sqrt((k - 4) (k - 2) l / ((l - 4) (l - 2) k))`` if ``k >= threshold``. Liu and
+    others, "On the variance of the adaptive learning rate and beyond", ICLR 2020, as in optax;
+    PyTorch differs where ``eps`` matters.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> optimizer, w = radam(0.1), fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(200):
+    ...     w, state = optimizer.step(2 * w, state, w)  # the gradient of the sum of squares
+    >>> abs(w).max() < 1e-3
+    Tensor(True)
+    """
+
+    def direction(step: Step) -> Leafwise:
+        n = step.count
+        start1, start2 = 1 - b1**n, 1 - b2**n
+        most = 2 / (1 - b2) - 1
+        length = most - 2 * n * (1 - start2) / start2
+        is_known = fnp.logical_and(length >= threshold, length > 4)
+        safe = fnp.where(is_known, length, 5.0)  # no root of a negative number, nor its derivative
+        shrinks = (safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)
+        factor = fnp.sqrt(fnp.where(is_known, shrinks, 1.0))
+
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu, nu = mean(b1, mu, g), mean(b2, nu, square(g))
+            plain = mu / scalar(start1, nu)
+            spread = root(nu / scalar(start2, nu) + eps_root) + eps
+            return fnp.where(is_known, scalar(factor, nu) * plain / spread, plain), mu, nu
+
+        return of_leaf
+
+    return LeafRule("radam", MomentsState, learning_rate, two_means, direction).optimizer()
+
+
+@making
+def adamax(
+    learning_rate: LearningRate,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-8,
+) -> Optimizer[MomentsState]:
+    """AdaMax: divide Adam's mean by the greatest recent gradient.
+
+    The greatest magnitude replaces the root of the mean square. It suits gradients that are mostly
+    zero, as embeddings have: a rare gradient is not divided by a mean that has nearly vanished.
+
+    Parameters
+    ----------
+    learning_rate, b1
+        See ``adam``.
+    b2 : float or 0-d tensor
+        The decay rate of the greatest magnitude, below 1.
+    eps : float or 0-d tensor
+        A number that is added to each magnitude.
+
+    Notes
+    -----
+    With gradient g, rate r and steps n = 1, 2, ...::
+
+        mu' = b1 mu + (1 - b1) g              nu' = max(b2 nu, |g| + eps)
+        update = -r (mu' / (1 - b1ⁿ)) / nu'
+
+    Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, section 7.1; optax and
+    PyTorch agree.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> optimizer, w = adamax(0.1), fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(200):
+    ...     w, state = optimizer.step(2 * w, state, w)  # the gradient of the sum of squares
+    >>> abs(w).max() < 1e-3
+    Tensor(True)
+    """
+
+    def direction(step: Step) -> Leafwise:
+        start1 = 1 - b1**step.count
+
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu, nu = mean(b1, mu, g), fnp.maximum(b2 * nu, abs(g) + eps)
+            return mu / scalar(start1, nu) / nu, mu, nu
+
+        return of_leaf
+
+    return LeafRule("adamax", MomentsState, learning_rate, two_means, direction).optimizer()
+
+
+@making
+def adabelief(
+    learning_rate: LearningRate,
+    b1: Share = 0.9,
+    b2: Share = 0.999,
+    eps: Size = 1e-16,
+    eps_root: Size = 1e-16,
+) -> Optimizer[MomentsState]:
+    """AdaBelief: Adam whose steps grow where gradients are as their mean foretells.
+
+    The mean of squares is taken of the gradients' deviations from their mean. So a steady gradient
+    makes long steps, and a noisy gradient short steps.
+
+    Parameters
+    ----------
+    learning_rate, b1, b2, eps
+        See ``adam``.
+    eps_root : float or 0-d tensor
+        A number that each step adds to the mean square.
+
+    Notes
+    -----
+    In the formula of ``adam`` the mean of squares is
+    ``nu' = b2 nu + (1 - b2) |g - mu'|² + eps_root``. Zhuang and others, "AdaBelief optimizer:
+    adapting stepsizes by the belief in observed gradients", NeurIPS 2020, as in optax; PyTorch has
+    no AdaBelief.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> optimizer, w = adabelief(0.1), fg.tensor([3.0, -2.0])
+    >>> state = optimizer.init(w)
+    >>> for _ in range(200):
+    ...     w, state = optimizer.step(2 * w, state, w)  # the gradient of the sum of squares
+    >>> abs(w).max() < 1e-3
+    Tensor(True)
+    """
+
+    def direction(step: Step) -> Leafwise:
+        start1, start2 = 1 - b1**step.count, 1 - b2**step.count
+
+        def of_leaf(g: Tensor, p: Tensor, mu: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+            mu = mean(b1, mu, g)
+            nu = mean(b2, nu, square(g - mu)) + eps_root
+            return mu / scalar(start1, nu) / (root(nu / scalar(start2, nu)) + eps), mu, nu
+
+        return of_leaf
+
+    return LeafRule("adabelief", MomentsState, learning_rate, two_means, direction).optimizer()

@@ -24,8 +24,7 @@ from funcgrad._core.pytrees import Structure, broadcast_prefix, pytree
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._primitives.norms import length
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.optim.adam import adam_direction
-from funcgrad.optim.adam_variants import nadam_direction
+from funcgrad.optim.adam import adam_direction, nadam_direction
 from funcgrad.optim.base import (
     LearningRate,
     Optimizer,
