@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
-from funcgrad._forms.python_source import MAKER, Source
+from funcgrad._forms.source_text import MAKER, Source
 from funcgrad._programs.equation import Constant
 from tests.transforms.support import complex_numbers, numbers
 

@@ -3,7 +3,7 @@
 A name of the text stands for one object. Where a function has another name for an object, or closes
 over it, its text gets the object's name.
 
->>> from funcgrad._forms.literals import identifier
+>>> from funcgrad._forms.source_text import identifier
 >>> carried = Carried({"np": np})
 >>> carried.expression(identifier)
 'identifier'
@@ -23,7 +23,7 @@ import symtable
 import sys
 import textwrap
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +33,7 @@ from funcgrad._base.floating_errors import ignoring
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import TracedValue
 from funcgrad._core.users_values import runs_apart
-from funcgrad._forms.literals import array_text, plain_text, tuple_text
+from funcgrad._forms.source_text import array_text, plain_text, tuple_text
 from funcgrad.errors import ProgramError
 
 IMPORTED: Final = frozenset({"numpy", "scipy", *sys.stdlib_module_names} - {"builtins"})
@@ -74,23 +74,18 @@ class Carried:
         self._names = {id(value): name for name, value in names.items() if value is not None}
         self._held = [*names.values()]  # so that no other object gets the `id` of one
 
-    def define(self, objects: Mapping[str, Any]) -> None:
-        """Define objects under these names.
+    def define(self, name: str, value: object) -> None:
+        """Define an object under a name that is in use.
 
         Raises
         ------
         NotCarriedError
-            No text makes one of them; ``args[1]`` is its name.
+            No text makes it.
         """
-        self._taken.update(objects)
-        for name, value in objects.items():
-            try:
-                if id(value) in self._names:
-                    self.definitions.append(f"{name} = {self._names[id(value)]}\n")
-                else:
-                    self._define(value, name)
-            except NotCarriedError as error:
-                raise NotCarriedError(error.args[0], name) from error
+        if id(value) in self._names:
+            self.definitions.append(f"{name} = {self._names[id(value)]}\n")
+        else:
+            self._define(value, name)
 
     def fresh(self, name: str, other: Iterable[str] = ()) -> str:
         """A name that stands for nothing yet, here and among the other names."""
@@ -122,8 +117,8 @@ class Carried:
             line = f"from {module} import {attribute}" if attribute else f"import {module}"
             self.imports.append(line + renamed)
         elif is_code and isinstance(value, type) and issubclass(value, Exception):
-            bases = ", ".join([self.expression(base) for base in _bases_elsewhere(value)])
-            self.definitions.append(f"\nclass {name}({bases}):\n    pass\n\n")
+            base = next(b for b in value.__mro__ if not b.__module__.startswith("funcgrad"))
+            self.definitions.append(f"\nclass {name}({self.expression(base)}):\n    pass\n\n")
         elif is_code:
             self.definitions.append(self._copy(value, name))
         else:
@@ -140,31 +135,22 @@ class Carried:
         kind = type(value)
         if isinstance(value, np.ndarray | np.generic):
             return array_text(value) or self.stored(value)
-        if kind in (tuple, list, set, frozenset):
+        if kind in (tuple, frozenset):
             texts = [self.expression(entry) for entry in value]
-            if kind is tuple:
-                return tuple_text(texts)
-            inner = f"[{', '.join(texts)}]"
-            return inner if kind is list else f"{kind.__name__}({inner})"
+            return tuple_text(texts) if kind is tuple else f"frozenset([{', '.join(texts)}])"
         if kind in (dict, types.MappingProxyType):
             entries = [f"{self.expression(k)}: {self.expression(v)}" for k, v in value.items()]
             return f"{{{', '.join(entries)}}}"
-        if kind is slice:
-            return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
         if kind is functools.partial:
             words = [f"{name}={self.expression(v)}" for name, v in value.keywords.items()]
             inner = ", ".join([*map(self.expression, (value.func, *value.args)), *words])
             return f"{self.named(functools.partial, 'partial')}({inner})"
-        if kind is functools._lru_cache_wrapper:
-            return f"{self.named(functools.cache, 'cache')}({self.expression(value.__wrapped__)})"
         if kind is np.ufunc and value.__name__.endswith(" (vectorized)"):  # of math's functions
             inner = self.expression(getattr(math, value.__name__.partition(" ")[0]))
             return f"np.frompyfunc({inner}, {value.nin}, {value.nout})"
         if kind is types.GenericAlias:  # of a conversion that is none: cast(Array, x)
             return self.expression(value.__origin__)
-        if kind is types.MethodType or (
-            kind is types.BuiltinMethodType and not isinstance(value.__self__, types.ModuleType)
-        ):
+        if kind is types.BuiltinMethodType and isinstance(value.__self__, np.ufunc):
             return f"{self.expression(value.__self__)}.{value.__name__}"
         if isinstance(value, Primitive):
             if runs_apart(value.evaluate):
@@ -172,9 +158,8 @@ class Carried:
             return self._namespace(evaluate=value.evaluate)
         if kind is types.SimpleNamespace:
             return self._namespace(**vars(value))
-        if kind is types.ModuleType and not _place(value):  # of functions
-            public = getattr(value, "__all__", None) or _own_names(value)
-            return self._namespace(**{name: getattr(value, name) for name in public})
+        if kind is types.ModuleType and hasattr(value, "__all__") and not _place(value):
+            return self._namespace(**{name: getattr(value, name) for name in value.__all__})
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return f"{self.expression(kind)}({', '.join(map(self.expression, value))})"
         if kind is types.FunctionType or isinstance(value, type) or _place(value):
@@ -308,25 +293,6 @@ def _meanings(value: Any) -> dict[str, Any]:
         return dict(vars(sys.modules[value.__module__]))
     cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
     return value.__globals__ | {word: cell.cell_contents for word, cell in cells}
-
-
-def _bases_elsewhere(error: type[Exception]) -> Iterator[type[Any]]:
-    """The classes of Python and NumPy that an error extends, without repetition."""
-    bases: list[type[Any]] = []
-    for base in error.__mro__[1:]:
-        is_ours = base.__module__.startswith("funcgrad")
-        if not is_ours and not any(issubclass(other, base) for other in bases):
-            bases.append(base)
-            yield base
-
-
-def _own_names(module: types.ModuleType) -> list[str]:
-    """The public names of what a module defines."""
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
-    ]
 
 
 def _parsed(text: str) -> ast.expr:

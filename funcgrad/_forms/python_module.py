@@ -32,9 +32,8 @@ from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Control
 from funcgrad._forms.carried import Carried, NotCarriedError
-from funcgrad._forms.literals import plain_text, tuple_text
 from funcgrad._forms.module_frame import CHECKS, NAMES, SELF_TEST, STORED
-from funcgrad._forms.python_source import Source
+from funcgrad._forms.source_text import Source, plain_text, tuple_text
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 from funcgrad.errors import ProgramError
@@ -199,20 +198,21 @@ def _carried(ready: Program, source: Source) -> tuple[Carried, list[str]]:
                 names |= words
         elif isinstance(node, ast.Assign):
             names |= {target.id: None for target in node.targets if isinstance(target, ast.Name)}
-    carried = Carried(names)
+    carried = Carried(names | dict.fromkeys(ours))
     word = ""
     try:
-        carried.define(ours)
+        for word, value in ours.items():
+            carried.define(word, value)
         constants = []
         for constant in source.constants:
             word = str(getattr(constant, "name", type(constant).__name__))
             constants.append(carried.expression(constant))
     except NotCarriedError as reason:
-        raise _refused(_equation_of(ready, *reason.args[1:], word), reason.args[0]) from reason
+        raise _refused(_equation_of(ready, word), reason) from reason
     return carried, constants
 
 
-def _equation_of(program: Program, word: str, *_: str) -> Equation:
+def _equation_of(program: Program, word: str) -> Equation:
     """The equation whose operation has a name, or evaluates by a function of that name."""
     equations = list(_equations(program))
     for equation in equations:

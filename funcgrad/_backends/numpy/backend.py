@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from os import PathLike
 from typing import Any, Final, TypeAlias
@@ -34,7 +34,7 @@ from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import NUMBERS, Raw, Value
 from funcgrad._forms.python_module import module_text
-from funcgrad._forms.python_source import MAKER, Source
+from funcgrad._forms.source_text import MAKER, Source
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.builder import Draft, rewrite
 from funcgrad._programs.equation import Equation
@@ -118,45 +118,24 @@ def write_module(
         file.write(text)
 
 
-class _OnScalars:
-    """Runs a program on NumPy's scalars only; compiled when it is first called."""
-
-    __slots__ = ("_program", "_raises", "_run")
-
-    def __init__(self, program: Program, raises: bool) -> None:
-        self._program = program
-        self._raises = raises
-        self._run: Run | None = None
-
-    def __call__(self, *values: Raw) -> Any:
-        if self._run is None:
-            source = numpy_source(self._program, lines=True, floats=False, raises=self._raises)
-            self._run = _function(source)
-        return self._run(*values)
-
-
 def _heeding(program: Program, run: Run, raises: bool) -> Run:
     """Run a program on Python's floats, or on NumPy's if ``np.errstate`` asks to report errors.
 
-    The check takes 60 ns; inside of transformations, which silence NumPy, its first half suffices.
+    Inside of transformations, which silence NumPy, a look at its state suffices.
     """
-    arguments = ", ".join([f"v{k}" for k in range(len(program.inputs))])
-    is_silent = "" if ERROR_STATE is None else "read() is silent or "
-    namespace: dict[str, Any] = {
-        "read": ERROR_STATE and ERROR_STATE.read,
-        "silent": ERROR_STATE and ERROR_STATE.silent,
-        "notices_errors": notices_errors,
-        "on_floats": run,
-        "on_scalars": _OnScalars(program, raises),
-    }
-    text = f"""
-def run({arguments}):
-    if {is_silent}not notices_errors():
-        return on_floats({arguments})
-    return on_scalars({arguments})
-"""
-    exec(compile(text, "funcgrad run", "exec"), namespace)
-    return namespace.pop("run")
+    silent = None if ERROR_STATE is None else ERROR_STATE.silent
+    read: Callable[[], object] = int if ERROR_STATE is None else ERROR_STATE.read
+
+    @cache
+    def on_scalars() -> Run:
+        return _function(numpy_source(program, lines=True, floats=False, raises=raises))
+
+    def heeding(*values: Raw) -> Any:
+        if read() is silent or not notices_errors():
+            return run(*values)
+        return on_scalars()(*values)
+
+    return heeding
 
 
 # -------------------------------------------------------------------- programs inside operations

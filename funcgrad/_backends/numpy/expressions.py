@@ -14,7 +14,7 @@ from funcgrad._backends.numpy.scope import Scope
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec
-from funcgrad._forms.literals import dtype_text
+from funcgrad._forms.source_text import dtype_text
 from funcgrad._programs.equation import Equation
 
 Text: TypeAlias = Callable[[], str]

@@ -19,7 +19,7 @@ from funcgrad._backends.numpy.scope import Scope
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Loop
-from funcgrad._forms.literals import tuple_text
+from funcgrad._forms.source_text import tuple_text
 from funcgrad._passes.costs import bytes_of
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program

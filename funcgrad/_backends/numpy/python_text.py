@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._forms.literals import number_text
+from funcgrad._forms.source_text import number_text
 
 _WRAPPED: Final = (
     "{2} if -0x7FFFFFFFFFFFFFFF <= ({2} := {0} %s {1}) <= 0x7FFFFFFFFFFFFFFF"

@@ -16,7 +16,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import spec_of
 from funcgrad._core.trace import RAW, Raw
 from funcgrad._core.users_values import runs_apart
-from funcgrad._forms.literals import (
+from funcgrad._forms.source_text import (
     array_text,
     dtype_text,
     element_text,

@@ -42,8 +42,7 @@ from funcgrad._backends.numpy.scalars import NONE, Scalars, boxed, of_whole_numb
 from funcgrad._backends.numpy.scope import Scope
 from funcgrad._core.structure.structures import Choice, Control, Factored, Loop, Opaque
 from funcgrad._core.trace import BITWISE
-from funcgrad._forms.literals import identifier, number_text, tuple_text
-from funcgrad._forms.python_source import Source
+from funcgrad._forms.source_text import Source, identifier, number_text, tuple_text
 from funcgrad._passes.costs import bytes_of
 from funcgrad._programs.equation import Equation, Guard
 from funcgrad._programs.program import Program

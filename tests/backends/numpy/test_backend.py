@@ -20,7 +20,7 @@ from funcgrad._backends.numpy.backend import NUMPY, compile_program
 from funcgrad._backends.numpy.writer import numpy_source
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import concrete
-from funcgrad._forms.literals import array_text, number_text
+from funcgrad._forms.source_text import array_text, number_text
 from funcgrad._primitives.elementwise import elementwise
 from funcgrad._programs.algebra import body_of
 from funcgrad._programs.equation import exact_key
