@@ -32,7 +32,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ERROR_STATE, notices_errors
 from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.structure.structures import Control
-from funcgrad._core.trace import NUMBERS, Raw, Value
+from funcgrad._core.trace import NUMBERS, Value
 from funcgrad._forms.python_module import module_text
 from funcgrad._forms.source_text import MAKER, Source
 from funcgrad._passes.pipeline import optimize
