@@ -64,7 +64,7 @@ class LoopCall(ControlCall):
 
     def __init__(self, primitive: Primitive, params: Params) -> None:
         super().__init__(primitive, params)
-        self.loop = Loop(**{name: params[name] for name in Loop._fields if name in params})
+        self.loop = Loop(**params)
 
     @property
     def sweeps(self) -> Sweeps:
@@ -186,6 +186,11 @@ class WhileReverseCall(LoopCall):
     """A loop whose length depends on the data, and the sweeps after it."""
 
     __slots__ = ()
+
+    def __init__(self, primitive: Primitive, params: Params) -> None:
+        loop_params = {name: params[name] for name in Loop._fields if name in params}
+        super().__init__(primitive, loop_params)
+        self.params = params
 
     @property
     def sweeps(self) -> Sweeps:
