@@ -6,7 +6,6 @@ Code is of the best level at once, and nothing is read from disk. ``worth`` runs
 
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --only bands masks
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native --calls  # compiling too
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from math import inf
 from time import process_time
-from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -35,6 +34,7 @@ from funcgrad._backends.native import (
     product_text,
     sharing,
 )
+from funcgrad._backends.native.cpython import NativeError
 from funcgrad._backends.native.lanes import NotEmitted
 from funcgrad._backends.native.native_backend import NativeBackend
 from funcgrad._backends.native.plan_steps import Elimination
@@ -163,31 +163,39 @@ def first_level(backend: NativeBackend, runs: Program) -> float:
     return process_time() - start
 
 
-def measured(
+class Effect(NamedTuple):
+    """The times of a program without a step over those with it; infinite if it does not compile."""
+
+    run: float
+    compiling: float
+
+
+def effects(
     program: Program,
     inputs: Sequence[Any],
     chosen: Sequence[str],
     least_times: Callable[..., list[float]],
-) -> dict[str, SimpleNamespace]:
-    """For each step that changes a program, its times without the step over those with it."""
-    names, works, firsts = [""], list[Callable[[], Any]](), list[float]()
-    with left_out(()):
-        backend, runs, usual = ready(program)
-        firsts.append(first_level(backend, runs))
-        works.append(partial(compiled(backend, runs), *inputs))
-        if all(value is None for value in [works[0]()]):
-            return {}
-    for name in chosen:
-        with left_out(STEPS[name]):
-            backend, runs, text = ready(program)
-            if text != usual or name == "level 2":
-                firsts.append(first_level(backend, runs))
-                works.append(partial(compiled(backend, runs), *inputs))
-                names.append(name)
+) -> dict[str, Effect]:
+    """The effect of each step that changes a program."""
+    made: dict[str, tuple[Callable[[], Any], float]] = {}
+    needed: dict[str, Effect] = {}
+    usual = ""
+    for name in ("", *chosen):
+        with left_out(STEPS.get(name, ())):
+            try:
+                backend, runs, text = ready(program)
+                usual = usual or text
+                if name and text == usual and name != "level 2":
+                    continue
+                seconds = first_level(backend, runs)
+                made[name] = partial(compiled(backend, runs), *inputs), seconds
+            except (KeyError, NativeError):  # what another step has to have
+                needed[name] = Effect(inf, 1.0)
     with np.errstate(all="ignore"):
-        times = least_times(works)
-    return {
-        name: SimpleNamespace(run=time / times[0], first=first / firsts[0], base=times[0])
-        for name, time, first in zip(names, times, firsts, strict=True)
-        if name
+        times = least_times([work for work, _ in made.values()])
+    first = made.pop("")[1]
+    ratios = [time / times[0] for time in times[1:]]
+    return needed | {
+        name: Effect(ratio, seconds / first)
+        for ratio, (name, (_, seconds)) in zip(ratios, made.items(), strict=True)
     }

@@ -9,8 +9,11 @@ import funcgrad as fg
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._passes.pipeline import optimize
-from tests.tools.benchmarks.programs import every_program
+from tests.tools.benchmarks import native_worth
+from tests.tools.benchmarks.programs import Case, every_program
 from tests.tools.benchmarks.worth import SUBJECTS, inputs_of, left_out
+from tests.tools.practice.all_tasks import TASKS
+from tests.tools.practice.libraries import funcgrad
 
 PROGRAMS = {name: case for name, case in every_program().items() if "e+06" not in name}
 
@@ -41,6 +44,30 @@ def test_what_is_left_out_is_missed() -> None:
     for name in ("simplify", "rows_last", "contractions"):
         with left_out(SUBJECTS[name]):
             assert prepared(optimize(program)) != everything
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("Kalman 4x4, 200", ("eliminations and roots written out", "small products written out")),
+        ("hidden Markov model", ("gathers", "scatters")),
+        ("Gaussian process", ("long substitution", "products in registers")),
+    ],
+)
+def test_programs_are_right_without_steps_to_machine_code(
+    words: str, steps: tuple[str, ...]
+) -> None:
+    pytest.importorskip("llvmlite")
+    task = next(task for task in TASKS if task.name == words)
+    f, arguments = task.function(funcgrad()), task.arguments(small=False)
+    program, inputs = fg.program(f)(*arguments), inputs_of(Case(f, arguments))
+    wanted, texts = fg.tree.leaves(f(*arguments)), set[str]()
+    for name in ("", *steps):
+        with native_worth.left_out(native_worth.STEPS.get(name, ())):
+            backend, runs, text = native_worth.ready(program)
+            texts.add(text)
+            assert_close([*native_worth.compiled(backend, runs)(*inputs)], wanted)
+    assert len(texts) > 1
 
 
 def assert_close(found: Any, wanted: Any) -> None:

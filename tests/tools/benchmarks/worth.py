@@ -4,10 +4,11 @@ Passes are discovered: the rules and functions of the pipeline, by module, and t
 planning. Times are processor time on one core, the least of several, taken in turns until they are
 stable; so compare them only with others of the same run::
 
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth  # each pass left out
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --rules  # each single rule
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --together sink axes  # both
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth                  # each pass left out
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --rules          # each single rule
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --together sink axes   # all at once
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --programs mixture net
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native         # steps to machine code
 """
 
 import argparse
@@ -16,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from inspect import isfunction
+from math import inf
 from statistics import geometric_mean
 from time import process_time
 from typing import Any, Final, NamedTuple
@@ -33,9 +35,12 @@ from funcgrad._passes import pipeline
 from funcgrad._passes.pipeline import optimize
 from funcgrad._passes.workbench import Rules
 from funcgrad._programs.program import Program
+from tests.tools.benchmarks import native_worth
 from tests.tools.benchmarks.programs import Case, every_program
 from tests.tools.practice.all_tasks import TASKS
 from tests.tools.practice.libraries import funcgrad
+from tests.tools.practice.physics import DRAWING
+from tests.tools.practice.task import Task
 
 SAMPLE: Final = 0.003
 """Seconds that one sample takes at least."""
@@ -286,7 +291,15 @@ def _report(rows: Sequence[Row], calls: bool) -> None:
 
 
 def _mean(rows: Iterable[Row]) -> float:
-    return geometric_mean([row.run for row in rows])
+    return geometric_mean([row.run for row in rows if row.run < inf] or [inf])
+
+
+def native_rows(task: Task, chosen: Sequence[str]) -> list[Row]:
+    """The benefit of each step of the native backend for one program of practice."""
+    case = Case(task.function(funcgrad()), task.arguments(small=False))
+    program = fg.program(case.function)(*case.arguments)
+    effects = native_worth.effects(program, inputs_of(case), chosen, least_times)
+    return [Row(name, task.name, *effect, 1.0) for name, effect in effects.items()]
 
 
 def main() -> None:
@@ -296,14 +309,23 @@ def main() -> None:
     parser.add_argument("--together", nargs="*", default=[], help="passes left out all at once")
     parser.add_argument("--programs", nargs="*", default=[], help="words in names of programs")
     parser.add_argument("--calls", action="store_true", help="the times of making ready, too")
+    parser.add_argument("--native", action="store_true", help="steps of the native backend")
     options = parser.parse_args()
+    rows: list[Row] = []
+    if options.native:
+        steps = [s for s in native_worth.STEPS if any(map(s.__contains__, options.only or [""]))]
+        for task in (*TASKS, DRAWING):
+            if any(map(task.name.__contains__, options.programs or [""])):
+                rows += native_rows(task, steps)
+                print(f"{task.name}: measured", flush=True)
+        _report(rows, calls=False)
+        return
     chosen = subjects(True) if options.rules else [*SUBJECTS.values()]
     if options.only:
         chosen = [s for s in chosen if any(word in s.name for word in options.only)]
     if options.together:
         parts = [each for each in chosen if each.name in options.together]
         chosen = [together(" and ".join(options.together), parts)]
-    rows: list[Row] = []
     for name, case in measured_programs().items():
         if not options.programs or any(word in name for word in options.programs):
             rows += rows_of(name, case, chosen, options.calls)
