@@ -1,11 +1,12 @@
 """Products of matrices: panels of columns, in blocks of rows that are summed in registers.
 
-A *panel* is a few vectors of columns of the second matrix, side by side. Where its numbers are used
-often it is packed first: its rows, of which a block fits into the second cache, lie one behind the
-other. Numbers of the first matrix come one by one, so that may lie in memory as it likes.
+A *panel* is a few vectors of columns of the second matrix, side by side. Where columns of that lie
+side by side in memory, it is packed first: its rows, of which a block fits into the second cache,
+lie one behind the other. Numbers of the first matrix come one by one, so that may lie in memory as
+it likes.
 
-Each element is a sum in the order of the summed axis, in blocks of ``DEPTH``: whatever the sizes,
-and wherever an element stands, its bits are the same.
+Each element is a sum in the order of the summed axis, of large products in blocks of ``DEPTH``:
+wherever an element stands, its bits are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_module import NativeModule
 
 DEPTH: Final = 384
-"""The rows of a panel that are packed at once."""
+"""The rows of a panel that are summed, or packed, at once."""
 
 
 def vector_width(module: NativeModule, dtype: np.dtype[Any]) -> int:
@@ -175,27 +176,6 @@ class _BlockWriter:
             self._out.store(row, values)
         lines.jump(stored)
         lines.begin_block(stored)
-
-
-def packing(module: NativeModule, vectors: int, is_part: bool, dtype: np.dtype[Any]) -> str:
-    """The function ``(rows, their step, how many, columns in the last vector, panel)``."""
-    name = f"pack{'_part' if is_part else ''}_{vectors}{dtype.char}"
-
-    def write(lines: FunctionText) -> None:
-        r = FloatRegisters(lines, dtype, vector_width(module, dtype), module.fuses)
-        source = _Rows(r, vectors, _mask(r, "%columns") if is_part else None)
-        target = _Rows(r, vectors, None)
-
-        def row(k: str, _: Sequence[str]) -> Sequence[str]:
-            values = source.load(r.row("%b", k, "%step"))
-            target.store(r.row("%o", k, vectors * r.width), values)
-            return ()
-
-        lines.counted("%length", row)
-        lines.emit("ret void")
-
-    parameters = "ptr %b, i64 %step, i64 %length, i64 %columns, ptr %o"
-    return module.shared(f"void @{name}", parameters, write)
 
 
 def transposed_packing(module: NativeModule, dtype: np.dtype[Any]) -> str:

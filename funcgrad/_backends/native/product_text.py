@@ -15,7 +15,6 @@ from funcgrad._backends.native.float_registers import FloatRegisters
 from funcgrad._backends.native.function_site import RANGES, FunctionSite
 from funcgrad._backends.native.packed_products import (
     DEPTH,
-    packing,
     panel_product,
     panel_vectors,
     transposed_packing,
@@ -26,10 +25,8 @@ from funcgrad._backends.native.small_matrices import is_small, small_product
 from funcgrad._backends.native.views import whole
 
 _OFTEN: Final = 24
-"""The rows from which on packing the second matrix pays."""
-
 _IN_CACHE: Final = 1 << 15
-"""The bytes of a second matrix that need not be packed, since it fits into the first cache."""
+"""Sums are in blocks of ``DEPTH`` for so many rows, and a second matrix of so many bytes."""
 
 _BYTES: Final = 400
 """The bytes of numbers that are multiplied in a nanosecond."""
@@ -67,7 +64,7 @@ class _ProductWriter:
             multiplications > _MOST[site.module.bits] or (self._transposed and self._rows < 4)
         )
         is_large = self._length * self._columns * dtype.itemsize > _IN_CACHE
-        self._packs = self._transposed or (self._rows >= _OFTEN and is_large)
+        self._in_blocks = self._transposed or (self._rows >= _OFTEN and is_large)
         self._panels = self._columns // (panel_vectors(site.module) * self._width)
         self._shared = ""
 
@@ -149,7 +146,7 @@ class _ProductWriter:
         left, right, out = pointers
         start = self._one.row(right, first, self._column)
         target = self._one.at(out, first)
-        if not self._packs:
+        if not self._in_blocks:
             self._call(left, start, self._row, target, vectors, last, self._length, "false")
             return
         lines, blocks = self._site.lines, self._length // DEPTH
@@ -157,16 +154,16 @@ class _ProductWriter:
 
             def block(index: str, _: Sequence[str]) -> Sequence[str]:
                 more = lines.op(f"icmp ne i64 {index}, 0")
-                self._packed(left, start, target, index, vectors, last, DEPTH, more)
+                self._block(left, start, target, index, vectors, last, DEPTH, more)
                 return ()
 
             lines.counted(blocks * DEPTH, block, step=DEPTH)
         if self._length % DEPTH:
             place, more = str(blocks * DEPTH), "true" if blocks else "false"
             length = self._length % DEPTH
-            self._packed(left, start, target, place, vectors, last, length, more)
+            self._block(left, start, target, place, vectors, last, length, more)
 
-    def _packed(
+    def _block(
         self,
         left: str,
         start: str,
@@ -177,31 +174,31 @@ class _ProductWriter:
         length: int,
         more: str,
     ) -> None:
-        """Write the packing of rows of a panel, and the product with these."""
-        module, lines, one = self._site.module, self._site.lines, self._one
-        wide = vectors * self._width
+        """Write the product with some rows of a panel, packed first if they are columns."""
+        one = self._one
+        panel, step = one.row(start, place, self._row), self._row
+        if self._transposed:
+            step = vectors * self._width
+            panel = self._packed(panel, vectors, last, length)
+        moved = one.row(left, place, self._across)
+        self._call(moved, panel, step, target, vectors, last, length, more)
+
+    def _packed(self, rows: str, vectors: int, last: int, length: int) -> str:
+        """Write the packing of columns that lie side by side as the rows of a panel."""
+        lines, one, wide = self._site.lines, self._one, vectors * self._width
         size = wide * min(self._length, DEPTH) * self._dtype.itemsize
         room = self._site.shared_scratch(size)
-        rows = one.row(start, place, self._row)
-        if self._transposed:
-            if last < self._width:
-                lines.call("ptr", "memset", ("ptr", room), ("i32", "0"), ("i64", str(size)))
-            function = transposed_packing(module, self._dtype)
-            for k in range(vectors):
-                count = self._width if k < vectors - 1 else last
-                lines.emit(
-                    f"call void @{function}(ptr {one.at(rows, k * self._width * self._column)},"
-                    f" i64 {self._column}, i64 {length}, i64 {count},"
-                    f" ptr {one.at(room, k * self._width)}, i64 {wide})"
-                )
-        else:
-            function = packing(module, vectors, last < self._width, self._dtype)
+        if last < self._width:
+            lines.call("ptr", "memset", ("ptr", room), ("i32", "0"), ("i64", str(size)))
+        function = transposed_packing(self._site.module, self._dtype)
+        for k in range(vectors):
+            count = self._width if k < vectors - 1 else last
             lines.emit(
-                f"call void @{function}(ptr {rows}, i64 {self._row}, i64 {length}, i64 {last},"
-                f" ptr {room})"
+                f"call void @{function}(ptr {one.at(rows, k * self._width * self._column)},"
+                f" i64 {self._column}, i64 {length}, i64 {count},"
+                f" ptr {one.at(room, k * self._width)}, i64 {wide})"
             )
-        moved = one.row(left, place, self._across)
-        self._call(moved, room, wide, target, vectors, last, length, more)
+        return room
 
     def _call(
         self,
@@ -215,7 +212,7 @@ class _ProductWriter:
         more: str,
     ) -> None:
         is_part = last < self._width
-        function = panel_product(self._site.module, vectors, is_part, self._packs, self._dtype)
+        function = panel_product(self._site.module, vectors, is_part, self._transposed, self._dtype)
         self._site.lines.emit(
             f"call void @{function}(ptr {left}, i64 {self._along}, i64 {self._across}, ptr {panel},"
             f" i64 {step}, ptr {target}, i64 {self._columns}, i64 {self._count}, i64 {length},"
