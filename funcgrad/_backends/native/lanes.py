@@ -29,6 +29,8 @@ from funcgrad._backends.native.function_text import FunctionText
 Scalar: TypeAlias = "Value | bool | int | float | complex"
 """A value, or a number that is known: Python's is weak."""
 
+Words: TypeAlias = Mapping[str, str]
+
 Number: TypeAlias = "bool | int | float | complex | np.generic[Any]"
 
 # Half precision is computed in float32, and rounded after each operation, as NumPy does.
@@ -151,13 +153,13 @@ class Value:
         return self.lanes.invert(self)
 
     def __and__(self, other: Scalar) -> Value:
-        return self.lanes.bitwise(np.bitwise_and, "and", self, other)
+        return self.lanes.combined(np.bitwise_and, self, other)
 
     def __or__(self, other: Scalar) -> Value:
-        return self.lanes.bitwise(np.bitwise_or, "or", self, other)
+        return self.lanes.combined(np.bitwise_or, self, other)
 
     def __xor__(self, other: Scalar) -> Value:
-        return self.lanes.bitwise(np.bitwise_xor, "xor", self, other)
+        return self.lanes.combined(np.bitwise_xor, self, other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
@@ -208,17 +210,29 @@ class Value:
         raise NotEmitted("a choice by a number that is not known yet")
 
 
-# For floats, signed and unsigned integers: the predicates of fcmp and icmp.
-_PREDICATES: Final[Mapping[np.ufunc, tuple[str, str, str]]] = MappingProxyType(
+def _words(floats: str = "", signed: str = "", unsigned: str = "", truths: str = "") -> Words:
+    words = {"f": floats, "i": signed, "u": unsigned or signed, "b": truths}
+    return MappingProxyType({kind: word for kind, word in words.items() if word})
+
+
+INSTRUCTIONS: Final[Mapping[np.ufunc, Words]] = MappingProxyType(
     {
-        np.less: ("olt", "slt", "ult"),
-        np.less_equal: ("ole", "sle", "ule"),
-        np.greater: ("ogt", "sgt", "ugt"),
-        np.greater_equal: ("oge", "sge", "uge"),
-        np.equal: ("oeq", "eq", "eq"),
-        np.not_equal: ("une", "ne", "ne"),
+        np.add: _words("fadd", "add", truths="or"),
+        np.subtract: _words("fsub", "sub"),
+        np.multiply: _words("fmul", "mul", truths="and"),
+        np.divide: _words("fdiv"),
+        np.bitwise_and: _words("", "and", truths="and"),
+        np.bitwise_or: _words("", "or", truths="or"),
+        np.bitwise_xor: _words("", "xor", truths="xor"),
+        np.less: _words("fcmp olt", "icmp slt", "icmp ult", "icmp ult"),
+        np.less_equal: _words("fcmp ole", "icmp sle", "icmp ule", "icmp ule"),
+        np.greater: _words("fcmp ogt", "icmp sgt", "icmp ugt", "icmp ugt"),
+        np.greater_equal: _words("fcmp oge", "icmp sge", "icmp uge", "icmp uge"),
+        np.equal: _words("fcmp oeq", "icmp eq", truths="icmp eq"),
+        np.not_equal: _words("fcmp une", "icmp ne", truths="icmp ne"),
     }
 )
+"""The instruction of an operation on two vectors, by the kind of their dtype."""
 
 
 class Lanes:
@@ -321,24 +335,23 @@ class Lanes:
 
     # -------------------------------------------------------------------------------- arithmetic
 
-    def _of_two(self, ufunc: np.ufunc, float_word: str, word: str, x: Scalar, y: Scalar) -> Value:
+    def combined(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
+        """Two operands by one instruction."""
         a, b = self.converted(ufunc, x, y)
-        chosen = float_word if a.dtype.kind == "f" else word
-        if a.dtype.kind == "b":
-            chosen = {"add": "or", "mul": "and"}[word]
-        return self.rounded(self.value(f"{chosen} {a.kind} {a.text}, {b.text}", a.dtype))
+        word = INSTRUCTIONS[ufunc][a.dtype.kind]
+        return self.rounded(self.value(f"{word} {a.kind} {a.text}, {b.text}", a.dtype))
 
     def add(self, x: Scalar, y: Scalar) -> Value:
-        return self._of_two(np.add, "fadd", "add", x, y)
+        return self.combined(np.add, x, y)
 
     def subtract(self, x: Scalar, y: Scalar) -> Value:
-        return self._of_two(np.subtract, "fsub", "sub", x, y)
+        return self.combined(np.subtract, x, y)
 
     def multiply(self, x: Scalar, y: Scalar) -> Value:
-        return self._of_two(np.multiply, "fmul", "mul", x, y)
+        return self.combined(np.multiply, x, y)
 
     def divide(self, x: Scalar, y: Scalar) -> Value:
-        return self._of_two(np.divide, "fdiv", "fdiv", x, y)
+        return self.combined(np.divide, x, y)
 
     def square(self, x: Scalar) -> Value:
         (a,) = self.converted(np.square, x)
@@ -388,18 +401,14 @@ class Lanes:
     def compare(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
         """One of NumPy's six comparisons."""
         a, b = self.converted(ufunc, x, y)
-        of_floats, signed, unsigned = _PREDICATES[ufunc]
-        if a.dtype.kind == "f":
-            return self.value(f"fcmp {of_floats} {a.kind} {a.text}, {b.text}", _BOOL)
-        if a.dtype != b.dtype:
+        if a.dtype.kind in "iu" and a.dtype != b.dtype:
             return self._compare_mixed(ufunc, a, b)
-        word = signed if a.dtype.kind == "i" else unsigned
-        return self.value(f"icmp {word} {a.kind} {a.text}, {b.text}", _BOOL)
+        word = INSTRUCTIONS[ufunc][a.dtype.kind]
+        return self.value(f"{word} {a.kind} {a.text}, {b.text}", _BOOL)
 
     def _compare_mixed(self, ufunc: np.ufunc, a: Value, b: Value) -> Value:
         """Compare integers with and without sign: numbers below 0 are less than all others."""
-        word = _PREDICATES[ufunc][2]
-        plain = self.value(f"icmp {word} {a.kind} {a.text}, {b.text}", _BOOL)
+        plain = self.value(f"{INSTRUCTIONS[ufunc]['u']} {a.kind} {a.text}, {b.text}", _BOOL)
         signed = a if a.dtype.kind == "i" else b
         negative = self.compare(np.less, signed, self.constant(0, signed.dtype))
         answer = bool(ufunc(-1, 0) if signed is a else ufunc(0, -1))
@@ -429,7 +438,7 @@ class Lanes:
         a, b = self.converted(ufunc, x, y)
         first = self.compare(better, a, b)
         if a.dtype.kind == "f":
-            first = self.bitwise(np.bitwise_or, "or", first, self.compare(np.not_equal, a, a))
+            first = self.combined(np.bitwise_or, first, self.compare(np.not_equal, a, a))
         return self.where(first, a, b)
 
     def maximum(self, x: Scalar, y: Scalar) -> Value:
@@ -449,11 +458,6 @@ class Lanes:
 
     # ---------------------------------------------------------------------------------------- bits
 
-    def bitwise(self, ufunc: np.ufunc, word: str, x: Scalar, y: Scalar) -> Value:
-        """``and``, ``or`` and ``xor`` of booleans and of integers."""
-        a, b = self.converted(ufunc, x, y)
-        return self.value(f"{word} {a.kind} {a.text}, {b.text}", a.dtype)
-
     def shifted(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
         """A shift of bits; by as many as there are, or more, it leaves none but signs."""
         a, b = self.converted(ufunc, x, y)
@@ -470,7 +474,7 @@ class Lanes:
     def invert(self, x: Value) -> Value:
         (a,) = self.converted(np.invert, x)
         ones = np.invert(np.zeros((), a.dtype)).item()
-        return self.bitwise(np.bitwise_xor, "xor", a, self.constant(ones, a.dtype))
+        return self.combined(np.bitwise_xor, a, self.constant(ones, a.dtype))
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """Refuse an intrinsic that has no instructions."""

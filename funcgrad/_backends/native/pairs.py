@@ -171,10 +171,10 @@ class PairLanes(Lanes):
 
     # ---------------------------------------------------------------------------------- arithmetic
 
-    def _of_two(self, ufunc: np.ufunc, float_word: str, word: str, x: Scalar, y: Scalar) -> Value:
+    def combined(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
         pairs = self._pairs(ufunc, x, y)
         if pairs is None:
-            return super()._of_two(ufunc, float_word, word, x, y)
+            return super().combined(ufunc, x, y)
         return _ARITHMETIC[ufunc](self, *pairs)
 
     def reciprocal(self, x: Scalar) -> Value:

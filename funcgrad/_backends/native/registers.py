@@ -14,7 +14,8 @@ than the 146 ms of lines that are written out, and later ones the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -233,53 +234,20 @@ class Registers(PairLanes):
         self._expect_float(x)
         return Floats(self, x.dtype)
 
-    # ---------------------------------------------------------------------------- exponentials
+    # ------------------------------------------------------------------------------- functions
 
-    def exp(self, x: Scalar) -> Value:
-        return self._called(np.exp, exponentials.exp, x)[0]
-
-    def exp2(self, x: Scalar) -> Value:
-        return self._called(np.exp2, exponentials.exp2, x)[0]
-
-    def expm1(self, x: Scalar) -> Value:
-        return self._called(np.expm1, exponentials.expm1, x)[0]
-
-    def sinh(self, x: Scalar) -> Value:
-        return self._called(np.sinh, exponentials.sinh, x)[0]
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        known = FUNCTIONS.get(name)
+        if known is None:
+            return super().__getattr__(name)
+        ufunc, function, wide = known
+        return lambda *operands: self._called(ufunc, function, *operands, wide=wide)[0]
 
     def cosh(self, x: Scalar) -> Value:
         """The hyperbolic cosine; that beside the tangent of the same number, if there is one."""
         if isinstance(x, Value) and self._has_call(exponentials.tanh_and_cosh, x):
             return self._called(np.cosh, exponentials.tanh_and_cosh, x)[1]
         return self._called(np.cosh, exponentials.cosh, x)[0]
-
-    def tanh(self, x: Scalar) -> Value:
-        return self._called(np.tanh, exponentials.tanh_and_cosh, x)[0]
-
-    # ------------------------------------------------------------------------------ logarithms
-
-    def log(self, x: Scalar) -> Value:
-        return self._called(np.log, exponentials.log, x)[0]
-
-    def log2(self, x: Scalar) -> Value:
-        return self._called(np.log2, exponentials.log2, x)[0]
-
-    def log10(self, x: Scalar) -> Value:
-        return self._called(np.log10, exponentials.log10, x)[0]
-
-    def log1p(self, x: Scalar) -> Value:
-        return self._called(np.log1p, exponentials.log1p, x)[0]
-
-    def arcsinh(self, x: Scalar) -> Value:
-        return self._called(np.arcsinh, exponentials.arcsinh, x)[0]
-
-    def arccosh(self, x: Scalar) -> Value:
-        return self._called(np.arccosh, exponentials.arccosh, x)[0]
-
-    def arctanh(self, x: Scalar) -> Value:
-        return self._called(np.arctanh, exponentials.arctanh, x)[0]
-
-    # ---------------------------------------------------------------------------------- angles
 
     def sin(self, x: Scalar) -> Value:
         return self._sine_and_cosine(np.sin, x)[0]
@@ -296,33 +264,10 @@ class Registers(PairLanes):
         wide = not self.lines.arithmetic.fuses
         return self._called(ufunc, trigonometric.sine_and_cosine, x, wide=wide)
 
-    def tan(self, x: Scalar) -> Value:
-        return self._called(np.tan, trigonometric.tan, x, wide=True)[0]
-
-    def arcsin(self, x: Scalar) -> Value:
-        return self._called(np.arcsin, trigonometric.arcsin, x)[0]
-
-    def arccos(self, x: Scalar) -> Value:
-        return self._called(np.arccos, trigonometric.arccos, x)[0]
-
-    def arctan(self, x: Scalar) -> Value:
-        return self._called(np.arctan, trigonometric.arctan, x)[0]
-
-    def arctan2(self, y: Scalar, x: Scalar) -> Value:
-        return self._called(np.arctan2, trigonometric.arctan2, y, x)[0]
-
-    # ----------------------------------------------------------------------- roots and powers
-
     def sqrt(self, x: Scalar) -> Value:
         if isinstance(x, Pair):
             return self._called(np.sqrt, exponentials.hypot, x)[0]
         return super().sqrt(x)
-
-    def cbrt(self, x: Scalar) -> Value:
-        return self._called(np.cbrt, exponentials.cbrt, x)[0]
-
-    def hypot(self, x: Scalar, y: Scalar) -> Value:
-        return self._called(np.hypot, exponentials.hypot, x, y, wide=True)[0]
 
     def power(self, x: Scalar, y: Scalar) -> Value:
         whole = isinstance(x, Value) and x.dtype.kind in "iu"
@@ -360,6 +305,33 @@ class Registers(PairLanes):
         if abs(y) == 2:
             return square
         return self.multiply(square, base if y == 3 else square)
+
+
+FUNCTIONS: Final[Mapping[str, tuple[np.ufunc, Function, bool]]] = MappingProxyType(
+    {
+        "exp": (np.exp, exponentials.exp, False),
+        "exp2": (np.exp2, exponentials.exp2, False),
+        "expm1": (np.expm1, exponentials.expm1, False),
+        "sinh": (np.sinh, exponentials.sinh, False),
+        "tanh": (np.tanh, exponentials.tanh_and_cosh, False),
+        "log": (np.log, exponentials.log, False),
+        "log2": (np.log2, exponentials.log2, False),
+        "log10": (np.log10, exponentials.log10, False),
+        "log1p": (np.log1p, exponentials.log1p, False),
+        "arcsinh": (np.arcsinh, exponentials.arcsinh, False),
+        "arccosh": (np.arccosh, exponentials.arccosh, False),
+        "arctanh": (np.arctanh, exponentials.arctanh, False),
+        "tan": (np.tan, trigonometric.tan, True),
+        "arcsin": (np.arcsin, trigonometric.arcsin, False),
+        "arccos": (np.arccos, trigonometric.arccos, False),
+        "arctan": (np.arctan, trigonometric.arctan, False),
+        "arctan2": (np.arctan2, trigonometric.arctan2, False),
+        "cbrt": (np.cbrt, exponentials.cbrt, False),
+        "hypot": (np.hypot, exponentials.hypot, True),
+    }
+)
+"""Functions of vectors, by their names in formulas: NumPy's, what writes it, and whether float32
+numbers are computed in float64."""
 
 
 def _answer(kind: str, function: Function) -> str:

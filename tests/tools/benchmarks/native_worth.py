@@ -32,6 +32,7 @@ from funcgrad._backends.native import (
     nests,
     planner,
     product_text,
+    registers,
     sharing,
 )
 from funcgrad._backends.native.cpython import NativeError
@@ -67,6 +68,13 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 def _refused(*_: Any, **__: Any) -> Any:
     raise NotEmitted("left out")
+
+
+def _without(*names: str) -> tuple[Change, ...]:
+    """Changes that leave out functions of vectors."""
+    others = {name: how for name, how in registers.FUNCTIONS.items() if name not in names}
+    methods = [name for name in names if name not in registers.FUNCTIONS]
+    return (registers, "FUNCTIONS", others), *[(Registers, name, _refused) for name in methods]
 
 
 def _short_triangles(plan: Any, equation: Any, structure: Any, results: range) -> bool:
@@ -127,8 +135,8 @@ STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "loops along axes": ((planner, "_runs_along_axis", _never),),
     "NumPy's inner loops": ((planner, "_sweeps", _never),),
     "level 2": ((native_code, "BEST", 0),),
-    **{f"vectors: {name}": ((Registers, name, _refused),) for name in FUNCTIONS},
-    "vectors: all functions": tuple([(Registers, name, _refused) for name in FUNCTIONS]),
+    **{f"vectors: {name}": _without(name) for name in FUNCTIONS},
+    "vectors: all functions": _without(*FUNCTIONS),
 }
 
 
