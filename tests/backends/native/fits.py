@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 from typing import Any, Final, NamedTuple
 
 import mpmath
@@ -26,11 +27,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
-# By the name of a polynomial, then by the dtype's letter: the coefficients from the constant on.
-POLYNOMIALS: Final[Mapping[str, Mapping[str, tuple[float, ...]]]] = MappingProxyType(
-    {'''
+Table: TypeAlias = Mapping[str, Mapping[str, tuple[float, ...]]]
+"""Numbers by a name, then by the dtype's letter."""
+
+
+def _table(text: str) -> Table:
+    entries: dict[str, dict[str, tuple[float, ...]]] = {}
+    for entry in text.strip().split("\\n\\n"):
+        name, *lines = entry.split("\\n")
+        letters: dict[str, list[float]] = {}
+        for line in lines:
+            letter, *numbers = line.split()
+            letters.setdefault(letter, []).extend(map(float, numbers))
+        entries[name] = {letter: tuple(numbers) for letter, numbers in letters.items()}
+    return MappingProxyType({name: MappingProxyType(each) for name, each in entries.items()})
+
+
+'''
 
 
 class Fit(NamedTuple):
@@ -213,26 +228,21 @@ def words_of_two_over_pi() -> tuple[int, ...]:
 
 def text() -> str:
     """The text of ``coefficients.py``."""
-    lines = [_HEAD]
+    lines = [_HEAD.rstrip("\n") + "\n\n"]
 
-    def table(entries: dict[str, dict[str, tuple[float, ...]]]) -> None:
-        for name, by_dtype in entries.items():
-            lines.append(f'        "{name}": MappingProxyType(\n            {{')
+    def table(name: str, about: str, entries: dict[str, dict[str, tuple[float, ...]]]) -> None:
+        lines.append(f'# {about}\n{name}: Final = _table(\n    """')
+        for entry, by_dtype in entries.items():
+            lines.append(entry)
             for char, numbers in by_dtype.items():
-                lines.append(f'                "{char}": (')
-                lines.extend([f"                    {number!r}," for number in numbers])
-                lines.append("                ),")
-            lines.append("            }\n        ),")
-        lines.append("    }\n)\n")
+                wrapped = wrap(" ".join(map(repr, numbers)), 96, break_on_hyphens=False)
+                lines.extend([f"{char} {line}" for line in wrapped])
+            lines.append("")
+        lines[-1] = '"""\n)\n'
 
-    table(polynomials())
-    lines.append(
-        "# Constants as sums of floats; the first have so few bits that products are exact."
-    )
-    lines.append(
-        "PIECES: Final[Mapping[str, Mapping[str, tuple[float, ...]]]] = MappingProxyType(\n    {"
-    )
-    table(constants())
+    table("POLYNOMIALS", "The coefficients from the constant on.", polynomials())
+    about = "Constants as sums of floats; the first have so few bits that products are exact."
+    table("PIECES", about, constants())
     lines.append("# The bits of 2 / pi behind the point.")
     lines.append("TWO_OVER_PI: Final = (")
     lines.extend([f"    0x{word:016X}," for word in words_of_two_over_pi()])
