@@ -32,9 +32,9 @@ LIMITS = ROOT / "tests" / "plain_words.json"
 Limits = dict[str, dict[str, int]]
 
 _TERMS = (
-    "Bernoulli|Euler|Stirling|complex|condition|denormal|direction|even|finite|"
+    "Bernoulli|Euler|Stirling|block|complex|condition|denormal|direction|even|finite|"
     "floating-point|imaginary|irrational|line|natural|negative|odd|page|positive|prime|"
-    "pseudorandom|Python|random|rational|real|serial|subnormal|version|whole"
+    "pseudorandom|Python|random|rational|real|serial|subnormal|value|version|whole"
 )
 """Words before ``numbers`` that make it a term of mathematics, or mean an identification."""
 

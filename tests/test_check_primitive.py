@@ -323,7 +323,11 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "trait: CONVERTS",
         "",
     ),
-    "a name that nobody can import": (replace(LOCAL, name="hidden"), "saved", "this one is not"),
+    "a name that nobody can import": (
+        replace(LOCAL, name="hidden"),
+        "saved",
+        "Define this one there",
+    ),
     "a kink that is not declared": (
         replace(softsign, kinks=None),
         "no kink is missed",

@@ -123,13 +123,13 @@ def test_a_movement_joins_kernels_and_takes_rows_that_are_last() -> None:
 def test_what_stands_in_no_module_is_not_saved() -> None:
     hidden = fg.extend.elementwise("hidden", np.sinh, partials=(lambda y, x: np.cosh(x),))
     staged = fg.program(lambda x: fg.extend.apply(hidden, x))(X)
-    with pytest.raises(fg.errors.ProgramError, match="this one is not"):
+    with pytest.raises(fg.errors.ProgramError, match="Define this one there"):
         staged.to_json()
 
 
 def test_what_is_no_operation_any_more_is_named() -> None:
     text = fg.program(FUNCTIONS["turn"])(X).to_json()
-    for other, message in (("rotated", "is no primitive"), ("gone", "cannot be had")):
+    for other, message in (("rotated", "is not a primitive"), ("gone", "cannot be imported")):
         with pytest.raises(fg.errors.ProgramError, match=message):
             fg.Program.from_json(text.replace("rotation:turn", f"rotation:{other}"))
 

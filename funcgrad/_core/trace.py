@@ -64,7 +64,7 @@ RAW: Final = frozenset(
 """The exact types of raw values."""
 
 NUMBERS: Final = frozenset({bool, int, float, complex})
-"""Python's numbers: raw values that take an array's dtype."""
+"""Python numbers: raw values that take an array's dtype."""
 
 STRONG: Final = RAW - NUMBERS
 """The other raw values, which are not weak."""

@@ -1,6 +1,6 @@
-"""Programs as graphs, in the two languages that graph viewers read.
+"""Programs as graphs, in two languages of graph viewers.
 
-``program_graph`` makes a ``Graph`` of a ``Program``; ``dot`` and ``mermaid`` make texts of it.
+``program_graph`` converts a ``Program`` to a ``Graph``; ``dot`` and ``mermaid`` write it as text.
 
 >>> import funcgrad as fg
 >>> print(mermaid(program_graph(fg.program(lambda x: x * x)(3.0))))
@@ -41,7 +41,7 @@ class Node:
     lines : tuple of str
         The node's text.
     source : str
-        The user's line that the node comes from; empty if there is none.
+        The user's line that the node comes from, or an empty text.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Graph:
     ----------
     name : str
     nodes : tuple of Node
-        The nodes; each comes after those that it reads.
+        The nodes; each comes after the nodes that it reads.
     edges : tuple of Edge
     """
 
@@ -88,7 +88,7 @@ def program_graph(program: Program) -> Graph:
     specs, names, results = program.specs(), program.variable_names(), program.index.results
     nodes: list[Node] = []
     edges: list[Edge] = []
-    makers: dict[int, int] = {}  # by variable, the node that defines it
+    makers: dict[int, int] = {}  # the node that defines each variable
 
     def append(
         kind: str,
@@ -198,7 +198,7 @@ _BRACKETS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "output": ("([", "])"),
     }
 )
-# Beside quotes and HTML: what begins entities, comments, Markdown, formulas and line breaks.
+# Besides quotes and HTML: characters that begin entities, comments, Markdown and formulas.
 _SPECIAL: Final = re.compile(r"[\"#%&<>\\`$|*]")
 
 

@@ -1,8 +1,8 @@
 """Write programs as JSON, for files and other processes, and read them.
 
 The text contains the whole program to the last bit, with a line for each equation. Operations are
-written as their names below ``funcgrad._primitives``, and looked up there. A call contains its
-program.
+written as their names below ``funcgrad._primitives``, where the reader looks them up. A call
+contains its program.
 
 >>> import funcgrad as fg
 >>> print(program_text(fg.program(lambda x: x * x)(3.0)))  # doctest: +ELLIPSIS
@@ -78,7 +78,7 @@ def program_text(program: Program) -> str:
     Raises
     ------
     ProgramError
-        The program contains something that a file cannot.
+        The program contains an object that cannot be saved.
     """
     entries = [
         f"  {_json(name)}: {_lines(value) if name in _BY_LINE and value else _json(value)}"
@@ -88,7 +88,7 @@ def program_text(program: Program) -> str:
 
 
 def program_fingerprint(program: Program) -> str:
-    """The SHA-256 of a program's JSON without names and the user's lines."""
+    """The SHA-256 of a program's JSON, without names and the user's lines."""
     document = _document(program)
     for name in ("name", "names"):
         del document[name]
@@ -157,7 +157,7 @@ def _constant_data(program: Program, number: int) -> Data:
         raise ProgramError(
             f"program {program.name}: the constant {program.variable_names()[variable]}, which"
             f" {reader} reads, belongs to a transformation that runs around the program, so its"
-            " numbers cannot be saved. Stage the function outside of that transformation, or pass"
+            " value cannot be saved. Stage the function outside of that transformation, or pass"
             " the value as an argument."
         )
     if isinstance(value, np.ndarray):
@@ -197,7 +197,7 @@ def _operation_data(equation: Equation, names: dict[int, str], place: str) -> di
         return {"call": equation.name, "program": _fields(body, names, f"{place}, inside")}
     if operation.is_foreign and EFFECT not in operation.traits:
         raise ProgramError(
-            f"{place}: this call runs a Python function on raw numbers, so its operations are not"
+            f"{place}: this call runs a Python function on raw values, so its operations are not"
             " known, and it cannot be saved. Stage and save the operations before and after it"
             " instead."
         )
@@ -213,8 +213,8 @@ def _reference(primitive: Primitive, place: str) -> str:
             if value is primitive:
                 return f"{path}:{name}"
     raise ProgramError(
-        f"{place}: a file can only name primitives that are defined at the top of a module, and"
-        " this one is not. Define it there."
+        f"{place}: a file can only name primitives that are defined at the top level of a module."
+        " Define this one there."
     )
 
 
@@ -228,22 +228,22 @@ def _guard_data(guard: Guard, place: str) -> Data:
 
 
 MakeCall: TypeAlias = Callable[[str, Mapping[str, Any]], tuple[Primitive, Params]]
-"""From a call's name and the fields of its program to an operation and its parameters."""
+"""Maps a call's name and the fields of its program to an operation and its parameters."""
 
 
 def program_parts(text: str, call: MakeCall) -> dict[str, Any]:
-    """Read the fields of a program from a text; a text that is no program raises ``ProgramError``.
+    """Read the fields of a program from a text; other texts raise ``ProgramError``.
 
     ``call`` makes the operation of a call (calls belong to a higher layer).
     """
     try:
         document = json.loads(text, parse_constant=_refused)
     except RecursionError:
-        raise ProgramError("The text is no program: it is nested too deeply.") from None
+        raise ProgramError("The text is not a program: it is nested too deeply.") from None
     except ValueError as error:
-        raise ProgramError(f"The text is no program, or not all of one: {error}.") from None
+        raise ProgramError(f"The text is not a program, or an incomplete one: {error}.") from None
     if type(document) is not dict or document.get("format") != _FORMAT:
-        raise ProgramError(f"The text is no program: it does not say 'format': {_FORMAT!r}.")
+        raise ProgramError(f"The text is not a program: it lacks 'format': {_FORMAT!r}.")
     place = "The program"
     version = read(document, "version", int, place)
     if version != _VERSION:
@@ -294,7 +294,7 @@ def _specs(record: Data, name: str, place: str) -> tuple[Spec, ...]:
 def _spec(text: str, place: str) -> Spec:
     matched = _SPEC.fullmatch(text)
     if matched is None or matched[2] not in DTYPE_NAMES:
-        raise ProgramError(f"{place}: {text!r} is no shape and dtype, such as 'float64[2,3]'.")
+        raise ProgramError(f"{place}: {text!r} is not a dtype and shape, such as 'float64[2,3]'.")
     shape = tuple([int(length) for length in matched[3].split(",") if length])
     return Spec(shape, np.dtype(matched[2]), matched[1] is not None)
 
@@ -308,7 +308,7 @@ def _constant(record: Data, place: str) -> Constant:
         raise ProgramError(f"{place}: it has neither an 'array' nor a 'number'.")
     value = from_data(record["number"], place)
     if not isinstance(value, (*_NUMBERS, np.generic)):
-        raise ProgramError(f"{place}: {value!r} is no number.")
+        raise ProgramError(f"{place}: {value!r} is not a number.")
     return Constant(value)
 
 
@@ -348,7 +348,7 @@ def _primitive(name: str, place: str) -> Primitive:
         outside = named(name, place)
         if isinstance(outside, Primitive):
             return outside
-        raise ProgramError(f"{place}: {name} is no primitive.")
+        raise ProgramError(f"{place}: {name} is not a primitive.")
     module, _, attribute = name.rpartition(".")
     if _OPERATION.fullmatch(name):
         try:
@@ -374,7 +374,7 @@ def _guard(record: Data, place: str) -> Guard:
         raise ProgramError(f"{place}: 'value' is missing.")
     value = from_data(record["value"], place)
     if type(value) not in _NUMBERS:
-        raise ProgramError(f"{place}: {value!r} is no number.")
+        raise ProgramError(f"{place}: {value!r} is not a number.")
     return Guard(
         read(record, "variable", int, place),
         read(record, "use", str, place),

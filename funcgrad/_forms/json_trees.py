@@ -1,7 +1,7 @@
 """Write the structures of trees as JSON, and read them: a list with an entry for each token.
 
-A leaf is ``"*"``, None is ``null``. A container is an object with its kind, and a length or keys,
-which tell how many of the following entries are inside it.
+A leaf is ``"*"``, None is ``null``. A container is an object with its kind and a length or keys,
+which tell how many of the following entries it contains.
 
 >>> from funcgrad._core.pytrees import structure
 >>> tree_data(structure({"a": (1.0, None), "b": [2.0]}), "here")
@@ -33,7 +33,7 @@ def tree_data(tree: Structure, place: str) -> Data:
     Raises
     ------
     ProgramError
-        A class is not defined at the top of a module, or a static part cannot be written.
+        A class is not defined at the top level of a module, or a static part cannot be written.
     """
     return [_LEAF if token is None else _node_data(*token, place) for token in tree.tokens]
 
@@ -79,7 +79,7 @@ def _node(data: Data, place: str) -> Any:
     if data is None:
         return NoneType, 0, None
     if type(data) is not dict or not _KINDS & data.keys():
-        raise ProgramError(f"{place}: {data!r} is no leaf and no container.")
+        raise ProgramError(f"{place}: {data!r} is neither a leaf nor a container.")
     for name, kind in _SEQUENCES.items():
         if name in data:
             return kind, _length(data, name, place), None
@@ -93,7 +93,7 @@ def _node(data: Data, place: str) -> Any:
         return _record(data, place)
     kind = _class(data, "class", place)
     if not (hasattr(kind, "__tree_flatten__") and hasattr(kind, "__tree_unflatten__")):
-        raise ProgramError(f"{place}: {kind.__qualname__} has no __tree_flatten__ (any more).")
+        raise ProgramError(f"{place}: {kind.__qualname__} has no __tree_flatten__ (now).")
     if "aux" not in data:
         raise ProgramError(f"{place}, {kind.__qualname__}: 'aux' is missing.")
     return kind, _length(data, "children", place), _hashed(from_data(data["aux"], place), place)
@@ -102,7 +102,7 @@ def _node(data: Data, place: str) -> Any:
 def _length(data: Data, name: str, place: str) -> int:
     length: int = read(data, name, int, place)
     if length < 0:
-        raise ProgramError(f"{place}: {name!r} is {length}, and no length.")
+        raise ProgramError(f"{place}: {name!r} is {length}, not a length.")
     return length
 
 
@@ -117,16 +117,16 @@ def _hashed(value: object, place: str) -> Hashable:
 def _class(data: Data, name: str, place: str) -> type[Any]:
     kind = named(read(data, name, str, place), place)
     if not isinstance(kind, type):
-        raise ProgramError(f"{place}: {data[name]} is no class.")
+        raise ProgramError(f"{place}: {data[name]} is not a class.")
     return kind
 
 
 def _record(data: Data, place: str) -> Any:
-    """The node of a named tuple or dataclass, taken from an instance of the class as it is now."""
+    """The node of a named tuple or dataclass, taken from an instance of the current class."""
     kind = _class(data, "record", place)
     place = f"{place}, {kind.__qualname__}"
     if hasattr(kind, "__tree_flatten__"):
-        raise ProgramError(f"{place}: the class says by now itself what is inside of it.")
+        raise ProgramError(f"{place}: the class now has its own __tree_flatten__.")
     names = listed(data, "fields", str, place)
     static = {
         name: from_data(value, f"{place}.{name}")
@@ -135,11 +135,11 @@ def _record(data: Data, place: str) -> Any:
     try:
         now = structure(_example(kind, names, static)).tokens[0]
     except (AttributeError, TypeError, TreeError) as error:
-        raise ProgramError(f"{place}: the class has other fields by now: {error}.") from None
+        raise ProgramError(f"{place}: the class has other fields now: {error}.") from None
     if now is None or _fields_of(now[2]) != (names, tuple(static)):
         raise ProgramError(
             f"{place}: the class had the fields {names} and the static fields {tuple(static)} when"
-            " the program was saved, and has others by now, or is no pytree any more."
+            " the program was saved, and has others now, or is not a pytree any more."
         )
     return now
 

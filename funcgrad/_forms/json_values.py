@@ -1,7 +1,7 @@
 """Write static values as JSON, and read them.
 
 Parameters of operations, keys of dicts and static fields are *static values*. Some exist in JSON;
-the others become objects that name their type::
+the others become objects with the name of their type::
 
     1.5, 2, True, None, "ij"     themselves
     (0, 1)                       [0, 1]
@@ -89,15 +89,15 @@ def to_data(value: Any, place: str) -> Data:
         return {"reference": reference_to(value, place)}
     raise ProgramError(
         f"{place}: a value of the type {kind.__qualname__} cannot be saved. Static parts of a"
-        " program that is saved are numbers, texts, tuples, dtypes, keys, enums, named tuples, and"
-        " classes and functions that stand in modules."
+        " saved program can be numbers, texts, tuples, dtypes, keys, enums, named tuples, and"
+        " classes and functions defined in modules."
     )
 
 
 def _enum_data(value: Enum, place: str) -> Data:
     kind = type(value)
     if kind.__members__.get(value.name) is not value:
-        raise ProgramError(f"{place}: {value!r} has no name of its own, and cannot be saved.")
+        raise ProgramError(f"{place}: {value!r} has no name, and cannot be saved.")
     return {"enum": reference_to(kind, place), "member": value.name}
 
 
@@ -115,12 +115,12 @@ _WRITERS: Final[Mapping[type[Any], Callable[[Any, str], Data]]] = MappingProxyTy
 
 
 def reference_to(value: Any, place: str) -> str:
-    """The module and the name of a class or a function, by which ``named`` finds it again.
+    """The module and the name of a class or a function, by which ``named`` finds it.
 
     Raises
     ------
     ProgramError
-        It cannot be found by a name, as if it is defined inside a function.
+        It has no such name, for example because it is defined inside a function.
     """
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", None)
@@ -132,7 +132,7 @@ def reference_to(value: Any, place: str) -> str:
     if resolved is not value:
         raise ProgramError(
             f"{place}: {name} of the module {module} cannot be saved, since a file can only name"
-            " what stands under its own name at the top of a module. Define it there."
+            " objects at the top level of a module. Define it there."
         )
     return text
 
@@ -156,7 +156,7 @@ def from_data(data: Data, place: str) -> Any:
     Raises
     ------
     ProgramError
-        ``to_data`` writes nothing like that.
+        ``to_data`` never writes such data.
     """
     if data is None or type(data) in (bool, int, float, str):
         return data
@@ -164,13 +164,13 @@ def from_data(data: Data, place: str) -> Any:
         return tuple([from_data(member, place) for member in data])
     known = next((kind for kind in _READERS if kind in data), None)
     if known is None:
-        raise ProgramError(f"{place}: {_shown(data)} is no static value.")
+        raise ProgramError(f"{place}: {_shown(data)} is not a static value.")
     try:
         return _READERS[known](data, place)
     except (struct.error, ValueError, TypeError) as error:
         if isinstance(error, ProgramError):
             raise
-        raise ProgramError(f"{place}: {_shown(data)} is no {known}: {error}.") from None
+        raise ProgramError(f"{place}: {_shown(data)} is not a valid {known}: {error}.") from None
 
 
 def _float(data: Data, place: str) -> float:
@@ -193,7 +193,7 @@ def _slice(data: Data, place: str) -> slice:
 def _dtype(data: Data, place: str) -> np.dtype[Any]:
     name = read(data, "dtype", str, place)
     if name not in DTYPE_NAMES:
-        raise ProgramError(f"{place}: {name!r} is none of the dtypes that tensors have.")
+        raise ProgramError(f"{place}: {name!r} is not a dtype of tensors.")
     return np.dtype(name)
 
 
@@ -206,7 +206,7 @@ def _enum(data: Data, place: str) -> Any:
     kind = named(read(data, "enum", str, place), place)
     member = read(data, "member", str, place)
     if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
-        raise ProgramError(f"{place}: {data['enum']} is no enum with a member {member!r}.")
+        raise ProgramError(f"{place}: {data['enum']} is not an enum with a member {member!r}.")
     return kind[member]
 
 
@@ -215,7 +215,7 @@ def _namedtuple(data: Data, place: str) -> Any:
     items = from_data(read(data, "items", list, place), place)
     fields = getattr(kind, "_fields", None)
     if not (isinstance(kind, type) and issubclass(kind, tuple) and fields is not None):
-        raise ProgramError(f"{place}: {data['namedtuple']} is no named tuple.")
+        raise ProgramError(f"{place}: {data['namedtuple']} is not a named tuple.")
     if len(items) != len(fields):
         raise ProgramError(
             f"{place}: {kind.__qualname__} has {len(fields)} fields now, and had"
@@ -231,7 +231,7 @@ _READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
         "slice": _slice,
         "key": lambda data, place: Key(from_data(read(data, "key", list, place), place)),
         "ellipsis": lambda data, place: ...,
-        "scalar": _scalar,  # before the dtype, which it has too
+        "scalar": _scalar,  # before the dtype, which it also has
         "dtype": _dtype,
         "bytes": lambda data, place: from_base64(read(data, "bytes", str, place), place),
         "enum": _enum,
@@ -242,21 +242,21 @@ _READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
 
 
 def named(reference: str, place: str) -> Any:
-    """Import a module, and return its object of a name.
+    """Import a module, and return its object with a name.
 
     Raises
     ------
     ProgramError
-        There is no such module, or it has no such object.
+        The module or the object does not exist.
     """
     module, colon, name = reference.partition(":")
     if not (module and colon and name):
-        raise ProgramError(f"{place}: {reference!r} is no module and name.")
+        raise ProgramError(f"{place}: {reference!r} is not a module and a name.")
     try:
         return pkgutil.resolve_name(reference)
     except Exception as error:  # a module may fail in any way when it is imported
         raise ProgramError(
-            f"{place}: {name} cannot be had from the module {module}: {error!r}."
+            f"{place}: {name} cannot be imported from the module {module}: {error!r}."
         ) from error
 
 
@@ -265,7 +265,7 @@ def from_base64(text: str, place: str) -> bytes:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError as error:
-        raise ProgramError(f"{place}: {_shown(text)} is no base64: {error}.") from None
+        raise ProgramError(f"{place}: {_shown(text)} is not base64: {error}.") from None
 
 
 def array_of(
@@ -285,7 +285,7 @@ def array_of(
         stored = np.frombuffer(stored, order).astype(dtype).tobytes()
     try:
         return np.ndarray(shape, dtype, stored)
-    except ValueError as error:  # without elements, but with more than an address can count
+    except ValueError as error:  # empty, but with sizes beyond the address space
         raise ProgramError(f"{place}: {error}.") from None
 
 

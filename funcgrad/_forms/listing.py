@@ -18,7 +18,7 @@ from funcgrad._programs.program import Program
 
 
 def listing(program: Program, sources: bool) -> str:
-    """Write a program as text, with the user's lines where ``sources`` says so.
+    """Write a program as text, with the user's lines if ``sources`` is true.
 
     Programs inside an equation are indented below it.
     """
@@ -43,7 +43,7 @@ def _lines(program: Program, sources: bool) -> Iterator[str]:
 
 
 def _guards(program: Program, names: Sequence[str], variables: Iterable[int]) -> Iterator[str]:
-    """The lines of the guards on some variables; see ``Index.guards``."""
+    """The lines of the guards on given variables; see ``Index.guards``."""
     for variable in variables:
         for guard in program.index.guards.get(variable, ()):
             yield f"  guard {guard.use}({names[guard.variable]}) is {guard.value!r}"

@@ -1,4 +1,4 @@
 """Programs: computations as values, and facts about them.
 
-The package is not called ``program``: the function ``fg.program`` would hide it.
+(A package called ``program`` would be hidden by the function ``fg.program``.)
 """

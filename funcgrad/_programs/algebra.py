@@ -1,7 +1,7 @@
 """The algebra of primitives: it evaluates formulas on tensors and tracers.
 
 It defines the names of ``funcgrad._core.intrinsics`` as primitives. So a formula can be staged,
-which gives the *body* of an operation: the operation written in other primitives.
+which gives the *body* of an operation: a program of other primitives.
 
 >>> import funcgrad as fg
 >>> from funcgrad._primitives.activations import softplus
@@ -150,12 +150,12 @@ __all__ = [
 
 
 def astype(x: Value, dtype: np.dtype[Any]) -> Value:
-    """``x`` in another dtype."""
+    """Convert ``x`` to another dtype."""
     return cast(x, dtype=dtype)
 
 
 def frexp(x: Value) -> tuple[Value, Value]:
-    """The mantissa, from 1/2 on and below 1, and the exponent."""
+    """The mantissa m with 1/2 <= m < 1, and the exponent."""
     exponent = binary_exponent(x)
     return ldexp(x, -exponent), exponent
 

@@ -1,8 +1,8 @@
-"""Rebuild programs, without arithmetic on variables in every pass.
+"""Rebuild programs, so that passes need no arithmetic on variables.
 
-``rewrite`` visits the equations in their order. For each it calls a function, the *replacement*,
-which returns the variables that stand for the results: those of an equation that it appends to the
-draft, or others that exist. Operands are renumbered before that, outputs and guards afterwards.
+``rewrite`` visits the equations in order. For each it calls a function, the *replacement*, which
+returns the variables that replace the results: results of an equation that it appends to the draft,
+or existing variables. Operands are renumbered before, outputs and guards afterwards.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: x * x)(3.0)
@@ -56,7 +56,7 @@ class Draft:
         return self._new[-1 - variable].spec if variable < 0 else self._specs[variable]
 
     def constant_of(self, variable: int) -> Constant | None:
-        """The constant behind a variable; None if the variable is not a constant."""
+        """The constant of a variable; None if the variable is not a constant."""
         if variable < 0:
             return self._new[-1 - variable]
         number = variable - self._input_count
@@ -89,7 +89,7 @@ class Draft:
         Parameters
         ----------
         like : Equation
-            An equation from which the new one gets the user's line and the epoch.
+            The equation from which the new one takes the user's line and the epoch.
         operation, operands, params
         result : Spec, optional
             The spec of the result, if it is known.
@@ -102,7 +102,7 @@ class Draft:
         return self.append(new)[0]
 
     def reshaped(self, like: Equation, variable: int, shape: Shape) -> int:
-        """The variable reshaped, or the variable itself if it has that shape."""
+        """Reshape a variable; return the variable itself if it already has the shape."""
         if self.spec(variable).shape == shape:
             return variable
         return self.put(like, reshape, [variable], {"shape": shape})
@@ -118,7 +118,7 @@ class Draft:
         return [known[variable] for variable in program.outputs]
 
     def finish(self, program: Program, outputs: Sequence[int], guarded: Sequence[int]) -> Program:
-        """Make a program of the draft, with these outputs and these variables for the guards."""
+        """Make a program from the draft, with these outputs and these variables for the guards."""
         guards_and_variables = [*zip(program.guards, guarded, strict=True)]
         guards_and_variables += [(guard, guard.variable) for guard in self._guards]
         read = {*outputs, *[variable for _, variable in guards_and_variables]}
@@ -156,8 +156,8 @@ _DROPPED: Final = -(1 << 62)
 """The variable of a result whose equation was dropped; reading it is an error."""
 
 Replacement: TypeAlias = Callable[[Draft, Equation], Sequence[int]]
-"""``(draft, equation) -> variables of the draft``, one for each of the equation's results. The
-equation's operands are variables of the draft."""
+"""``(draft, equation) -> variables of the draft``, one for each result of the equation. Operands of
+the equation are variables of the draft."""
 
 
 def rewrite(
@@ -166,7 +166,7 @@ def rewrite(
     """Rebuild a program with the results of its equations replaced.
 
     If positions in ``live`` are given, only these equations are visited; the others are dropped,
-    and nothing may read them. The new program has the constants that something reads, each once.
+    and must not be read. The new program has the constants that are read, each once.
     """
     draft = Draft(program)
     known = [

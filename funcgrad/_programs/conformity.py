@@ -1,4 +1,4 @@
-"""Whether values and equations conform to a program: arguments, guards, and results of operations.
+"""Checks that values and equations conform to a program: arguments, guards, and results.
 
 >>> import numpy as np
 >>> fitted("f", "x", 2, Spec((), np.dtype(np.float32)))
@@ -20,17 +20,17 @@ from funcgrad.errors import DtypeError, GuardError, ProgramError, ShapeError
 def verify_equations(
     program: str, defined: Sequence[Spec], equations: Sequence[Equation]
 ) -> list[Spec]:
-    """Check equations in their order, after the variables that are defined before them.
+    """Check equations in order, given the variables that are defined before them.
 
     Returns
     -------
     list of Spec
-        Of the equations' results.
+        The specs of the equations' results.
 
     Raises
     ------
     ProgramError
-        An equation uses a variable before it is defined, or its results are not its operation's.
+        An equation uses a variable before its definition, or its results do not fit its operation.
     """
     known = [*defined]
     for position, equation in enumerate(equations):
@@ -46,9 +46,9 @@ def verify_equations(
 
 
 def unfit(program: str, specs: Sequence[Spec], inputs: Sequence[Spec]) -> ProgramError:
-    """The error of a program inside of an operation that gets inputs of other specs."""
+    """The error of a program inside an operation that gets inputs with other specs."""
     actual, expected = [", ".join(map(described, row)) or "nothing" for row in (specs, inputs)]
-    return ProgramError(f"the program inside, {program}, is of {expected}, not of {actual}.")
+    return ProgramError(f"the program inside, {program}, takes {expected}, not {actual}.")
 
 
 def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
@@ -64,7 +64,7 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
     operand_text = ", ".join(map(str, operands)) or "nothing"
     try:
         expected = operation.results(*operands, **params)
-    except Exception as error:  # a rule may fail in any way on what it is not made for
+    except Exception as error:  # rules may fail in any way on unexpected operands
         raise ProgramError(f"{place} is not defined for {operand_text}: {error}") from error
     if equation.results != expected:
         raise ProgramError(
@@ -74,7 +74,7 @@ def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) ->
 
 
 def described(spec: Spec) -> str:
-    """A spec as messages write it."""
+    """A spec as text for messages."""
     return f"{spec}{' (a Python number)' if spec.weak else ''}"
 
 
@@ -84,7 +84,7 @@ def fitted(program: str, name: str, leaf: object, spec: Spec) -> Value:
     Raises
     ------
     ShapeError, DtypeError
-        It has another shape or dtype.
+        The leaf has another shape or dtype.
     """
     value = concrete(operand(leaf, f"program {program}"))
     value_spec = spec_inside(value)
@@ -93,8 +93,8 @@ def fitted(program: str, name: str, leaf: object, spec: Spec) -> Value:
     path = f"program {program}: {name}"
     if value_spec.shape != spec.shape:
         raise ShapeError(
-            f"{path}: expected shape {spec.shape}, got {value_spec.shape}. A program holds for the"
-            " shapes that it was staged with."
+            f"{path}: expected shape {spec.shape}, got {value_spec.shape}. A program is valid"
+            " only for the shapes with which it was staged."
         )
     if value_spec.dtype == spec.dtype or gives_way(value_spec, spec):
         try:
@@ -102,13 +102,13 @@ def fitted(program: str, name: str, leaf: object, spec: Spec) -> Value:
         except OverflowError as error:
             raise DtypeError(f"{path}: expected dtype {spec.dtype}. {error}.") from None
     raise DtypeError(
-        f"{path}: expected dtype {spec.dtype}, got {value_spec.dtype}. A program holds for the"
-        " dtypes that it was staged with."
+        f"{path}: expected dtype {spec.dtype}, got {value_spec.dtype}. A program is valid"
+        " only for the dtypes with which it was staged."
     )
 
 
 def check_guard(program: str, guard: Guard, value: Value) -> None:
-    """Raise ``GuardError`` where a guard of a program does not hold."""
+    """Raise ``GuardError`` if a guard of a program does not hold."""
     outcome = guard.finds(value)
     if not guard.holds(outcome):
         raise GuardError(

@@ -1,4 +1,4 @@
-"""Where a program draws the same random numbers twice.
+"""Find repeated draws of the same random numbers in a program.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(fg.random.normal)(fg.random.key(0))
@@ -19,11 +19,11 @@ _Use: TypeAlias = tuple[int, Hashable, tuple[int, ...]]
 
 
 def repeated_draw(program: Program) -> tuple[str, str] | None:
-    """The lines of two draws from one variable in the same way; None if there are none.
+    """The lines of two draws from one variable in the same way, or None.
 
-    Branches and loops are looked at one by one: what is drawn in them is not compared with what is
-    drawn around them. A program remembers its answer, so that nests which are staged loop by loop
-    are looked through once.
+    Branches and loops are checked separately: draws in them are not compared with draws around
+    them. The result is cached in the program, so that nests that are staged loop by loop are
+    checked once.
     """
     return program.derived(repeated_draw, lambda: _first_repeated(program))
 
@@ -45,10 +45,10 @@ def _first_repeated(program: Program) -> tuple[str, str] | None:
 
 
 def _uses(equation: Equation) -> Iterator[tuple[_Use, str]]:
-    """The variables that an equation draws from, with the way and the run, and the line.
+    """The variables from which an equation draws, with the way, the run and the line.
 
-    A draw has a parameter ``shape``: how many numbers it takes, which changes none of them. A
-    called function draws from what it is called with.
+    A draw has a parameter ``shape``, which does not change the samples, only their number. A called
+    function draws from its operands.
     """
     params = dict(equation.params)
     epoch = (equation.epoch,) if equation.epoch else ()

@@ -1,4 +1,4 @@
-"""The parts of a program: equations, constants and guards, and when two of them are equal.
+"""The parts of a program: equations, constants and guards, and their equality.
 
 >>> Constant(0.0) == Constant(0.0), Constant(0.0) == Constant(-0.0), Constant(1) == Constant(1.0)
 (True, False, False)
@@ -26,9 +26,10 @@ Params: TypeAlias = tuple[tuple[str, Any], ...]
 
 
 def exact_key(value: Any) -> Hashable:
-    """A key that differs for static values that differ in any way, which ``==`` does not.
+    """A key that distinguishes static values that ``==`` does not.
 
-    A parameter 2 is not 2.0, which promotes differently, and 0.0 is not -0.0; NaN equals NaN.
+    The parameters 2 and 2.0, which promotes differently, get different keys, as do 0.0 and -0.0;
+    NaN equals NaN.
 
     >>> 2 == 2.0, exact_key(2) == exact_key(2.0), exact_key((0.0,)) == exact_key((-0.0,))
     (True, False, False)
@@ -48,7 +49,7 @@ def exact_key(value: Any) -> Hashable:
 
 
 def spec_inside(value: Value) -> Spec:
-    """The spec of a value; a tracer of a Python number is weak, as the number is."""
+    """The spec of a value; a tracer of a Python number is weak, like the number."""
     if type(value) in RAW:
         return spec_of(value)
     inner = value
@@ -60,7 +61,7 @@ def spec_inside(value: Value) -> Spec:
 def as_spec(value: Value, spec: Spec) -> Value:
     """Convert a value to the dtype and the weakness of a program's input.
 
-    An array stays an array, also where the input is a Python number.
+    An array stays an array, even if the input is a Python number.
 
     >>> as_spec(2, Spec((), np.dtype(np.float32)))
     np.float32(2.0)
@@ -73,13 +74,13 @@ def as_spec(value: Value, spec: Spec) -> Value:
     if type(value) in RAW and not value_spec.shape:
         made: Any = spec.dtype.type(value)
         return made.item() if spec.weak else made
-    if spec.weak and value_spec.weak:  # the number that changes no other, not even -0.0
+    if spec.weak and value_spec.weak:  # adding -0.0 changes no value
         return add(value, spec.dtype.type(-0.0).item())
     return cast(value, dtype=spec.dtype)
 
 
 def gives_way(weak: Spec, spec: Spec) -> bool:
-    """Whether a Python number can become a value of a spec: one of its kind or of a later one."""
+    """Whether a Python number can be converted to a spec: to its kind or a wider one."""
     weak_rank, rank = ["bifc".index(ranked.dtype.kind.replace("u", "i")) for ranked in (weak, spec)]
     return weak.weak and not spec.shape and weak_rank <= rank
 
@@ -98,10 +99,10 @@ class Equation:
     results : tuple of Spec
         The specs of the results.
     source : str
-        The user's line that the equation comes from; comparisons ignore it.
+        The user's line of the equation; comparisons ignore it.
     epoch : int
-        0 at first; each time that a checkpointed function is run again, a higher number. Equal
-        equations of different epochs are not merged, or the checkpoint would save no memory.
+        0 at first, and a higher number each time a checkpointed function runs again. Equal
+        equations of different epochs are not merged; otherwise the checkpoint would save no memory.
     """
 
     operation: Primitive
@@ -119,7 +120,7 @@ class Equation:
 
     @property
     def settings(self) -> Params:
-        """The parameters that the text of a program shows behind the name."""
+        """The parameters that the text of a program shows after the name."""
         structure = self.operation.structure
         is_call = not isinstance(structure, Control) or structure.inlines
         return () if is_call and self.operation.label is not None else self.params
@@ -134,7 +135,7 @@ class Equation:
         return program
 
     def on(self, operands: tuple[int, ...]) -> Equation:
-        """Replace the operands; `dataclasses.replace` takes five times as long."""
+        """Replace the operands, five times as fast as `dataclasses.replace`."""
         if operands == self.operands:
             return self
         return Equation(
@@ -152,11 +153,11 @@ class Equation:
 
 
 class Constant:
-    """A value inside a program; two are equal if dtype, shape and every bit are.
+    """A value inside a program; two are equal if dtype, shape and every bit agree.
 
     The value may be a tracer, if a function that is staged inside another transformation closes
-    over one. It equals only itself, and the program can be called only while that transformation
-    runs.
+    over one. A tracer equals only itself, and the program can be called only while that
+    transformation runs.
     """
 
     __slots__ = ("_hash", "spec", "value")
@@ -169,7 +170,7 @@ class Constant:
 
     @property
     def is_raw(self) -> bool:
-        """Whether the constant's numbers are known: it is not a tracer."""
+        """Whether the constant's value is known: it is not a tracer."""
         return type(self.value) in RAW
 
     def __eq__(self, other: object) -> bool:
@@ -227,7 +228,7 @@ class Guard:
         return hash(self._key())
 
     def finds(self, value: Value) -> Any:
-        """Convert a value as the function did; a tracer may refuse, as it would in the function."""
+        """Convert a value as the function did; a tracer may raise an error, as in the function."""
         return read_number(value, self.use)
 
     def holds(self, outcome: object) -> bool:
@@ -238,7 +239,7 @@ class Guard:
 def read_number(value: Value, use: str) -> Any:
     """Convert a value of one element to a Python number, in the way that a guard names.
 
-    ``bool``, ``int`` and ``index`` are Python's functions; anything else is the number itself.
+    ``bool``, ``int`` and ``index`` are Python's functions; any other use means the value itself.
     """
     read: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "index": int}
     if type(value) in RAW:
@@ -256,5 +257,5 @@ def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
         return outs if type(outs) is tuple else (outs,)
     except REFUSALS as error:
         if isinstance(operation.structure, Control) or operation.is_foreign:
-            raise  # what runs inside has said itself what it refuses
+            raise  # the inner function has already explained its error
         raise explained(error, operation.name, *operands, **params) from error

@@ -2,8 +2,8 @@
 
 A gradient is staged as one program of arguments and cotangents. ``extract`` splits it into a
 program that runs when the function is called, and one that runs when the cotangents are known.
-``value_numbers`` tells which variables of two programs are equal, so that one program can continue
-from values that another one computed.
+``value_numbers`` finds equal variables of two programs, so that one program can continue from
+values that the other one computed.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: (x * x) * y + 1.0)(3.0, 4.0)
@@ -27,14 +27,14 @@ from funcgrad._programs.names import letters
 from funcgrad._programs.program import Program
 
 Numbers = dict[Hashable, int]
-"""The numbers of values, by keys that describe how a value is computed from the inputs."""
+"""Value numbers, by keys that describe how a value is computed from the inputs."""
 
 
 def value_numbers(program: Program, early: int, known: Numbers) -> list[int | None]:
-    """Number the variables: two have one number if they are computed alike from the same inputs.
+    """Number the variables: equal numbers mean the same computation from the same inputs.
 
-    Variables that depend on others than the ``early`` first inputs get None. ``known`` has the
-    numbers so far, of programs with the same early inputs; new ones are added.
+    Variables that depend on inputs beyond the first ``early`` ones get None. ``known`` has the
+    numbers so far, from programs with the same early inputs; new numbers are added.
     """
     numbers: list[int | None] = []
 
@@ -57,7 +57,7 @@ def needed(
 ) -> tuple[set[int], set[int]]:
     """The positions of the equations that compute some variables from others.
 
-    Also returns the variables that these equations read, together with those that are wanted.
+    Also return the variables that these equations read, together with the wanted ones.
     """
     equations: set[int] = set()
     read = set(wanted)
@@ -72,7 +72,7 @@ def needed(
 
 
 def defined(program: Program, wanted: Collection[int], sources: Collection[int]) -> set[int]:
-    """The variables that are computed on the way from some variables to others."""
+    """The variables that are computed on the path from ``sources`` to ``wanted``."""
     equations, _ = needed(program, wanted, sources)
     results = program.index.results
     return {variable for position in equations for variable in results[position]}
@@ -83,8 +83,8 @@ def extract(
 ) -> Program:
     """Make the program that computes some variables of a program from others.
 
-    ``sources`` are the variables that become inputs, without duplicates, ``wanted`` those that
-    become outputs, and ``guards`` are the guards to keep.
+    ``sources`` are the variables that become inputs, without duplicates, ``wanted`` the variables
+    that become outputs, and ``guards`` the guards to keep.
     """
     guarded = [guard.variable for guard in guards]
     needed_positions, read = needed(program, [*wanted, *guarded], set(sources))
@@ -119,9 +119,9 @@ def extract(
 
 
 def rewired(program: Program, inputs: Sequence[Spec], reads: Sequence[int]) -> Program:
-    """Make the program that reads its inputs among others, which have these specs.
+    """Make the program whose inputs are a selection from more inputs with given specs.
 
-    ``reads`` says for each input of the program which one it becomes.
+    ``reads`` has the new position of each input of the program.
     """
     before = len(program.inputs)
     shift = len(inputs) - before

@@ -54,7 +54,7 @@ class Index:
 
     @cached_property
     def hash(self) -> int:
-        """The hash of the program, cached, since programs inside of it are hashed with it."""
+        """The hash of the program, cached, since it includes the programs inside."""
         inputs_and_constants = self._inputs, self._constants
         return hash((inputs_and_constants, self._equations, self._outputs, self._guards))
 
@@ -68,7 +68,7 @@ class Index:
 
     @cached_property
     def uses(self) -> tuple[int, ...]:
-        """How often a variable is read, as an operand or as an output."""
+        """The number of times a variable is read, as an operand or as an output."""
         uses = [0] * len(self.specs)
         for equation in self._equations:
             for variable in equation.operands:
@@ -81,8 +81,8 @@ class Index:
     def last_uses(self) -> tuple[int, ...]:
         """The position of the last equation that reads a variable.
 
-        For a variable that no equation reads, the position of the equation that defines it, or -1
-        for an input or constant; for an output, the number of equations.
+        For an unread variable, the position of the equation that defines it, or -1 for an input or
+        constant; for an output, the number of equations.
         """
         last_uses = list(self.makers)
         for position, equation in enumerate(self._equations):
@@ -94,7 +94,7 @@ class Index:
 
     @cached_property
     def freed(self) -> tuple[tuple[int, ...], ...]:
-        """For each equation, the variables that are last read, or defined in vain, by it."""
+        """For each equation, the variables that it reads last, or defines without a use."""
         freed: list[list[int]] = [[] for _ in self._equations]
         for variable, position in enumerate(self.last_uses):
             if 0 <= position < len(freed):
@@ -103,7 +103,7 @@ class Index:
 
     @cached_property
     def guards(self) -> dict[int, list[Guard]]:
-        """The guards, by the variable that they check; under -1 those of inputs and constants."""
+        """The guards by the variable that they check; -1 stands for inputs and constants."""
         guards: dict[int, list[Guard]] = {}
         for guard in self._guards:
             variable = -1 if guard.variable < self.first_result else guard.variable
@@ -112,7 +112,7 @@ class Index:
 
     @cached_property
     def effects(self) -> tuple[Equation, ...]:
-        """The equations that are run for their effects, also those of programs inside."""
+        """The equations that run for their effects, also in programs inside."""
         equations: list[Equation] = []
         for equation in self._equations:
             structure = equation.operation.structure

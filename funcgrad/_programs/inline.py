@@ -1,9 +1,9 @@
 """Inlining: replace calls by their equations.
 
-A call of a function with a custom derivative, or of a checkpointed one, is one equation, so that
-its rules are available when the program is differentiated. Running the program does not need the
-rules, and the equations inside can be fused with those around. So passes leave calls alone, and
-programs that are compiled or shown as source are inlined.
+A call of a function with a custom derivative, or of a checkpointed function, is one equation, so
+that its rules are available when the program is differentiated. Running the program does not need
+the rules, and the equations inside can be fused with the surrounding ones. So passes keep calls,
+and programs are inlined before they are compiled or shown as source.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: fg.checkpoint(lambda y: y * y)(x) + x)(3.0)
@@ -28,7 +28,7 @@ from funcgrad._programs.program import Program
 def inlined(program: Program) -> Program:
     """Replace the calls in a program by their equations.
 
-    The results are the same, and guards of the calls are kept. Derivatives are those of the
+    The results are the same, and guards of the calls are kept. Derivatives follow from the
     operations, without the calls' rules. Calls without a program stay.
     """
     if not any(equation.called for equation in program.equations):

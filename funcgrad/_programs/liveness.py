@@ -33,7 +33,7 @@ def makes_its_own(operation: Primitive) -> bool:
 
 
 def aliases(program: Program) -> Aliases:
-    """For each variable, the variables for which the memory that it may use was allocated."""
+    """For each variable, the variables that own the memory it may use."""
     makers: Aliases = [(variable,) for variable in range(program.index.first_result)]
     for equation in program.equations:
         is_new = makes_its_own(equation.operation)

@@ -1,4 +1,4 @@
-"""How equations move elements, by the structures that their operations declare.
+"""The movement of elements by equations, from the structures of their operations.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -28,7 +28,7 @@ Specs: TypeAlias = "Sequence[Spec] | Mapping[int, Spec]"
 
 
 def pieces_of(equation: Equation, specs: Specs) -> tuple[Piece, ...] | None:
-    """The index map of a movement, given the specs of variables; None for other equations."""
+    """The index map of a movement, given the specs of variables; None for other operations."""
     structure = equation.operation.structure
     if not isinstance(structure, Movement):
         return None
@@ -39,7 +39,7 @@ def pieces_of(equation: Equation, specs: Specs) -> tuple[Piece, ...] | None:
 def rearranged(equation: Equation, specs: Specs) -> Piece | None:
     """The start and strides by which a movement takes its result from its only operand.
 
-    None for other equations, and if there are no elements.
+    None for other equations, and for empty arrays.
     """
     if len(equation.operands) != 1:
         return None
@@ -51,13 +51,13 @@ def rearranged(equation: Equation, specs: Specs) -> Piece | None:
 
 
 def keeps_order(piece: Piece, shape: Shape) -> bool:
-    """Whether the result of a movement has all elements of the array in the same order."""
+    """Whether a movement keeps all elements of the array in the same order."""
     is_whole = prod(piece.shape) == prod(shape) and not piece.start
     return is_whole and piece.strides == dense_strides(piece.shape)
 
 
 def repeats(piece: Piece, shape: Shape) -> bool:
-    """Whether the result of a movement is the array, broadcast to another shape."""
+    """Whether a movement broadcasts the array to another shape."""
     ones = len(piece.shape) - len(shape)
     aligned = (*(1,) * ones, *shape)
     fits = ones >= 0 and all(n in (1, m) for n, m in zip(aligned, piece.shape, strict=True))
@@ -65,10 +65,10 @@ def repeats(piece: Piece, shape: Shape) -> bool:
 
 
 def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
-    """For each axis of a movement's result, the array's axis that it comes from; None if it is new.
+    """For each axis of a movement's result, the axis of the array, or None for a new axis.
 
-    None in all if the movement slices, reverses or merges axes of the array, which has this shape.
-    Otherwise each axis of the array occurs once, except for some of size 1.
+    The result is None if the movement slices, reverses or merges axes of the array of this shape.
+    Otherwise each axis of the array occurs once, except for some axes of size 1.
     """
     strides = dense_strides(shape)
     places = {step: axis for axis, step in enumerate(strides) if step}

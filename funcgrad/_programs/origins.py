@@ -1,4 +1,4 @@
-"""Find the user's line that an operation comes from, also while a program is evaluated.
+"""Find the user's line of an operation, also while a program is evaluated.
 
 >>> import funcgrad as fg
 >>> staged_line().startswith("<doctest")
@@ -15,10 +15,10 @@ from funcgrad._programs.equation import bound
 
 
 def operations_line() -> str:
-    """The user's line of the operation that a transformation is interpreting, or an empty text.
+    """The user's line of the operation that a transformation is interpreting, or empty.
 
-    Inside a program, such as a jitted function's, it is the line that was staged. Lines of the
-    calling transformation do not count.
+    Inside a program, such as the program of a jitted function, it is the line of the equation.
+    Lines of the calling transformation do not count.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def operations_line() -> str:
 
 
 def staged_line() -> str:
-    """The user's line that is running, or the line of the equation that is being evaluated."""
+    """The running line of the user, or the line of the equation that is being evaluated."""
     return _line_around(sys._getframe(1))
 
 

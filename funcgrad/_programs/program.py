@@ -1,12 +1,12 @@
 """``Program``: a computation as a value.
 
 Staging a function returns a program: a list of equations in static single assignment form, with the
-shape and dtype of every variable. It is immutable, can be printed, compared and verified, and is
+shape and dtype of every variable. It is immutable, and can be printed, compared and verified. It is
 called like the function it came from, also under every transformation, since its evaluation binds
 primitives as the function did.
 
-Variables are numbers: first the inputs, then the constants, then the results of the equations in
-their order.
+Variables are integers: first the inputs, then the constants, then the results of the equations in
+order.
 
 >>> import funcgrad as fg
 >>> print(fg.program(lambda x: x * x + 1.0)(3.0).to_text(sources=False))
@@ -77,14 +77,14 @@ class Program:
         return self.index.hash
 
     def __tree_flatten__(self) -> tuple[tuple[Any, ...], Program]:
-        return (), self  # a value without leaves, rather than a container of its parts
+        return (), self  # a value without leaves, not a container of its parts
 
     @classmethod
     def __tree_unflatten__(cls, aux: Program, children: Any) -> Program:
         return aux
 
     def __copy__(self) -> Program:
-        return self  # nothing in it ever changes
+        return self  # it is immutable
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self
@@ -96,7 +96,7 @@ class Program:
 
     @property
     def index(self) -> Index:
-        """Facts about variables, such as the equations that make and read each."""
+        """Facts about variables, such as the equations that define and read each."""
         if self._index is None:
             index = Index(self.inputs, self.constants, self.equations, self.outputs, self.guards)
             object.__setattr__(self, "_index", index)
@@ -134,12 +134,12 @@ class Program:
         return self.output_specs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate the program as the function it was staged from.
+        """Evaluate the program like the function from which it was staged.
 
         Parameters
         ----------
         *args, **kwargs : pytrees
-            Arguments of the trees, shapes and dtypes that the program was staged with.
+            Arguments with the trees, shapes and dtypes with which the program was staged.
 
         Raises
         ------
@@ -185,9 +185,9 @@ class Program:
         Raises
         ------
         ProgramError
-            A variable is used before it is defined, an equation's result has not the shape and
-            dtype that its operation gives, parameters cannot be compared, or inputs and outputs do
-            not fit the trees.
+            A variable is used before its definition, an equation's result does not have the shape
+            and dtype of its operation, parameters cannot be compared, or inputs and outputs do not
+            fit the trees.
         """
         defined = [*self.inputs, *(constant.spec for constant in self.constants)]
         defined += verify_equations(self.name, defined, self.equations)
@@ -201,37 +201,37 @@ class Program:
         return self
 
     def variable_names(self) -> list[str]:
-        """Names for all variables: arguments' names if they are identifiers, else letters."""
+        """Names of all variables: arguments' names if they are identifiers, else letters."""
         return variable_names(self.names, len(self.specs()))
 
     def __str__(self) -> str:
         return self.to_text()
 
     def to_text(self, sources: bool = True) -> str:
-        """The program as text, with a line for each equation.
+        """Write the program as text, with a line for each equation.
 
         Parameters
         ----------
         sources : bool
-            Whether to show the user's line that an equation comes from.
+            Whether to show the user's line of each equation.
         """
         from funcgrad._forms.listing import listing
 
         return listing(self, sources)
 
     def to_numpy_source(self, lines: bool = False) -> str:
-        """The text of a Python module over NumPy, which the NumPy backend runs.
+        """Write the program as a Python module that uses NumPy, as the NumPy backend runs it.
 
         Parameters
         ----------
         lines : bool
-            Whether comments name the user's lines that the equations come from.
+            Whether comments name the user's lines of the equations.
 
         Returns
         -------
         str
-            It defines a function from the flat inputs to the tuple of the flat outputs, equal to
-            the program's to the last bit. If some constants have no literal, such as large arrays,
+            It defines a function from the flat inputs to the tuple of the flat outputs, with
+            bit-for-bit the same results. If some constants have no literal, such as large arrays,
             it defines ``with_constants``, which makes that function from ``numpy_constants()``.
 
         Examples
@@ -252,7 +252,7 @@ class Program:
         return numpy_source(self, lines).text
 
     def numpy_constants(self) -> tuple[Any, ...]:
-        """The constants without a literal, which the text of ``to_numpy_source`` needs.
+        """The constants without a literal, which ``to_numpy_source`` needs.
 
         Examples
         --------
@@ -270,30 +270,30 @@ class Program:
         return numpy_source(self).constants
 
     def to_module(self, path: str | PathLike[str], *args: object, **kwargs: object) -> None:
-        """Write the program as a Python file that needs NumPy alone, with a self-test inside.
+        """Write the program as a Python file that needs only NumPy, with a self-test inside.
 
         Parameters
         ----------
         path : path
-            The file, which is written anew. It defines a function of the program's name, of trees
-            of arrays and Python numbers, with checks of their trees, shapes and dtypes; it returns
-            new arrays, with the bits of ``jit(f, backend="numpy")``. Loops and branches are
-            Python's. Dataclasses become named tuples in results; as arguments all objects with
-            these fields will do. ``python path`` computes an example, compares the results with
-            stored ones, and ends with status 1 if one is wrong.
+            The file, which is overwritten. It defines a function with the program's name, which
+            takes trees of arrays and Python numbers, and checks their structure, shapes and dtypes.
+            It returns new arrays, bit-for-bit as ``jit(f, backend="numpy")``. Loops and branches
+            are Python's. Dataclasses become named tuples in results; as arguments all objects with
+            the same fields work. ``python path`` computes an example, compares it with stored
+            results, and exits with status 1 if they differ.
         *args, **kwargs : pytrees
-            The example. Without any it consists of fractions between 0 and 1.
+            The example; by default fractions between 0 and 1.
 
         Raises
         ------
         ProgramError
-            No text holds an operation, such as a function of ``extend.foreign``, or the program
+            An operation has no text, such as a function of ``extend.foreign``, or the program
             cannot be run on the example.
 
         Notes
         -----
-        Operations that SciPy evaluates import it, and the file says so. What funcgrad computes in
-        Python is copied into the file.
+        Operations that SciPy evaluates import it, and the file says so. Functions of funcgrad are
+        copied into the file.
 
         Examples
         --------
@@ -312,7 +312,7 @@ class Program:
         write_module(self, path, args, kwargs)
 
     def to_dot(self) -> str:
-        r"""The program as a graph in the DOT language of Graphviz.
+        r"""Write the program as a graph in the DOT language of Graphviz.
 
         Examples
         --------
@@ -332,7 +332,7 @@ class Program:
         return dot(program_graph(self))
 
     def to_mermaid(self) -> str:
-        """The program as a Mermaid flowchart, which Markdown viewers draw.
+        """Write the program as a Mermaid flowchart, which Markdown viewers draw.
 
         Examples
         --------
@@ -355,23 +355,23 @@ class Program:
         return program_text(self.to_text(), f"Program, {len(self.equations)} operations")
 
     def to_json(self) -> str:
-        """The program as JSON, to be stored in a file and read by ``from_json``.
+        """Write the program as JSON, which ``from_json`` reads.
 
         Returns
         -------
         str
-            ASCII text with a line for each equation. It contains the whole program, to the last
-            bit of its constants, except for two things. The memory layout of arrays is not stored:
-            they are loaded in C order. Nor are the rules of custom derivatives, which are Python
-            functions: the loaded program computes the same, and raises where a rule is needed. A
-            derivative that was staged contains the rules' operations, and needs the rules no more.
+            ASCII text with a line for each equation. It contains the whole program, to the last bit
+            of its constants, except for two things. The memory layout of arrays is not stored: they
+            are loaded in C order. The rules of custom derivatives are Python functions, and not
+            stored: the loaded program computes the same, and raises an error if it needs a rule. A
+            staged derivative contains the rules' operations, and does not need the rules.
 
         Raises
         ------
         ProgramError
-            The program contains something that a file cannot: a call of a Python function that
+            The program contains an object that cannot be saved: a call of a Python function that
             computes with another library; a tracer of an enclosing transformation; a primitive, or
-            a class of a pytree, that is not defined at the top of a module.
+            a class of a pytree, that is not defined at the top level of a module.
 
         Examples
         --------
@@ -391,7 +391,7 @@ class Program:
         opset: int = 20,
         initializers: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The program as an ONNX model, for the runtimes and tools that read these.
+        """Convert the program to an ONNX model, for other runtimes and tools.
 
         Parameters
         ----------
@@ -400,14 +400,14 @@ class Program:
         opset : int
             The version of the operators, from 18 on.
         initializers : mapping, optional
-            From names of arguments to their values: these inputs become arrays that the model
-            stores, such as trained parameters. All others stay inputs.
+            Maps names of arguments to values: these inputs become arrays that the model stores,
+            such as trained parameters. The others stay inputs.
 
         Returns
         -------
         onnx.ModelProto
-            Inputs have the names of ``names``, outputs those of their paths, such as
-            ``result['loss']``. Nodes carry the user's lines, the model its fingerprint.
+            Inputs are named by ``names``, outputs by their paths, such as ``result['loss']``. Nodes
+            carry the user's lines, the model its fingerprint.
 
         Raises
         ------
@@ -415,17 +415,18 @@ class Program:
             The package ``onnx`` is not installed.
         ProgramError
             ONNX has no operators for an operation, which the message names with its line; or the
-            program relies on numbers that a graph cannot check (see ``guards``).
+            program depends on values that a graph cannot check (see ``guards``).
         DtypeError
-            A number is complex.
+            A value is complex.
         ArgumentError
-            ``opset`` is not known, or an initializer is no input, or of another shape or dtype.
+            ``opset`` is not supported, or an initializer is not an input, or has another shape or
+            dtype.
 
         Notes
         -----
-        Operations are written by their structure. Results agree with the program's but for
-        rounding; indices out of bounds and singular matrices are not looked for. The README of
-        ``funcgrad.interop`` lists what does not go.
+        Operations are written by their structure. Results agree up to rounding; indices out of
+        bounds and singular matrices are not checked. The README of ``funcgrad.interop`` lists the
+        limitations.
 
         Examples
         --------
@@ -450,14 +451,14 @@ class Program:
         Parameters
         ----------
         text : str
-            Read only texts that you trust: the modules that the text names for operations, classes
-            of pytrees and static fields are imported, which runs their code.
+            Read only texts that you trust: modules named in the text for operations, classes of
+            pytrees and static fields are imported, which runs their code.
 
         Raises
         ------
         ProgramError
-            The text is incomplete or changed, has another version of the format, or names a
-            primitive, a class or a field that does not exist.
+            The text is incomplete or changed, has another version of the format, or names a missing
+            primitive, class or field.
 
         Examples
         --------
@@ -475,12 +476,12 @@ class Program:
         return Program.from_json, (self.to_json(),)
 
     def fingerprint(self) -> str:
-        """A hash that is the same in every process and on every machine, for caches in files.
+        """Compute a hash that is the same in every process and on every machine, for caches.
 
         Returns
         -------
         str
-            SHA-256 in hexadecimal digits. Equal programs have equal fingerprints, and so have those
+            SHA-256 in hexadecimal digits. Equal programs have equal fingerprints, as do programs
             that differ only in their name, the names of their inputs, or the user's lines.
 
         Raises

@@ -427,7 +427,9 @@ def test_a_primitive_that_stands_in_no_module_cannot_be_saved() -> None:
     staged = replace(
         of_constant(2.0), equations=(Equation(cube, (0,), (), (Spec((), F8),), "mine.py:7"),)
     )
-    with pytest.raises(ProgramError, match=r"equation 0 \(cube\) at mine.py:7: .* this one is not"):
+    with pytest.raises(
+        ProgramError, match=r"equation 0 \(cube\) at mine.py:7: .* Define this one there"
+    ):
         staged.to_json()
 
 
@@ -449,7 +451,7 @@ TEXT = small().to_json()
 
 @together("part", range(0, len(TEXT), len(TEXT) // 25))
 def test_a_text_that_is_cut_off_is_refused(part: int) -> None:
-    with pytest.raises(ProgramError, match="The text is no program, or not all of one"):
+    with pytest.raises(ProgramError, match="The text is not a program, or an incomplete one"):
         fg.Program.from_json(TEXT[:part])
 
 
@@ -475,30 +477,34 @@ def setting(*path: Any) -> Callable[[Any], None]:
 
 
 MALFORMED = {
-    "does not say 'format'": setting("format", "pickle"),
+    "lacks 'format'": setting("format", "pickle"),
     "saved in version 2 of the format, and this funcgrad reads version 1": setting("version", 2),
     "The program: 'version' is '1', not a whole number": setting("version", "1"),
     "The program: 'name' is missing": setting("name", ...),
     "program small: 'names' has 1 in it, not a text": setting("names", ["x", 1]),
     "inputs do not fit": setting("names", ["x"]),
-    "'float64' is no shape and dtype": setting("inputs", 0, "float64"),
-    "'object[2]' is no shape": setting("inputs", 0, "object[2]"),
-    "'float64[-2]' is no shape": setting("inputs", 0, "float64[-2]"),
+    "'float64' is not a dtype and shape": setting("inputs", 0, "float64"),
+    "'object[2]' is not a dtype and shape": setting("inputs", 0, "object[2]"),
+    "'float64[-2]' is not a dtype and shape": setting("inputs", 0, "float64[-2]"),
     "small: equation 0 (multiply)": setting("inputs", 0, "float64[3]"),
     "constant 0: float64[2] takes 16 bytes, and there are 3": setting(
         "constants", 0, "array", "AAAA"
     ),
-    "constant 0: 'AAA?' is no base64": setting("constants", 0, "array", "AAA?"),
+    "constant 0: 'AAA?' is not base64": setting("constants", 0, "array", "AAA?"),
     "constant 0: 'spec' is missing": setting("constants", 0, "spec", ...),
     "constant 0: it has neither": setting("constants", 0, {}),
-    "constant 0: 'text' is no number": setting("constants", 0, {"number": "text"}),
+    "constant 0: 'text' is not a number": setting("constants", 0, {"number": "text"}),
     "byte of a boolean": setting("constants", 0, {"array": "AgE=", "spec": "bool[2]"}),
     "'constants' has None in it, not an object": setting("constants", 0, None),
-    "constant 0: {'float': 'zz'} is no float": setting("constants", 0, {"number": {"float": "zz"}}),
-    "constant 0: {'float': '00'} is no float": setting("constants", 0, {"number": {"float": "00"}}),
-    "is no complex": setting("constants", 0, {"number": {"complex": [1.0]}}),
+    "constant 0: {'float': 'zz'} is not a valid float": setting(
+        "constants", 0, {"number": {"float": "zz"}}
+    ),
+    "constant 0: {'float': '00'} is not a valid float": setting(
+        "constants", 0, {"number": {"float": "00"}}
+    ),
+    "is not a valid complex": setting("constants", 0, {"number": {"complex": [1.0]}}),
     "its parts are not two floats": setting("constants", 0, {"number": {"complex": [1, 2]}}),
-    "'float128' is none of the dtypes": setting(
+    "'float128' is not a dtype of tensors": setting(
         "constants", 0, {"number": {"scalar": "AAAA", "dtype": "float128"}}
     ),
     "equation 0 (elementwise.mul): funcgrad._primitives has no such": setting(
@@ -509,7 +515,7 @@ MALFORMED = {
     "equation 1 (add) of float64[2], float64[2] gives float64[2], not int8[2]": setting(
         "equations", 1, "results", ["int8[2]"]
     ),
-    "equation 2 (reduction.reduce_sum), parameter axis: {'odd': 1} is no static value": setting(
+    "equation 2 (reduction.reduce_sum), parameter axis: {'odd': 1} is not a static value": setting(
         "equations", 2, "params", "axis", {"odd": 1}
     ),
     "equation 2 (sum) is not defined for float64[2]": setting("equations", 2, "params", {}),
@@ -517,11 +523,11 @@ MALFORMED = {
     "'outputs' has True in it": setting("outputs", [True]),
     "output or guard 99 is not defined": setting("outputs", [99]),
     "guard 0: 'value' is missing": setting("guards", 0, "value", ...),
-    "guard 0: 'text' is no number": setting("guards", 0, "value", "text"),
+    "guard 0: 'text' is not a number": setting("guards", 0, "value", "text"),
     "arguments: the end of the tree is missing": setting("arguments", [{"tuple": 1}]),
     "arguments: there is more than one tree": setting("arguments", ["*", "*"]),
-    "arguments: 'odd' is no leaf": setting("arguments", ["odd"]),
-    "arguments: {'set': 2} is no leaf and no container": setting("arguments", [{"set": 2}]),
+    "arguments: 'odd' is neither a leaf": setting("arguments", ["odd"]),
+    "arguments: {'set': 2} is neither a leaf nor a container": setting("arguments", [{"set": 2}]),
     "arguments: 'tuple' is -1": setting("arguments", [{"tuple": -1}]),
     "a dict has a key twice": setting("result", [{"dict": ["a", "a"]}, "*", "*"]),
     "outputs do not fit the result's tree": setting("result", [None]),
@@ -536,15 +542,15 @@ def test_a_changed_text_is_refused(message: str, change: Callable[[Any], None]) 
 
 
 CLASSES = {
-    "'nothing' is no module and name": {"class": "nothing", "children": 0, "aux": None},
-    "cannot be had from the module no_such_module": {"class": "no_such_module:C"},
-    "Nope cannot be had from the module": {"record": f"{__name__}:Nope"},
-    f"{__name__}:numbers is no class": {"record": f"{__name__}:numbers"},
+    "'nothing' is not a module and a name": {"class": "nothing", "children": 0, "aux": None},
+    "cannot be imported from the module no_such_module": {"class": "no_such_module:C"},
+    "Nope cannot be imported from the module": {"record": f"{__name__}:Nope"},
+    f"{__name__}:numbers is not a class": {"record": f"{__name__}:numbers"},
     "int has no __tree_flatten__": {"class": "builtins:int", "children": 0, "aux": None},
     "Pair: 'aux' is missing": {"class": f"{__name__}:Pair", "children": 2},
     "'children' is missing": {"class": f"{__name__}:Pair", "aux": None},
     "'fields' is missing": {"record": f"{__name__}:Point"},
-    "int: the class has other fields by now": {
+    "int: the class has other fields now": {
         "record": "builtins:int",
         "fields": [],
         "static": {},
@@ -559,16 +565,16 @@ CLASSES = {
         "fields": ["rate"],
         "static": {"speed": 1},
     },
-    "Pair: the class says by now itself": {
+    "Pair: the class now has its own": {
         "record": f"{__name__}:Pair",
         "fields": [],
         "static": {},
     },
-    "no enum with a member 'GREEN'": {"dict": [{"enum": f"{__name__}:Color", "member": "GREEN"}]},
+    "an enum with a member 'GREEN'": {"dict": [{"enum": f"{__name__}:Color", "member": "GREEN"}]},
     "Config has 2 fields now, and had 1": {
         "dict": [{"namedtuple": f"{__name__}:Config", "items": [1]}]
     },
-    "is no named tuple": {"dict": [{"namedtuple": f"{__name__}:Color", "items": []}]},
+    "is not a named tuple": {"dict": [{"namedtuple": f"{__name__}:Color", "items": []}]},
 }
 
 
@@ -604,13 +610,13 @@ def test_a_name_that_is_no_public_primitive_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["os:system", "elementwise:add", "funcgrad.numpy:add", ":", "x:"])
 def test_what_a_module_has_that_is_no_primitive_is_refused(name: str) -> None:
-    with pytest.raises(ProgramError, match=r"is no primitive|cannot be had|no module and name"):
+    with pytest.raises(ProgramError, match=r"not a primitive|cannot be imported|not a module"):
         fg.Program.from_json(changed(setting("equations", 0, "operation", name)))
 
 
 def test_a_text_that_is_nested_without_end_is_refused() -> None:
     for text in ("[" * 100_000, changed(setting("constants", 0, {"number": _nested(900)}))):
-        with pytest.raises(ProgramError, match=r"nested too deeply|is no number"):
+        with pytest.raises(ProgramError, match=r"nested too deeply|is not a number"):
             fg.Program.from_json(text)
 
 

@@ -63,7 +63,7 @@ def test_a_program_inside_that_does_not_fit_its_call_is_found() -> None:
     other = fg.program(lambda x: x * x)(numbers(4))
     broken = replace(body, outputs=(5,))
     for inside, message in [
-        (other, r"is not defined for float64\[3\]: the program inside, .*, is of float64\[4\]"),
+        (other, r"is not defined for float64\[3\]: the program inside, .*, takes float64\[4\]"),
         (broken, "5"),
     ]:
         wrong = replace(call, params=tuple({**params, "body": inside}.items()))
