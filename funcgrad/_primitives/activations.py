@@ -73,7 +73,7 @@ def _sigmoid(m: Algebra, x: Value) -> Value:
 sigmoid: Primitive = elementwise(
     "sigmoid",
     formula=_sigmoid,
-    # y * (1 - y), which would lose the digits of large arguments, and its derivative those of small
+    # y * (1 - y) would lose digits for large arguments, and its derivative for small
     partials=(lambda _, x: 0.25 * sech_squared(0.5 * x),),
     samples=_SAMPLES,
     traits=TRANSCENDENTAL,

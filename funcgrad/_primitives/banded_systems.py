@@ -1,8 +1,8 @@
-"""Linear equations with matrices that are zero but for a few diagonals, which SciPy solves.
+"""Linear equations with banded matrices, which SciPy solves.
 
-Such a matrix is held by its diagonals: ``bands[upper + i - j, j]`` is the element (i, j). The
-tangent solves ``A dx = db - dA x``, and the cotangent of b solves the adjoint equation. Both have
-as few diagonals, so no derivative needs more than the diagonals either.
+Such a matrix is stored by its diagonals: ``bands[upper + i - j, j]`` is the element (i, j). The
+tangent solves ``A dx = db - dA x``, and the cotangent of b solves the adjoint equation. Both
+systems are banded, too, so derivatives need only the diagonals.
 
 >>> banded_solve(np.array([[4.0, 4.0]]), np.array([[2.0], [8.0]]), lower=0, upper=0)
 array([[0.5],

@@ -1,4 +1,4 @@
-"""Basic formulas: those of operations that every algebra has, intrinsics and Python's operators.
+"""Basic formulas, of operations that every algebra has: intrinsics and Python's operators.
 
 >>> import numpy as np
 >>> import funcgrad._core.intrinsics as m
@@ -38,7 +38,7 @@ _OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "~": operator.invert,
     }
 )
-"""Python's operators, but for those that have an intrinsic."""
+"""Python's operators that have no intrinsic."""
 
 
 def basic_formula(evaluate: Callable[..., Any], sign: str = "") -> Callable[..., Any] | None:

@@ -127,7 +127,7 @@ cholesky: Primitive = failing(
         traits=OWNS,
     )
 )
-"""L with L L^H = x, lower triangular; or L^H, of which the upper triangle of x is read."""
+"""The lower triangular L with L L^H = x; or L^H, from the upper triangle of x."""
 
 
 # ------------------------------------------------------------------------------------ cotangents
@@ -146,7 +146,7 @@ def _over(x: Array, factor: Array, inverse: Array) -> Any:
 
 
 def _blocks(factor: Array) -> tuple[list[Any], list[Any]]:
-    """The triangles on the diagonal, and their inverses: those of one size all at once."""
+    """The diagonal blocks and their inverses; blocks of one size are processed together."""
     whole = factor.shape[-1] // _BLOCK * _BLOCK
     diagonal_blocks = [factor[..., k : k + _BLOCK, k : k + _BLOCK] for k in range(0, whole, _BLOCK)]
     blocks: list[Any] = []
@@ -161,7 +161,7 @@ def _blocks(factor: Array) -> tuple[list[Any], list[Any]]:
 
 
 def _pulled_block(block: Array, inverse: Array, ct: Array, weights: Array) -> Any:
-    """Twice the Hermitian cotangent of a small matrix, from that of its factor."""
+    """Twice the Hermitian cotangent of a small matrix, from its factor's cotangent."""
     inner = (_adjoint(block) @ ct) * weights
     half = _over(inner + _adjoint(inner), block, inverse)
     return _over(_adjoint(half), block, inverse)
@@ -170,8 +170,8 @@ def _pulled_block(block: Array, inverse: Array, ct: Array, weights: Array) -> An
 def _pull_cholesky(factor: Array, ct: Array) -> Any:
     """Go backwards through the factorization, by columns of blocks (Murray 2016, section 4).
 
-    Of n ** 3 / 3 operations forwards these are twice as many backwards; what is done to blocks on
-    the diagonal comes on top.
+    Forwards there are n ** 3 / 3 operations, backwards twice as many, besides the work on diagonal
+    blocks.
     """
     n, dtype = factor.shape[-1], np.result_type(factor, ct)
     bar = np.tril(ct).astype(dtype, copy=False)
@@ -268,4 +268,4 @@ cholesky_pullback: Primitive = Primitive(
     traits=OWNS,
     body=_pullback_body,
 )
-"""The cotangent of the lower triangle of a matrix, from that of its lower triangular factor."""
+"""The cotangent of a matrix's lower triangle, from the cotangent of its triangular factor."""

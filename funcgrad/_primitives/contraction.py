@@ -133,10 +133,11 @@ contract: Primitive = Primitive(
     structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts)),
     traits=OWNS,
 )
-"""The product of two arrays, summed over the indices that the result does not have.
+"""The product of two arrays, summed over the indices that the result lacks.
 
-``subscripts`` is explicit, as in "ij,jk->ik"; no argument has an index twice or alone, so each
-index of one is also in the other or in the result. ``einsum`` brings any expression to this form.
+``subscripts`` is explicit, as in "ij,jk->ik"; no argument has an index twice, and each index of an
+argument is also in the other argument or in the result. ``einsum`` brings any expression to this
+form.
 """
 
 

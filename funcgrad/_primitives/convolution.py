@@ -38,13 +38,13 @@ def _merged(x: Value, axis: int) -> Value:
 
 
 def _divided(x: Value, axis: int, size: int) -> Value:
-    """A value whose axis is two, of which the first has a size."""
+    """Split an axis into two; ``size`` is the length of the first."""
     shape = shape_of(x)
     return reshape(x, shape=(*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
 
 
 def _batched(kernel: int | None) -> Callable[..., Value]:
-    """The batching rule of an operation one of whose arguments, or whose result, is a kernel."""
+    """The batching rule of an operation with a kernel as an argument or as its result."""
 
     def batch(
         primitive: Primitive,
@@ -125,7 +125,7 @@ convolve: Primitive = Primitive(
     traits=OWNS,
 )
 """``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
-and filters are divided into groups, of which each has its own."""
+and filters are divided into groups with their own channels."""
 
 spread: Primitive = Primitive(
     "spread",

@@ -1,10 +1,10 @@
-"""How convolutions are computed: as products of two matrices, one of which has windows as columns.
+"""Compute convolutions as products of two matrices; one of them has windows as columns.
 
-Windows overlap, so they have to be copied, which takes nearly as long as the product if it is done
-number by number. Here rows of neighbouring places are copied as one element each, for so few
-examples or rows at a time that the cache holds them. The transpose adds up the results of a product
-for each number of a window. It adds them as long lines that wrap from row to row, since the zeros
-between the rows add nothing.
+Windows overlap, so they have to be copied, which would take nearly as long as the product if done
+element by element. Here rows of neighbouring places are copied as one element each, in blocks of
+examples or rows that fit into the cache. The transpose adds up the results of a product for each
+position in a window. It adds long lines that wrap from row to row; the zeros between rows do not
+matter.
 
 >>> x = np.arange(5.0).reshape(1, 1, 5)
 >>> convolved(x, np.ones((1, 1, 2)), strides=(1,), dilations=(1,), groups=1)
@@ -30,11 +30,10 @@ _CACHED: Final = 2**20
 """Bytes of windows that are copied before they are multiplied: half of a core's cache."""
 
 _FEW: Final = 512
-"""The number of places that is enough for a product of matrices to be quick: fewer are joined with
-those of further examples."""
+"""The number of places from which a matrix product is fast; smaller examples are joined."""
 
 _SPARSE: Final = 2
-"""The most numbers that are added at once for each that is not zero by construction."""
+"""The maximum number of elements that are added at once for each structurally nonzero one."""
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +58,7 @@ def places_of(shape: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> S
 
 
 def windows_of(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Array:
-    """Windows of an array, without a copy: the leading axes, those of a window, and its places.
+    """Windows of an array, without a copy: leading axes, axes within a window, axes of places.
 
     >>> windows_of(np.arange(4), (2,), (1,), (1,))
     array([[0, 1, 2],
@@ -121,7 +120,7 @@ def spread_out(
     filters, channels = len(k) // groups, k.shape[1]
     out = np.zeros((len(y), groups * channels, *shape), y.dtype)
     if out.size and y.size and k.size:
-        # A product of single numbers is one for all groups.
+        # Products of scalars are done for all groups at once.
         count = 1 if filters == 1 else groups
         parts = [np.split(x, count, axis) for x, axis in ((y, 1), (k, 0), (out, 1))]
         for group_y, group_k, group_out in zip(*parts, strict=True):
@@ -130,7 +129,7 @@ def spread_out(
 
 
 def _spread(y: Array, k: Array, out: Array, strides: Shape, dilations: Shape, groups: int) -> None:
-    """Add to an array what numbers spread; if there are several groups, they have one filter."""
+    """Add the transposed product to an array; several groups have one filter each."""
     sizes, places = k.shape[2:], y.shape[2:]
     weights = np.moveaxis(k.reshape(groups, -1, k.shape[1], prod(sizes)), (3, 1), (0, 3))
     weights = np.ascontiguousarray(weights)
@@ -153,8 +152,8 @@ def _working(x: Raw, y: Raw) -> tuple[Array, Array, np.dtype[Any]]:
 
 
 def _blocks(count: int, places: Shape, bytes_of_place: int) -> Iterator[tuple[slice, slice]]:
-    """Which examples are taken at a time, and which of their places along the first axis: all those
-    of one example or of several, or some of one example."""
+    """The blocks of examples and of places along the first axis: all places of one or several
+    examples, or some places of one example."""
     rows = places[0] if places else 1
     most = max(_CACHED // bytes_of_place, 1)
     step = min(max(most * rows // prod(places), 1), rows)
@@ -181,8 +180,8 @@ def _filter_rows(y: Array) -> Array:
 def _columns(
     x: Array, sizes: Shape, strides: Shape, dilations: Shape, groups: int
 ) -> Iterator[tuple[slice, slice, Array]]:
-    """For a block of examples and places after the other the matrices, one for each group, of which
-    the columns are windows. They lie in one place in memory, which the next ones take."""
+    """For each block of examples and places, the matrices (one for each group) with windows as
+    columns. The next block reuses their memory."""
     rank, count = len(sizes), x.shape[1] * prod(sizes)
     views = windows_of(x, sizes, strides, dilations)
     places = views.shape[2 + rank :]
@@ -208,17 +207,17 @@ def _copy_rows(target: Array, source: Array) -> None:
 
 
 class _Lines:
-    """Memory for a block of places, and for what the kernel makes of them.
+    """Memory for a block of places, and for their products with the kernel.
 
-    Numbers of a window that a stride apart have one *phase*. A phase of all channels lies in memory
-    as one line, with the examples behind the first axis; the places are put into such lines, too,
-    with zeros behind each row. So what a product gives for one number of the window is added as a
-    whole, a few cells further along. Where that would be mostly zeros it is added row by row.
+    Window positions that are a stride apart have one *phase*. A phase of all channels is one line
+    in memory, with the examples after the first axis; the places are put into such lines, too, with
+    zeros after each row. So the product for one window position is added as one line, at an offset.
+    Lines that would be mostly zeros are added row by row.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the block: examples, filters, and places along each axis.
+        The shape of the block: examples, filters, and places along each axis.
     """
 
     def __init__(
@@ -271,7 +270,7 @@ class _Lines:
             yield sums[ahead:], products.reshape(-1)[: sums.size - ahead]
 
     def add(self, y: Array, out: Array) -> None:
-        """Add what comes from a block of places to where its first window begins."""
+        """Add the result of a block of places at the start of its first window."""
         self._multiply(y)
         if self._is_added_whole:
             self._add_whole(out)

@@ -127,7 +127,7 @@ def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
 
 
 def _running_products(x: Raw) -> tuple[Any, Any]:
-    """The products of what is before each element, as mantissas and exponents of any size."""
+    """The products of all elements before each element, as mantissas and unbounded exponents."""
     mantissas, exponents = np.ones_like(x), np.zeros(x.shape, np.int64)
     for k in range(1, len(x)):
         mantissas[k], more = np.frexp(mantissas[k - 1] * np.frexp(x[k - 1])[0])
@@ -205,7 +205,7 @@ pulled_products: Primitive = Primitive(
     batch_along_axis,
     _pulled_samples,
 )
-"""The cotangent of the factors of running products: the transpose of what pushes a tangent."""
+"""The cotangent of the factors of cumulative products: the transpose of the pushforward."""
 
 
 def _product_samples() -> Iterator[Sample]:
@@ -249,8 +249,8 @@ def _products_of_others(x: Raw) -> Raw:
 def _multiply_pairs(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
     """The first half of the elements is paired with the second; an odd one joins the first pair.
 
-    Of a few it is the product of what is before, times that of what is after. All halves of the
-    result are written where they belong: fresh memory would take longer than the products do.
+    For few elements: (product of those before) × (product of those after). All halves of the result
+    are written in place: fresh memory would take longer than the products.
     """
     if len(x) <= _FEW:
         out[:1] = 1
@@ -269,15 +269,15 @@ def _multiply_pairs(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
 
 
 _MODERATE: Final = 16
-"""Powers of two up to which numbers are multiplied as they are: long products of them stay far
-from the bounds as often as not, those of fractions between 1/2 and 1 would vanish."""
+"""Exponents up to which elements are multiplied unscaled: their long products usually stay within
+bounds, while products of fractions between 1/2 and 1 would underflow."""
 
 
 def _push_others(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
     """Push a tangent through the products of all other elements.
 
-    Powers of two are taken out of huge and tiny numbers first, so that no product overflows and
-    meets a factor 0.
+    Huge and tiny elements are scaled by powers of two first, so that products do not overflow and
+    then meet a factor 0.
     """
     if dtype_of(x).kind == "c":
         return _others_of((x, tangents[0]))[1]

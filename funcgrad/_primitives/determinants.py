@@ -1,12 +1,12 @@
-"""Determinants, the derivatives of which are cofactors: at singular matrices, too.
+"""Determinants, with cofactors as derivatives, also at singular matrices.
 
-The derivative of a determinant with respect to an element is its cofactor, a polynomial, which is
-right even where there is no inverse matrix. Where a matrix is far from singular, cofactors are
-``det(A) A^-T``. Elsewhere they come from the singular value decomposition A = U S V^H: the
-cofactors of S are products of all singular values but one, and those of A are ``det(U V^H)`` times
-``conj(U) cof(S) V^T``. Their derivative is made of products of all singular values but two. Rows
+The derivative of a determinant with respect to an element is its cofactor, a polynomial, which
+exists for singular matrices, too. If a matrix is far from singular, its cofactors are ``det(A)
+A^-T``. Otherwise they come from the singular value decomposition A = U S V^H: the cofactors of S
+are products of all singular values but one, and the cofactors of A are ``det(U V^H)`` times
+``conj(U) cof(S) V^T``. Their derivative consists of products of all singular values but two. Rows
 and columns are first divided by powers of two near their greatest elements, since singular values
-say nothing about small elements of a matrix beside great ones.
+are inaccurate for small elements beside large ones.
 
 >>> cofactors(np.array([[1.0, 2.0], [2.0, 4.0]]), np.float64(0.0))
 array([[ 4., -2.],
@@ -58,7 +58,7 @@ def total(x: Value) -> Value:
 
 
 def as_matrices(x: Value) -> Value:
-    """Numbers as matrices of one element, which multiply others."""
+    """Scalars as 1 by 1 matrices, which multiply other matrices."""
     return reshape(x, shape=(*shape_of(x), 1, 1))
 
 
@@ -75,8 +75,8 @@ def _scaled(x: Array, exponent: Array) -> Any:
 def _inverses_and_determinants(x: Array) -> tuple[Any, Any, Any, Any]:
     """Which matrices are nearly singular, inverses, and determinants as factors of powers of two.
 
-    So count those, too, whose inverses hold elements that multiply to what is out of range. For
-    singular matrices inverses are those of the unit matrix.
+    A matrix also counts as nearly singular if products of elements of its inverse overflow.
+    Singular matrices get the inverse of the unit matrix.
     """
     phase, logarithm = np.linalg.slogdet(x)
     singular = phase == 0
@@ -120,7 +120,7 @@ def _shifted(x: Array, exponent: Array) -> Any:
 
 
 def _restored(x: Array, exponent: Array, rows: Array, columns: Array) -> Any:
-    """The cofactors of a matrix, or their change, from those of the balanced one."""
+    """The cofactors of a matrix, or their change, from the balanced matrix's."""
     others = np.sum(rows, -2, keepdims=True) - rows + np.sum(columns, -1, keepdims=True) - columns
     with np.errstate(all="ignore"):
         return _shifted(x, exponent[..., None, None] + others)
@@ -132,10 +132,10 @@ def _phase(u: Array, vh: Array) -> Any:
 
 
 def _all_but_one(s: Array) -> tuple[Any, Any]:
-    """For each of the numbers on the last axis the product of the others, over a power of two.
+    """For each element on the last axis the product of the others, over a power of two.
 
-    Mantissas and exponents are multiplied apart, so nothing overflows on the way. The exponent of
-    the greatest product is the second result.
+    Mantissas and exponents are multiplied separately, so nothing overflows. The exponent of the
+    greatest product is the second result.
     """
     n = s.shape[-1]
     mantissa, exponent = np.frexp(s)
@@ -256,7 +256,7 @@ def _along_by_values(x: Array, e: Array) -> Any:
 def _second(x: Value, e: Value, out: Value, other: Value, failed: str) -> Value:
     """The derivative of ``out = cofactors_along(x, e)`` in another direction, with the inverse.
 
-    It is symmetric in both directions and in what it is multiplied with.
+    It is symmetric in both directions and in the factor.
     """
     inverse = inv(x, purpose="det", failed=failed)
     first, second = matmul(inverse, e), matmul(inverse, other)

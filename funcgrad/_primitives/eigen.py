@@ -6,8 +6,9 @@ mode algorithmic differentiation", 2008, section 3.1). The phase of a complex ei
 arbitrary: its tangent has no component along the eigenvector itself.
 
 Eigenvectors of equal eigenvalues are an arbitrary basis of a space. A result that depends on the
-choice has no derivative, which is an error; the derivative of one that does not, such as the
-projection on that space, is right. Only numbers tell the two apart, so operations decide it inside.
+choice has no derivative, which is an error. A result that does not, such as the projection on that
+space, has the right derivative. Only values distinguish the two cases, so operations decide at run
+time.
 
 >>> eigh(np.array([[2.0, 0.0], [0.0, 3.0]]), lower=True)[0]
 array([2., 3.])
@@ -91,7 +92,7 @@ def equal_share(w: Array) -> float:
 
 
 def near(w: Array) -> Any:
-    """Whether eigenvalues are equal but for rounding; with itself each one is.
+    """Whether eigenvalues are equal up to rounding; each equals itself.
 
     Real eigenvalues are in order: two are also equal if each one is equal to the next between them.
     """
@@ -114,10 +115,10 @@ def is_something(x: Array, whole: Array) -> Any:
 
 
 _REMEDY: Final = (
-    " What does not depend on the choice has a derivative: of eigenvalues alone use eigvalsh (or"
-    " svdvals); of a function of the whole matrix the matrix function itself, as"
-    " fnp.linalg.matrix_power, inv, pinv, or funcgrad.scipy.linalg's expm, logm and sqrtm; or add"
-    " to the matrix what makes its eigenvalues differ."
+    " Results that do not depend on the choice have derivatives: for eigenvalues use eigvalsh (or"
+    " svdvals); for a function of the matrix call that function, such as fnp.linalg.matrix_power,"
+    " inv, pinv, or funcgrad.scipy.linalg's expm, logm and sqrtm; or perturb the matrix so that"
+    " its eigenvalues differ."
 )
 
 
@@ -131,8 +132,8 @@ def _refuse(w: Array, wrong: Array, why: str) -> None:
     first, second = w[(*stack, i)], w[(*stack, j)]
     raise DegenerateError(
         f"The eigenvalues (or singular values) {first:.6g} and {second:.6g}, numbers {i} and {j}"
-        f"{where}, are equal up to rounding, so that their vectors are any basis of a space. {why}"
-        + _REMEDY
+        f"{where}, are equal up to rounding, so their vectors are an arbitrary basis of a space."
+        f" {why}" + _REMEDY
     )
 
 
@@ -140,8 +141,8 @@ def _refuse_phase(wrong: Array) -> None:
     if np.any(wrong):
         raise DegenerateError(
             "The result depends on the phases of complex eigenvectors (or singular vectors), which"
-            " are nobody's: v and exp(i t) v serve alike. Use what does not depend on them, as"
-            " abs(v) ** 2 or v @ v.mT.conj()."
+            " are arbitrary: v and exp(i t) v are both valid. Use results that do not depend on"
+            " them, such as abs(v) ** 2 or v @ v.mT.conj()."
         )
 
 
@@ -228,7 +229,7 @@ divide_by_gaps: Primitive = failing(
 """Matrices over differences of eigenvalues, 0 where these are equal; if strict, it has to be."""
 
 
-# ---------------------------------------------------------------- what is told of eigenvectors
+# ---------------------------------------------------------------- messages about eigenvectors
 
 
 def _skew(w: Array, n: Array) -> Any:
@@ -252,15 +253,15 @@ skew_part: Primitive = Primitive(
     structure=of_stacks(1, 2),
     traits=OWNS,
 )
-"""Skew-Hermitian parts; between equal eigenvalues what is nothing but rounding is 0."""
+"""Skew-Hermitian parts; between equal eigenvalues, rounding errors are set to 0."""
 
 
 def _determined(w: Array, n: Array, wbar: Array) -> Any:
     """``n`` is V^H times the cotangent of V; see the docstring of the module.
 
-    Between equal eigenvalues its Hermitian part is to be divided by nothing. Where the result is a
-    sum over the space, that is right: the sum does not change along these directions. Where it is
-    V g(w) V^H, the derivative of g is wanted, which nobody has here.
+    Between equal eigenvalues its Hermitian part is not divided. For a sum over the space that is
+    right: the sum does not change along these directions. For V g(w) V^H the derivative of g would
+    be needed, which is unknown here.
     """
     close, n_something = near(w), is_something(n, n)
     size = w.shape[-1]
@@ -305,7 +306,7 @@ determined: Primitive = failing(
 def spectral_cotangent(
     w: Value, n: Value, wbar: Value, apart: bool, failed: str = "raise"
 ) -> Value:
-    """The cotangent of D = V^H dA V beside its diagonal.
+    """The cotangent of D = V^H dA V off its diagonal.
 
     Parameters
     ----------
@@ -314,10 +315,10 @@ def spectral_cotangent(
     n : value
         V^H times the cotangent of the eigenvectors.
     wbar : value
-        The cotangent of the eigenvalues; None if there is none.
+        The cotangent of the eigenvalues, or None.
     apart : bool
-        Whether the eigenvalues were computed apart, so that nobody knows their cotangent here:
-        then all of them may move.
+        Whether the eigenvalues were computed separately, so that their cotangent is unknown here:
+        then all of them may change.
     failed : str
         With "nan" it is NaN where it depends on the choice of eigenvectors.
 
@@ -339,14 +340,15 @@ def _complement(n: Array) -> Any:
     if np.any(is_something(skew, n)):
         raise DegenerateError(
             "The result depends on the choice of the vectors that complete an orthogonal basis,"
-            " which are any basis of a space. Use the reduced decomposition (full_matrices=False,"
-            " mode='reduced'), or only what does not depend on the choice, as q2 @ q2.mT.conj()."
+            " which are arbitrary. Use the reduced decomposition (full_matrices=False,"
+            " mode='reduced'), or only results that do not depend on the choice, such as"
+            " q2 @ q2.mT.conj()."
         )
     return np.zeros_like(n)
 
 
 def _complement_samples() -> Iterator[Sample]:
-    yield Sample((np.array([[0.7]]),))  # beside others there is no result
+    yield Sample((np.array([[0.7]]),))  # no result next to others
     for _, n in _spectra(76):
         yield Sample((n + np.conj(np.swapaxes(n, -1, -2)),), smooth=False)
 
@@ -363,7 +365,7 @@ complement: Primitive = failing(
         traits=OWNS,
     )
 )
-"""Zeros, if the cotangent of vectors that are any basis of a space depends on the space alone."""
+"""Zeros, if the cotangent of an arbitrary basis of a space depends only on the space."""
 
 
 # ------------------------------------------------------------------------------- decompositions

@@ -246,8 +246,8 @@ matching: Primitive = Primitive(
 
 
 def _ordered(x: Value, out: Value, failed: str) -> tuple[Value, Value]:
-    """Eigenvectors, and what brings their eigenvalues into the order of ``out``: LAPACK has another
-    where it computes eigenvalues alone."""
+    """Eigenvectors, and the permutation that reorders their eigenvalues to match ``out``: LAPACK
+    orders them differently when it computes eigenvalues only."""
     w, v = eig(x, failed=failed)
     return diagonalizing(v, failed=failed), matching(out, w)
 
@@ -283,4 +283,4 @@ eigvals: Primitive = failing(
         kinks=Kinks(lambda x, **_: pairs(eigvals(x))),
     )
 )
-"""Eigenvalues alone; complex ones always."""
+"""Eigenvalues without vectors; always complex."""

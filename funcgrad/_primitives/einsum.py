@@ -1,9 +1,9 @@
 """Any expression of Einstein's summation convention, as a sequence of simple primitives.
 
-``parse`` brings what users write to one form: an index letter for every axis. ``einsum`` then
-takes diagonals where an argument repeats an index, sums over indices that one argument alone has,
-and contracts two arguments at a time: each step has one simple differential, and long expressions
-cost roughly what their best order costs.
+``parse`` converts user input to one form: an index letter for every axis. ``einsum`` then takes
+diagonals if an argument repeats an index, sums over indices that only one argument has, and
+contracts two arguments at a time. Each step has a simple differential, and the order of
+contractions is nearly optimal.
 
 >>> parse(("ij,jk",), ((2, 3), (3, 4)))
 (('ij', 'jk'), 'ik')
@@ -42,7 +42,7 @@ def _refuse(subscripts: object, cause: str) -> NoReturn:
     raise ShapeError(f"einsum({subscripts!r}): {cause}")
 
 
-# From what the user writes to a letter for every axis.
+# From user input to a letter for every axis.
 
 
 def parse(subscripts: Sequence[Any], shapes: Sequence[Shape]) -> tuple[tuple[str, ...], str]:
@@ -207,9 +207,9 @@ def einsum(
 
 
 def _alike(factors: list[tuple[Value, str]], output: str) -> list[tuple[Value, str]]:
-    """In the precision of the result, where sums and products come before all operands meet.
+    """Compute in the precision of the result if sums and products precede the last contraction.
 
-    There truth values would be reduced as such, and integers would wrap around.
+    Otherwise booleans would be reduced as booleans, and integers would wrap around.
     """
     dtypes = {dtype_of(x) for x, _ in factors}
     together = output + "".join(letters for _, letters in factors)

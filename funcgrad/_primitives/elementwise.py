@@ -98,15 +98,15 @@ def elementwise(
     ----------
     name : str
     evaluate : callable, optional
-        A ufunc, or a function of raw values that broadcasts as one does. Where it is left out, it
-        is the formula on raw values. Results are those of its attribute ``around``, if it has one.
+        A ufunc, or a function of raw values that broadcasts like one. By default it is the formula
+        on raw values. If it has an attribute ``around``, results are taken from this.
     formula : callable, optional
         ``(m, *operands, **params)`` to the element, in the intrinsics of an algebra ``m``, see
-        ``funcgrad._core.intrinsics``. An intrinsic and an operator of Python's need none.
+        ``funcgrad._core.intrinsics``. Intrinsics and Python's operators do not need one.
     partials : tuple of callables or None
         For each argument ``(output, *arguments) -> factor`` (or ``SAME``, ``OPPOSITE``, or None for
-        an argument without derivative). Each is evaluated only when its argument is followed,
-        which is why they are several functions rather than one. None for a discrete operation.
+        an argument without derivative). Each is evaluated only if its argument is differentiated,
+        so they are several functions rather than one. None for a discrete operation.
     selects : bool
         Whether the factors are masks, see ``Partials``.
     samples : callable
@@ -344,7 +344,7 @@ reciprocal = elementwise(
 def _reciprocal_of_positive(m: Algebra, x: Value) -> Value:
     if dtype_of(x).kind == "c":
         return m.divide(1, x)
-    return m.where(x < 0, np.nan, m.divide(1, x + 0.0))  # -0.0 is 0, of which there is one side
+    return m.where(x < 0, np.nan, m.divide(1, x + 0.0))  # -0.0 counts as 0, which has one side only
 
 
 def _quick_reciprocal_of_positive(x: Raw) -> Raw:
@@ -383,7 +383,7 @@ def twice(_: Value, x: Value) -> Value:
 square = elementwise(
     "square",
     np.square,
-    remedy="scale the numbers first; the length of a vector is linalg.norm, without overflow",
+    remedy="scale the arguments first; linalg.norm takes lengths of vectors without overflow",
     operator="**",
     partials=(twice,),
     samples=combined(_LINE, edges(0.0, smooth=True)),

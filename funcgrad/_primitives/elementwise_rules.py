@@ -37,9 +37,9 @@ def elementwise_result(
         dtype = None if params else _resolved_dtype(evaluate, specs)
         if dtype is not None:
             return Spec(shape, dtype)
-        size = 0 if 0 in shape else 1  # where there is no element, none is refused
+        size = 0 if 0 in shape else 1  # empty arguments are never refused
         examples = [_example(spec, size) for spec in specs]
-        with np.errstate(all="ignore"):  # 1 is no argument for, say, arctanh
+        with np.errstate(all="ignore"):  # 1 is outside the domain of, say, arctanh
             if operator and all(spec.weak for spec in specs):
                 return spec_of(number_of(evaluate, operator, *examples, **params))
             return Spec(shape, np.asarray(evaluate(*examples, **params)).dtype)

@@ -1,10 +1,9 @@
-"""Matrices for which an operation has no result: an error, or NaN for these matrices alone.
+"""Matrices for which an operation has no result: raise an error, or fill their results with NaN.
 
-LAPACK gives up a whole stack for one matrix in it. An operation that is ``failing`` has the
-parameter ``failed``: with "raise" that is an error, with "nan" the stack is halved until the
-failing matrix stands alone, and all others have the bits that they have without it. Rules of
-derivatives pass the parameter on, so a derivative that does not exist is NaN where a value would
-be.
+LAPACK gives up a whole stack if one matrix fails. An operation that is ``failing`` has the
+parameter ``failed``: "raise" raises an error; with "nan" the stack is halved until the failing
+matrix is isolated, and all others have the same bits as without it. Rules of derivatives pass the
+parameter on, so a derivative that does not exist is NaN, too.
 
 >>> flags = failures(np.linalg.inv, np.array([[[2.0]], [[0.0]], [[1.0]]]))
 >>> flags
@@ -85,7 +84,7 @@ def _without_failures(
 
 
 def _runs(evaluate: Callable[..., Any], flat: Sequence[Array]) -> Iterator[tuple[slice, Any]]:
-    """The runs of stacks along one axis in which nothing fails, with what they evaluate to.
+    """The runs of stacks along one axis in which nothing fails, with their results.
 
     All of the stacks together have failed already.
     """

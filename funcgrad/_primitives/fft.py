@@ -1,9 +1,9 @@
-"""Discrete Fourier transforms along one axis: of any numbers, of real numbers, and back to these.
+"""Discrete Fourier transforms along one axis: complex, from real input, and to real output.
 
 Each is linear, so it is its own differential. Its transpose is the transform in the other
-direction, scaled the other way. A transform of real numbers keeps the first half of its symmetric
-coefficients, so its transpose counts once those that have no mirror image: the first coefficient,
-and, where the length is even, the last.
+direction, with the other scaling. A transform of real numbers keeps the first half of its symmetric
+coefficients. So its transpose counts coefficients without a mirror image once: the first one, and
+the last one for even lengths.
 
 >>> fourier(np.array([1.0, 0.0, 0.0, 0.0]), axis=0, norm="backward", inverse=False)
 array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
@@ -177,4 +177,4 @@ real_inverse_fourier: Primitive = Primitive(
     ),
     traits=OWNS,
 )
-"""The n real numbers of whose transform the argument is the first ``n // 2 + 1`` coefficients."""
+"""The n real numbers whose transform begins with the ``n // 2 + 1`` given coefficients."""

@@ -39,7 +39,7 @@ def _evaluate(x: Raw, axis: int, out: Raw = None) -> Raw:
 
 
 def _body(x: Value, axis: int) -> Value:
-    """A copy but for NaN, where another number along the axis is not finite: that is times 0."""
+    """A copy; NaN where another element of the axis is not finite (0 · inf)."""
     dtype = dtype_of(x)
     if dtype.kind != "f":
         matrix = np.eye(shape_of(x)[axis], dtype=dtype)

@@ -1,7 +1,7 @@
-"""Keys, as in the brackets of ``x[key]``, taken apart.
+"""Split index keys, the objects in the brackets of ``x[key]``, into steps.
 
 A key has a *basic* part (integers, slices, None, Ellipsis) and an *advanced* part (integer arrays
-and boolean masks). An ``IndexPlan`` divides a key into three steps, each of which is a primitive.
+and boolean masks). An ``IndexPlan`` divides a key into three steps; each is a primitive.
 
 >>> plan_index((5, 4), (slice(1, None), [0, 2]))
 IndexPlan(key=(slice(1, None, None), slice(None, None, None)), order=None, indices=(array([0, 2]),),

@@ -1,9 +1,9 @@
 """Indexing: ``x[key]`` for every key that NumPy has.
 
-A key falls apart into a *basic* part (integers, slices, None, Ellipsis), which is the static
-parameter of ``view``, and an *advanced* part (integer arrays, boolean masks), whose index arrays
-are operands of ``gather``, so that batches of indices need no rule of their own. The transpose of
-``gather`` is ``deposit``, which adds up what arrives at one place.
+A key has a *basic* part (integers, slices, None, Ellipsis), the static parameter of ``view``, and
+an *advanced* part (integer arrays, boolean masks). Its index arrays are operands of ``gather``, so
+batches of indices need no extra rule. The transpose of ``gather`` is ``deposit``, which adds up the
+elements for each place.
 
 >>> index(np.array([10.0, 20.0, 30.0]), [2, 0, 2])
 array([30., 10., 30.])
@@ -55,10 +55,10 @@ def index_key(indices: Sequence[Any], axis: int) -> tuple[Any, ...]:
 
 
 def positions(shape: Shape, indices: Sequence[Any], axis: int) -> np.ndarray[Any, Any]:
-    """Which elements of a flat array an index chooses, in order.
+    """The elements of a flat array that an index selects, in order.
 
-    A write through these visits the elements one after the other, so that of several writes to one
-    place the last wins; through NumPy's own index the order depends on the memory layout.
+    Writing through these visits the elements in order, so the last of several writes to one place
+    wins; with NumPy's own index the order depends on the memory layout.
     """
     size = int(np.prod(shape))
     chosen: np.ndarray[Any, Any] = np.arange(size).reshape(shape)[index_key(indices, axis)]
@@ -112,13 +112,13 @@ def _deposited_together(patches: Sequence[Patch], shape: Shape) -> Value:
 
 
 def _in_a_row(patch: Patch) -> tuple[Value, list[Value]]:
-    """A cotangent and its indices with one axis in the place of those that the indices have."""
+    """A cotangent and its indices, with the axes of the indices merged into one."""
     ct, indices, params = patch
     axis, chosen = params["axis"], np.broadcast_shapes(*map(shape_of, indices))
     ct_shape, size = shape_of(ct), prod(chosen)
     ct = reshape(ct, shape=(*ct_shape[:axis], size, *ct_shape[axis + len(chosen) :]))
     wide = [i if shape_of(i) == chosen else broadcast_to(i, shape=chosen) for i in indices]
-    # Of one dtype, since that of int64 and uint64 together is no integer.
+    # Use one dtype, since int64 and uint64 promote to a float.
     return ct, [cast(reshape(i, shape=(size,)), dtype=np.dtype(np.intp)) for i in wide]
 
 
@@ -135,7 +135,7 @@ def _gathered(x: Spec, *indices: Spec, axis: int, unique: bool) -> Spec:
 def align_indices(
     size: int, indices: Sequence[Value], batched: Sequence[bool]
 ) -> tuple[tuple[Value, ...], int]:
-    """Index arrays of which some carry a batch, for use behind an index array for the batch axis.
+    """Index arrays, some with a batch, to be used after an index array for the batch axis.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _batch_gather(
     axis, unique = params["axis"], params["unique"]
     if not any(batched[1:]):
         return primitive(x, *indices, axis=axis + 1, unique=unique)
-    # Each example has its own indices: an array of the examples' numbers joins them, in front.
+    # Each example has its own indices: put an array of example positions in front.
     aligned, rank = align_indices(size, indices, batched[1:])
     x = move_block(with_batch(x, size, batched[0]), axis + 1, len(indices), 1)
     out = primitive(x, *aligned, axis=0, unique=unique)

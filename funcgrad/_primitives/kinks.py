@@ -53,23 +53,23 @@ def is_complex(x: Value) -> bool:
 
 
 def greater_of(x: Value, y: Value) -> Value:
-    """The greater of two real values, by operators alone."""
+    """The greater of two real values, using only operators."""
     return (x + y + abs(x - y)) * 0.5
 
 
 def from_whole(x: Value) -> Value:
-    """How far real numbers are above the nearest whole number; negative below it."""
+    """The signed distance of real values from the nearest integer."""
     return (x + 0.5) % 1 - 0.5
 
 
 def unless(mask: Value, x: Value) -> Value:
     """Values that are 1 where a mask holds, and ``x`` elsewhere."""
-    one = dtype_of(x).type(1)  # so that truth values do not widen
+    one = dtype_of(x).type(1)  # so that booleans do not widen
     return x * (one - mask) + mask
 
 
 def is_whole(x: Value) -> Value:
-    """Where constants are whole numbers; nowhere, if a transformation follows them."""
+    """A mask of constants that are integers; false everywhere for traced values."""
     return x % 1 == 0 if type(x) in RAW and not is_complex(x) else False
 
 
@@ -101,12 +101,12 @@ def distance_to_cut(z: Value, end: float = 0.0) -> Value:
 
 
 def to_cut(z: Value) -> Value:
-    """The distance from the cut up to 0, of complex numbers alone."""
+    """The distance from the cut up to 0, for complex numbers only."""
     return distance_to_cut(z) if is_complex(z) else ()
 
 
 def if_real(x: Value) -> Value:
-    """The numbers themselves, of real numbers alone."""
+    """The values themselves, for real numbers only."""
     return () if is_complex(x) else x
 
 
@@ -139,7 +139,7 @@ def below(end: float) -> Kinks:
 
 
 def between(low: float, high: float) -> Kinks:
-    """Make the kinks of a function with a value between two numbers, and cuts beyond them."""
+    """Make the kinks of a function defined between two numbers, with cuts beyond them."""
 
     def zeros(z: Value, **params: Hashable) -> Value:
         return (distance_to_cut(z, low), distance_to_cut(-z, -high)) if is_complex(z) else ()
@@ -148,7 +148,7 @@ def between(low: float, high: float) -> Kinks:
 
 
 def from_poles_of_gamma(x: Value) -> Value:
-    """The distance from the whole numbers up to 0; with a sign on one side where it is real."""
+    """The distance from the integers up to 0; signed on one side for real values."""
     if not is_complex(x):
         return greater_of(x, from_whole(x))
     real = greater_of(x.real, from_whole(x.real))
@@ -181,10 +181,10 @@ POSITIVE: Final = above(0.0)
 """The end of a domain at 0."""
 
 WHOLE_NUMBERS: Final = Kinks(from_whole)
-"""Jumps at whole numbers."""
+"""Jumps at integers."""
 
 CUT_OFF: Final = Kinks(lambda x, **_: from_cut_off(x))
-"""Jumps at whole numbers other than 0."""
+"""Jumps at nonzero integers."""
 
 AT_POLES_OF_GAMMA: Final = Kinks(from_poles_of_gamma)
 """Poles at 0, -1, -2 and so on."""

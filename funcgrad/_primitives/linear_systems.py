@@ -1,21 +1,19 @@
-"""Systems of linear equations, triangular ones by substitution, and inverse matrices.
+"""Systems of linear equations, substitution for triangular ones, and inverse matrices.
 
-The tangent of x with A x = B solves A dx = dB - dA x, so it takes no inverse; neither does the
-cotangent of B, which solves the adjoint system (Giles, "Collected matrix derivative results for
-forward and reverse mode algorithmic differentiation", 2008, section 2.3).
+The tangent of x with A x = B solves A dx = dB - dA x, and the cotangent of B solves the adjoint
+system, so no inverse is needed (Giles, "Collected matrix derivative results for forward and reverse
+mode algorithmic differentiation", 2008, section 2.3).
 
-Each system is factored anew, in the reverse pass too, since NumPy does not return factors. SciPy
-does: one factorization and two substitutions take 0.24, 0.4, 0.5 and 0.5 of the time of two systems
-of NumPy's for single matrices of 4, 32, 128 and 512 rows. But SciPy may be absent, and bits must
-not depend on that; and a stack of 1000 matrices of 4 rows takes it 6 times as long, since only
-NumPy runs through stacks. Substitutions written here solve systems by NumPy themselves, up to
-`_BLOCK` rows.
+Each system is factorized anew, also in the reverse pass, since NumPy does not return factors. With
+SciPy, one factorization and two substitutions take 0.24, 0.4, 0.5 and 0.5 of the time of two NumPy
+solves for single matrices of 4, 32, 128 and 512 rows. But SciPy may be absent, and bits must not
+depend on that. It also takes 6 times as long for a stack of 1000 matrices of 4 rows, since only
+NumPy loops over stacks. The substitutions here use NumPy's solve up to `_BLOCK` rows.
 
-Nor are systems with the same matrix joined when a program is compiled. Side by side, two right-hand
-sides take 0.7 of the time that they take one after the other (2 to 10 rows; 0.6 for 100), and the
-gradient of a Kalman filter 0.88. But NumPy substitutes in several columns otherwise than in one:
-half of the pairs of 2 rows, and all from 10 on, would have other last bits, and a compiled program
-has those of the function.
+Compilation does not join systems with the same matrix. Joined, two right-hand sides take 0.7 of the
+time of separate ones (2 to 10 rows; 0.6 for 100), and the gradient of a Kalman filter 0.88. But
+NumPy rounds differently for several columns: half of the pairs of 2 rows, and all from 10 on, would
+have other last bits, and a compiled program has to agree with the function.
 
 >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
 array([[1. ],
@@ -69,7 +67,7 @@ def is_singular(x: Array) -> Any:
 
 
 def _with_columns(evaluate: Callable[[Any, Any], Any], a: Array, b: Array) -> Any:
-    """Solve stacks of systems that broadcast: what shares its matrix becomes more columns of it."""
+    """Solve stacks of systems that broadcast; right sides with one matrix become its columns."""
     lead = max(a.ndim, b.ndim) - 2
     if not lead:
         return evaluate(a, b)
@@ -104,7 +102,7 @@ def _batch_systems(
     batched: tuple[bool, ...],
     params: Mapping[str, Any],
 ) -> Value:
-    """Stacks broadcast, so what is not batched stays as it is."""
+    """Stacks broadcast, so arguments without a batch are unchanged."""
     rank = max(len(shape_of(arg)) - flag for arg, flag in zip(args, batched, strict=True))
 
     def aligned(x: Value) -> Value:
@@ -125,7 +123,7 @@ def _cotangent_of_matrix(ct: Value, a: Value, x: Value) -> Value:
 
 
 _NO_SOLUTION: Final = (
-    "solve: the matrix{} is singular: there is no solution, or many. fnp.linalg.lstsq finds the"
+    "solve: the matrix{} is singular: it has no solution, or many. fnp.linalg.lstsq finds the"
     " best, and the shortest, one."
 )
 
@@ -242,12 +240,12 @@ def _triangular_solve(
 
 
 def _substituted(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Any:
-    """Block by block: what earlier blocks contribute is one product each.
+    """Substitute block by block; the contribution of earlier blocks is one product each.
 
-    Blocks on the diagonal are inverted, all at once. That alone loses digits where they are nearly
-    singular, and one step of refinement brings these back (Du Croz and Higham, "Stability of
-    methods for matrix inversion", 1992; Higham, "Accuracy and stability of numerical algorithms",
-    chapter 12); it takes half of the time of a substitution within blocks.
+    Diagonal blocks are inverted, all at once. This loses digits if they are nearly singular, and
+    one step of refinement restores them (Du Croz and Higham, "Stability of methods for matrix
+    inversion", 1992; Higham, "Accuracy and stability of numerical algorithms", chapter 12). Both
+    take half of the time of a substitution within blocks.
     """
     n = a.shape[-1]
     if n <= _BLOCK:
@@ -294,7 +292,7 @@ _SMALL: Final = 16
 
 
 def triangular_inverses(x: Array) -> Any:
-    """The inverses of small lower triangles, of which nothing is above the diagonal, by halves."""
+    """The inverses of small lower triangular matrices, by recursive halving."""
     n = x.shape[-1]
     if n <= _SMALL:
         return np.linalg.inv(x)
@@ -432,4 +430,4 @@ inv: Primitive = failing(
         traits=OWNS,
     )
 )
-"""Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` is what needs them, for messages."""
+"""Inverse matrices: dX^-1 = -X^-1 dX X^-1. ``purpose`` names their use in messages."""

@@ -1,4 +1,4 @@
-"""Logits relative to the greatest of them, of which softmax and cross-entropy are made.
+"""Logits relative to their maximum, the basis of softmax and cross-entropy.
 
 >>> relative_logits(np.array([1.0, 3.0]), (0,), "softmax")
 array([-2.,  0.])
@@ -35,12 +35,12 @@ __all__ = [
 def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
     """Logits minus the greatest along the axes; infinity minus infinity counts as 0.
 
-    The greatest is a constant to derivatives, as it cancels in every function of probabilities.
+    The maximum counts as constant, since it cancels in every function of probabilities.
 
     Raises
     ------
     ShapeError
-        There are no logits along an axis.
+        An axis has no logits.
     """
     shape = shape_of(logits)
     if 0 in shape and 0 in [shape[a] for a in axes]:
@@ -54,7 +54,7 @@ def log_total(relative: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
 
 
 def probabilities(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
-    """The numbers proportional to ``exp(logits)`` whose sum along the axes is 1."""
+    """The softmax: ``exp(logits)``, normalized to the sum 1 along the axes."""
     weights = bind1(exp, relative_logits(logits, axes, operation))
     return weights * (1 / reduce_sum(weights, axis=axes, keepdims=True))
 

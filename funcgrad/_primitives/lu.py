@@ -231,8 +231,8 @@ lu: Primitive = failing(
 
 
 def _exchanges(p: Array) -> Any:
-    """A permutation as LAPACK's exchanges: in step k, row k changes places with the row of which
-    the result's element k is the number, and which is not above it."""
+    """A permutation as LAPACK's pivots: step k swaps rows k and ``pivots[k]``, with ``pivots[k] >=
+    k``."""
     count = p.shape[-1]
     p = np.nan_to_num(p)  # of a matrix that has failed
     wanted = np.swapaxes(p, -1, -2) @ np.arange(count)

@@ -66,18 +66,18 @@ _DOUBLE: Final = (np.dtype(np.float64),)
 
 
 def linalg_dtype(name: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which NumPy's linear algebra computes: single precision only of such.
+    """The dtype in which NumPy's linear algebra computes: single only if all are.
 
     Raises
     ------
     DtypeError
-        One is float16, for which there is no linear algebra.
+        A dtype is float16, for which NumPy lacks linear algebra.
     """
     if dtypes == _DOUBLE:  # the usual, which is quicker
         return dtypes[0]
     if any(dtype.char == "e" for dtype in dtypes):
         raise DtypeError(
-            f"{name}: there is no linear algebra in float16, as in NumPy. Convert with"
+            f"{name}: linear algebra does not support float16, as in NumPy. Convert with"
             " x.astype(fnp.float32)."
         )
     is_single = all(dtype.char in "fF" for dtype in dtypes)
@@ -182,18 +182,18 @@ def blamed(x: Array, fails: Callable[[Any], Any], message: str) -> MatrixError:
 
 
 def check_finite(operation: str, x: Array, what: str = "matrix") -> None:
-    """Refuse infinities and NaN, of which some of SciPy's functions make raw errors.
+    """Raise an error for infinities and NaN, which some SciPy functions report badly.
 
     Raises
     ------
     MatrixError
-        There are some.
+        A matrix has infinities or NaN.
     """
     flags = ~np.all(np.isfinite(x), (-1, -2))
     if np.any(flags):
         raise MatrixError(
-            f"{operation}: the {what}{position_of(flags)} has infinities or NaN in it, so there is"
-            " no result."
+            f"{operation}: the {what}{position_of(flags)} has infinities or NaN in it, so the"
+            " result is undefined."
         )
 
 

@@ -145,7 +145,7 @@ def _pull(
 
 
 def _sums(a: Value, b: Value, q: Value, **_: Hashable) -> Value:
-    """The sums of an eigenvalue of a and one of b, of which none may be 0."""
+    """The sums of an eigenvalue of a and an eigenvalue of b, which must not be 0."""
     return eigvals(a)[..., :, None] + eigvals(b)[..., None, :]
 
 

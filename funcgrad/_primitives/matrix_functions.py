@@ -1,11 +1,11 @@
 """Exponentials, logarithms and square roots of matrices, which SciPy computes.
 
-The derivative of a function of matrices in a direction E is the block above the diagonal of
-``f([[A, E], [0, A]])`` (Mathias, "A chain rule for matrix functions and applications", 1996). The
-derivative of the derivative is found in the same way, so all orders are right at every matrix at
-which the function is, even where eigenvalues are equal or there is no basis of eigenvectors. The
-first derivative of the exponential has a quicker way (Al-Mohy and Higham, "Computing the Fréchet
-derivative of the matrix exponential", 2009). That of a square root X solves ``X dX + dX X = dA``.
+The derivative of a matrix function in a direction E is the block above the diagonal of ``f([[A, E],
+[0, A]])`` (Mathias, "A chain rule for matrix functions and applications", 1996). The second
+derivative is found in the same way, so all orders are right wherever the function exists, even for
+equal eigenvalues or without a basis of eigenvectors. The first derivative of the exponential has a
+faster method (Al-Mohy and Higham, "Computing the Fréchet derivative of the matrix exponential",
+2009). The derivative of a square root X solves ``X dX + dX X = dA``.
 
 >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]]))
 array([[1., 1.],
@@ -179,7 +179,7 @@ expm = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along)
 
 
 def _real_if_real(x: Array) -> Array:
-    """Complex numbers without imaginary parts as real ones, of which SciPy makes real ones."""
+    """Convert complex numbers without imaginary parts to real ones, for a real result of SciPy."""
     return x if np.any(x.imag) else np.ascontiguousarray(x.real)
 
 
@@ -195,14 +195,14 @@ def _real_of_real(name: str, image: Array, dtype: np.dtype[Any], bound: float) -
         return image
     if np.max(np.abs(image.imag), initial=0) > bound:
         raise MatrixError(
-            f"{name}: the matrix has a negative eigenvalue, so the result is not real, as that of a"
-            " negative number is none. Pass dtype=complex for complex results."
+            f"{name}: the matrix has a negative eigenvalue, so the result is not real."
+            " Pass dtype=complex for complex results."
         )
     return np.ascontiguousarray(image.real)
 
 
 _MODERATE: Final = 256
-"""The exponents of numbers for which SciPy's logarithm has all digits."""
+"""The exponents of two for which SciPy's logarithm keeps all digits."""
 
 
 def _logm(x: Array) -> Any:
@@ -227,7 +227,7 @@ def _logarithm(x: Array) -> Any:
     wide = _real_if_real(x) * np.float64(0.5**far)
     state = np.random.get_state()  # noqa: NPY002 - SciPy's estimate of an error draws from it
     try:
-        with np.errstate(all="ignore"):  # SciPy judges what it made by double precision
+        with np.errstate(all="ignore"):  # SciPy judges its result by double precision
             logarithm = scipy_linalg("logm").logm(wide)
     except ValueError as error:  # numbers of too different sizes, as of a direction and a matrix
         raise MatrixError(
@@ -270,7 +270,7 @@ def _sqrtm(x: Array) -> Any:
     dtype = linalg_dtype("sqrtm", x.dtype)
     check_finite("sqrtm", x)
     root = scipy_linalg("sqrtm").sqrtm
-    # The square of an imaginary part is a negative eigenvalue: perhaps a zero, but for rounding.
+    # The square of an imaginary part is a negative eigenvalue: perhaps a zero up to rounding.
     share = 10 * (x.shape[-1] * float(np.finfo(dtype).eps)) ** 0.5
 
     def real_of_real(x: Array) -> Array:

@@ -62,15 +62,15 @@ def movement(
         batch on axis 0 what ``params`` does to one example.
     samples : callable
     is_view : bool
-        Whether the result lies in the memory of the array, where NumPy can do that.
+        Whether the result is a view of the array, if NumPy can make one.
     windows : callable, optional
-        The index map, see ``Movement``; that of a view is what ``evaluate`` does.
+        The index map, see ``Movement``; for a view it is ``evaluate``.
     rows_last : callable, optional
         See ``Movement``.
     gaps : bool
         Whether the transpose leaves elements untouched.
     patch, join : callable, optional
-        The transpose in place, and that of many at once, see ``Linear``.
+        The transpose in place, and of many operations at once, see ``Linear``.
     source : callable, optional
         ``evaluate`` as text, see ``Primitive``.
     traits : Trait
@@ -140,7 +140,7 @@ def arrays(**cases: tuple[Shape, dict[str, Any]]) -> Callable[[], Iterator[Sampl
 
 
 def behind(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """One entry for each axis of an array, with that of axis 0 moved behind the others.
+    """One entry for each axis of an array, with the entry of axis 0 moved to the end.
 
     >>> behind((1000, 25, 10))
     (25, 10, 1000)

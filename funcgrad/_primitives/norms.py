@@ -43,10 +43,10 @@ def _with_axes_back(x: Value, axis: Axes, wide: Shape) -> Value:
 
 
 def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
-    """Numbers over a power of two near the greatest of them, which is the second result."""
+    """Values over a power of two near their maximum, which is the second result."""
     size = np.max(np.abs(x), axis, keepdims=True, initial=0)
     exponent = np.where(np.isfinite(size) & (size > 0), np.frexp(size)[1], 0)
-    half = np.ldexp(np.ones_like(size), -(exponent // 2))  # twice: 2 ** 1074 is no number
+    half = np.ldexp(np.ones_like(size), -(exponent // 2))  # twice: 2 ** 1074 overflows
     other_half = np.ldexp(np.ones_like(size), -(exponent - exponent // 2))
     return x * half * other_half, exponent
 
@@ -69,11 +69,11 @@ _TINY: Final = MappingProxyType({char: np.finfo(char).tiny.item() for char in "e
 _LEAST: Final = MappingProxyType(
     {char: (np.finfo(char).tiny / np.finfo(char).eps).item() for char in "efdg"}
 )
-"""By dtype: what is less has lost digits, as a number and as a sum of squares."""
+"""By dtype: the size below which values, or sums of squares, lose digits."""
 
 
 def _all_between(x: Array, least: float, absolute: bool = False) -> bool:
-    """Whether all numbers, or all absolute values, are finite and greater than a bound."""
+    """Whether all values, or all absolute values, are finite and greater than a bound."""
     if x.size == 1:  # a tenth of the time
         number = abs(float(x)) if x.ndim == 0 else abs(x.item())
         return bool(least < number < np.inf)
@@ -105,7 +105,7 @@ def _directed(c: Array, x: Array, axis: Axes) -> Any:
             factor = c.reshape(())[()] if is_one else c
             over = root / factor
             if _all_between(over, _TINY[over.dtype.char], absolute=True):
-                return x / over  # one pass, in the place of two
+                return x / over  # one pass instead of two
             return x / root * factor
         scaled = _scaled(x, axis)[0]
         root = np.sqrt(_squares(scaled, axis, True))
@@ -224,5 +224,4 @@ directed: Primitive = Primitive(
     kinks=Kinks(lambda c, x, axis: length(x, axis=axis, keepdims=True)),
     traits=OWNS,
 )
-"""A real number times the direction of a vector: what is divided by its length; 0 where that is
-0."""
+"""A real number times the direction of a vector: the vector over its length, or 0."""

@@ -54,9 +54,8 @@ def _full_rank(r: Array) -> Any:
     low = np.any(size <= bound[..., None], -1)
     if np.any(low):
         raise DegenerateError(
-            f"qr: the matrix{position_of(low)} has columns that depend on one another, so that its"
-            " factors are not determined, and have no derivative. Use svdvals, pinv or lstsq for"
-            " what is."
+            f"qr: the matrix{position_of(low)} has linearly dependent columns, so its factors are"
+            " not unique, and have no derivative. Use svdvals, pinv or lstsq instead."
         )
     return r.copy()
 
@@ -195,7 +194,7 @@ def _widened(x: Value, columns: int) -> Value:
 
 
 def _pivots(x: Value, **_: Hashable) -> Value:
-    """The numbers whose signs choose those of R's diagonal: each column's first element, reflected.
+    """The values that determine the signs of R's diagonal: each column's first element, reflected.
 
     They follow from Q by elimination of ``Q - 1`` (Ballard, Demmel, Grigori, Jacquelin, Knight,
     Nguyen, "Reconstructing Householder vectors from tall-skinny QR", 2014).

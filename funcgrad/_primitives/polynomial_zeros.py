@@ -74,5 +74,5 @@ polynomial_zeros: Primitive = Primitive(
     traits=OWNS,
     kinks=Kinks(lambda p, count: (*pairs(polynomial_zeros(p, count=count)), p[..., 0])),
 )
-"""The zeros of polynomials of which the coefficients stand on the last axis, that of the highest
-power first. Their number is the degree, which leading coefficients that are 0 lower."""
+"""The zeros of polynomials. The coefficients are on the last axis, the highest power first. The
+number of zeros is the degree, without leading coefficients that are 0."""

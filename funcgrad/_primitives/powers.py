@@ -149,7 +149,7 @@ def _power_to_exponent(out: Value, x: Value, y: Value) -> Value:
 
 
 def _times_log(out: Raw, x: Raw) -> Raw:
-    """The derivative in y from what is known already, ``x**y``; no derivative of it is wanted."""
+    """The derivative with respect to y from the known ``x**y``, without further derivatives."""
     vanishes = np.equal(out, 0) & np.greater_equal(x, 0)
     return np.where(vanishes, 0, out * np.log(x)).astype(dtype_of(out))[()]
 

@@ -48,19 +48,19 @@ def split_subscripts(subscripts: str) -> tuple[str, str, str]:
 
 
 class Arranged(NamedTuple):
-    """An array with its axes in another order, and with some of them merged or taken apart.
+    """An array with permuted axes, some of them merged or split.
 
-    (A tuple, as ``ProductPlan`` is: without a program each call makes its own, in a third of the
+    (A tuple, like ``ProductPlan``, which is made three times as fast: eager calls make one each
     time.)
 
     Attributes
     ----------
     axes : tuple of int or None
-        The order; None where it stays as it is.
+        The order; None for an unchanged order.
     shape : Shape or None
-        What the array is reshaped to then.
+        The shape of a following reshape.
     dense : bool
-        Whether it is copied then if it is not contiguous.
+        Whether a result that is not contiguous is copied.
     """
 
     axes: Axes | None = None
@@ -74,17 +74,17 @@ class ProductPlan(NamedTuple):
     Attributes
     ----------
     swapped : bool
-        Whether the second argument stands on the left.
+        Whether the second argument is the left factor.
     left, right : Arranged
     of_rows : bool
         Whether each result is the dot product of two rows, rather than a product of matrices.
     shape : Shape or None
-        What the product is reshaped to.
+        The shape to which the product is reshaped.
     axes : tuple of int or None
         The order of the axes after that.
     target : Shape or None
-        The shape of the result where BLAS writes into its place at once. The other two then arrange
-        this place, ``axes`` first.
+        The shape of the result if BLAS writes into it directly. The other two then arrange this
+        memory, ``axes`` first.
     """
 
     swapped: bool
@@ -102,15 +102,16 @@ class ProductPlan(NamedTuple):
 def plan_product(
     subscripts: str, first_shape: Shape, second_shape: Shape, is_complex: bool = False
 ) -> ProductPlan | None:
-    """How to compute a contraction; None for NumPy's plain loop, ``np.einsum``.
+    """Plan a contraction; None for NumPy's plain loop, ``np.einsum``.
 
     Parameters
     ----------
     subscripts : str
-        As ``contract`` has them: no argument has an index twice or alone.
+        Subscripts as in ``contract``: no argument has an index twice, or one that occurs only
+        there.
     first_shape, second_shape : Shape
     is_complex : bool
-        Whether the numbers are complex: NumPy's products of rows would conjugate them.
+        Whether the values are complex: NumPy's products of rows would conjugate them.
     """
     if len(subscripts) == 9 and subscripts[2] == "," and subscripts[5] == "-":
         return _of_matrices(subscripts)
@@ -119,7 +120,7 @@ def plan_product(
         return None
     summed = "".join([c for c in second if c not in out])
     if not summed:
-        return None  # a product of two numbers each
+        return None  # products of two scalars
     sizes = dict(zip(first + second, first_shape + second_shape, strict=True))
     batch = "".join([c for c in out if c in first and c in second])
     rows = "".join([c for c in first if c not in second])
@@ -157,7 +158,7 @@ def _of_matrices(subscripts: str) -> ProductPlan | None:
 
 
 def _of_rows(first: str, second: str, batch: str, summed: str, sizes: Sizes) -> ProductPlan | None:
-    """A stack of dot products, where what is summed lies side by side in both arguments."""
+    """A stack of dot products, if the summed axes are contiguous in both arguments."""
     length = _size(summed, sizes)
     if length < _LONG or not (first.endswith(summed) and second.endswith(summed)):
         return None
@@ -167,7 +168,7 @@ def _of_rows(first: str, second: str, batch: str, summed: str, sizes: Sizes) -> 
 
 
 def _stack(letters: str, batch: str, rows: str, columns: str, sizes: Sizes) -> Arranged:
-    """A stack of matrices; a matrix, or a vector, where there are no more indices."""
+    """A stack of matrices; with fewer indices a matrix or a vector."""
     dense = batch != "" and (
         letters[-1] in batch  # BLAS wants the rows or the columns contiguous
         or _size(letters, sizes) * _OFTEN <= prod(sizes.values())
@@ -207,7 +208,7 @@ def _size(letters: str, sizes: Sizes) -> int:
     return prod([sizes[c] for c in letters])
 
 
-# What they are for.
+# Where they are used.
 
 
 def compute(product: ProductPlan, x: Raw, y: Raw) -> Raw:

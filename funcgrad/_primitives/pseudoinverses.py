@@ -1,18 +1,18 @@
 """Pseudoinverses, and least squares by them.
 
-With P = pinv(A) the tangent is
-``dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P`` (Golub and Pereyra, "The
-differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate",
-1973), where the rank does not change, as around matrices of full rank. Where the rank can grow, the
-pseudoinverse jumps, and this is its derivative along directions that keep the rank.
+With P = pinv(A) the tangent is ``dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P``
+(Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems
+whose variables separate", 1973) as long as the rank does not change, as near matrices of full rank.
+If the rank can grow, the pseudoinverse jumps, and this is its derivative along directions that keep
+the rank.
 
-A tolerance may cut off singular values that are not 0. Then the second term X is another one: for
-the singular value s that counts and t that does not, its number in the bases of singular vectors
-is, with M = U^H dA V, ``(conj(M[t, s]) + M[s, t] t / s) / (s**2 - t**2)``, by the divided
-differences of the function that is 1 / s and then 0 (Noferini, "A formula for the Fréchet
-derivative of a generalized matrix function", 2017). So it solves
-``X = P P^H (dA^H (1 - A P) + P dA B^H + X B B^H)``, where B is what is cut off; the third term is
-that of A^H, adjoint. The map from dA to dP^H is its own adjoint, the Hessian of the sum of log s.
+A tolerance may cut off nonzero singular values. Then the second term X changes: for a singular
+value s above and t below the tolerance, its element in the bases of singular vectors is, with M =
+U^H dA V, ``(conj(M[t, s]) + M[s, t] t / s) / (s**2 - t**2)``, by the divided differences of the
+function that is 1 / s and then 0 (Noferini, "A formula for the Fréchet derivative of a generalized
+matrix function", 2017). So it solves ``X = P P^H (dA^H (1 - A P) + P dA B^H + X B B^H)``, where B
+is the part that is cut off; the third term is the adjoint of the same term for A^H. The map from dA
+to dP^H is its own adjoint, the Hessian of the sum of log s.
 
 >>> pinv(np.array([[2.0, 0.0], [0.0, 0.0]]), np.float64(1e-15), hermitian=False)
 array([[0.5, 0. ],
@@ -170,7 +170,7 @@ pinv: Primitive = failing(
 """Pseudoinverses; singular values count that are more than ``rcond`` times the greatest."""
 
 
-# ------------------------------------------------------------------------------- what is cut off
+# ------------------------------------------------------------------------------- the part cut off
 
 
 def _cut_off(x: Array, rcond: Array) -> Any:

@@ -74,9 +74,9 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
         none = zero[..., :, None] & zero[..., None, :]
     if np.any(none & is_something(x, x)):
         raise DegenerateError(
-            "svd: singular values that are zero have vectors that are not determined, and what is"
-            " asked for depends on them. Use svdvals for singular values alone, fnp.linalg.pinv for"
-            " the inverse, or only the vectors of singular values that are not zero."
+            "svd: the vectors of singular values that are zero are not unique, and the derivative"
+            " depends on them. Use svdvals for singular values only, fnp.linalg.pinv for the"
+            " inverse, or only the vectors of nonzero singular values."
         )
     shares = x / np.where(none, 1, sums)
     return np.where(none & ~np.isnan(x), 0, shares).astype(dtype, copy=False)

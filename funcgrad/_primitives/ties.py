@@ -179,7 +179,7 @@ _ROUGH: Final = (
     "the function of them has no second derivative there: it is not symmetric, or not even."
 )
 _SEVERAL: Final = (
-    "in this order of modes it is not known what their directions are. Use fg.hessian or fg.hvp,"
+    "their directions are not known in this order of modes. Use fg.hessian or fg.hvp,"
     " which are forward mode over reverse mode."
 )
 

@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "vectors of zeros": (
         lambda x: fnp.sum(WEIGHTS * fnp.linalg.svd(x, full_matrices=False)[0]),
         of_values([3.0, 1.0, 0.0]),
-        "singular values that are zero have vectors that are not determined",
+        "vectors of singular values that are zero are not unique",
     ),
     "a full basis": (
         lambda x: fnp.sum(fnp.linalg.svd(x)[0][:2, 2:] * np.array([[1.0, 2.0], [3.0, 4.0]])),
@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "columns that depend": (
         lambda x: fnp.sum(WEIGHTS * fnp.linalg.qr(x)[0]),
         np.stack([TALL[:, 0], 2 * TALL[:, 0], TALL[:, 1]], axis=1),
-        "qr: the matrix has columns that depend on one another",
+        "qr: the matrix has linearly dependent columns",
     ),
 }
 

@@ -95,7 +95,7 @@ def whole_numbers(name: str, x: Raw) -> Raw:
     with np.errstate(invalid="ignore"):
         integers = np.asarray(x).astype(np.int64)
     if np.any(integers != x):
-        raise DtypeError(f"{name}: the degree and the order have to be whole numbers, not {x!r}.")
+        raise DtypeError(f"{name}: degree and order have to be integers, not {x!r}.")
     return integers
 
 

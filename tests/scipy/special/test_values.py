@@ -208,7 +208,7 @@ def test_what_is_refused_says_why() -> None:
         fg.grad(special.hyperu, 1)(1.0, 2.0, 0.5)
     with pytest.raises(DifferentiationError, match="hankel1: the derivative with respect to the"):
         fg.grad(lambda v: special.hankel1(v, 1 + 1j).real)(0.5)
-    with pytest.raises(DtypeError, match="eval_legendre: the degree and the order have to be"):
+    with pytest.raises(DtypeError, match="eval_legendre: degree and order have to be"):
         special.eval_legendre(0.5, 0.3)
     with pytest.raises(ArgumentError, match="jvp: the order of the derivative is not negative: -1"):
         special.jvp(1.0, 2.0, -1)

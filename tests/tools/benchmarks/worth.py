@@ -4,11 +4,11 @@ Passes are discovered: the rules and functions of the pipeline, by module, and t
 planning. Times are processor time on one core, the least of several, taken in turns until they are
 stable; so compare them only with others of the same run::
 
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth                  # each pass left out
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --rules          # each single rule
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --together sink axes   # all at once
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth  # each pass left out
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --rules  # each single rule
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --together sink axes  # both
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --programs mixture net
-    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native         # steps to machine code
+    OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.worth --native  # machine code's steps
 """
 
 import argparse
